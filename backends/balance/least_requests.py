@@ -1,0 +1,23 @@
+"""The one with the fewest requests in flight; ties at random, so that several gateways do not all pick the first."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from backends.replica import Replica
+from backends.types import Ask
+
+
+class LeastRequests:
+    __slots__ = ("_random",)
+
+    wants_waiting = False
+
+    def __init__(self, rng: random.Random) -> None:
+        self._random = rng.random
+
+    def choose(self, replicas: Sequence[Replica], ask: Ask) -> Replica:  # noqa: ARG002  the verb of every policy
+        fewest = min([replica.inflight for replica in replicas])
+        ties = [replica for replica in replicas if replica.inflight == fewest]
+        return ties[0] if len(ties) == 1 else ties[int(self._random() * len(ties))]

@@ -1,0 +1,178 @@
+"""Asks every replica at its own pace whether it is there.
+
+Rules:
+1. Each replica has a task of its own. One that hangs delays nobody's checks but its own, and those by `timeout`.
+2. A check writes `up` and nothing else: no count, no breaker, no latency is touched when a replica comes or goes.
+3. A replica is not up before its first good check. It goes down after `fall` bad checks in a row, but at once
+   when no connection can be made; it comes back after `rise` good ones.
+4. A good check proves little (an engine that sleeps, or has lost its GPU, may still answer 200 here). What the
+   requests themselves show is the breaker's business.
+5. What a replica sends here is bounded, and never logged. One log line a change, none a check.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from backends.client import Deadlines
+from backends.errors import ConnectFailed, UpstreamError, UpstreamTimeout
+from backends.gauges import WAITING, read_gauge
+from backends.pool import Pool
+from backends.replica import Replica
+
+_log = logging.getLogger("tiergate.health")
+
+_MAX_BODY = 64 * 1024
+_MAX_METRICS = 1024 * 1024
+_RESOLVE_SECONDS = 30.0
+_EARLY_SECONDS = 0.25  # a suspicion brings the next check forward, but never closer than this to the last one
+_JITTER = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """What a check found: `fault` is None when all is well; `at_once` when it needs no second opinion."""
+
+    fault: str | None = None
+    at_once: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Watch:
+    """What is remembered of a replica from one check to the next."""
+
+    pool: Pool
+    replica: Replica
+    good: int = 0
+    bad: int = 0
+    announced: bool = False
+    resolve_at: float = float("-inf")
+    suspected: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class HealthMonitor:
+    def __init__(
+        self,
+        pools: Sequence[Pool],
+        *,
+        interval: float = 2.0,
+        timeout: float = 2.0,
+        fall: int = 3,
+        rise: int = 1,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._interval = interval
+        self._timeout = timeout
+        self._fall = fall
+        self._rise = rise
+        self._clock = clock
+        self._rng = rng or random.Random()
+        self._watches = {replica: _Watch(pool, replica) for pool in pools for replica in pool.replicas}
+        for pool in pools:
+            pool.on_suspect(self._suspect)
+
+    async def run(self) -> None:
+        """For ever; cancelling it ends every check."""
+        async with asyncio.TaskGroup() as group:
+            for watch in self._watches.values():
+                group.create_task(self._follow(watch))
+
+    async def check_once(self) -> None:
+        """Every replica, all at once."""
+        async with asyncio.TaskGroup() as group:
+            for watch in self._watches.values():
+                group.create_task(self._check(watch))
+
+    def _suspect(self, replica: Replica) -> None:
+        self._watches[replica].suspected.set()
+
+    async def _follow(self, watch: _Watch) -> None:
+        while True:
+            watch.suspected.clear()
+            await self._check(watch)
+            await self._pause(watch.suspected)
+
+    async def _pause(self, suspected: asyncio.Event) -> None:
+        """Until the next check is due. The jitter keeps gateways and replicas from falling into step."""
+        seconds = self._interval * self._rng.uniform(1 - _JITTER, 1 + _JITTER)
+        early = min(seconds, _EARLY_SECONDS)
+        await asyncio.sleep(early)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds - early):
+                await suspected.wait()
+
+    async def _check(self, watch: _Watch) -> None:
+        await self._resolve(watch)
+        finding = await self._ask(watch.replica)
+        self._judge(watch, finding)
+        if finding.fault is None and watch.pool.balance.wants_waiting:
+            await self._scrape(watch.replica)
+        watch.pool.refresh()  # nobody else may be asking: an opening that has ended shows in the capacity now
+
+    async def _resolve(self, watch: _Watch) -> None:
+        """A name that cannot be resolved just now is no bad check: the known addresses are kept."""
+        now = self._clock()
+        if now < watch.resolve_at:
+            return
+        watch.resolve_at = now + _RESOLVE_SECONDS
+        with suppress(UpstreamError, OSError, TimeoutError):
+            async with asyncio.timeout(self._timeout):
+                await watch.replica.client.resolve()
+
+    async def _ask(self, replica: Replica) -> _Finding:
+        try:
+            status, _ = await self._get(replica, b"/health", _MAX_BODY)
+        except ConnectFailed:
+            return _Finding("no connection could be made", at_once=True)
+        except (UpstreamTimeout, TimeoutError):
+            return _Finding(f"no answer within {self._timeout:g} s")
+        except UpstreamError:
+            return _Finding("the answer broke off or was not HTTP")
+        except Exception as error:  # noqa: BLE001  the edge of a check: a fault in one must not end the watch over all
+            return _Finding(f"the check failed ({type(error).__name__})")
+        return _Finding(None if status == 200 else f"status {status}")
+
+    async def _scrape(self, replica: Replica) -> None:
+        """Advice only: when it cannot be had, the last one goes stale by itself."""
+        with suppress(UpstreamError, OSError, TimeoutError):
+            status, page = await self._get(replica, b"/metrics", _MAX_METRICS)
+            waiting = read_gauge(page, WAITING) if status == 200 else None
+            if waiting is not None:
+                replica.observe_waiting(waiting, self._clock())
+
+    async def _get(self, replica: Replica, path: bytes, limit: int) -> tuple[int, bytes]:
+        head = b"GET " + _root(replica) + path + replica.head_lines + b"accept: */*\r\naccept-encoding: identity\r\n\r\n"
+        timeout = self._timeout
+        deadlines = Deadlines(timeout, timeout, timeout, asyncio.get_running_loop().time() + timeout)
+        async with asyncio.timeout(timeout), replica.client.request(head, b"", deadlines) as answer:
+            return answer.status, await answer.read(limit)
+
+    def _judge(self, watch: _Watch, finding: _Finding) -> None:
+        replica = watch.replica
+        if finding.fault is None:
+            watch.good, watch.bad = watch.good + 1, 0
+            if not replica.up and watch.good >= self._rise:
+                self._turn(watch, up=True, why="it answers")
+            return
+        watch.good, watch.bad = 0, watch.bad + 1
+        enough = finding.at_once or watch.bad >= self._fall
+        if enough if replica.up else not watch.announced:
+            self._turn(watch, up=False, why=finding.fault)
+
+    def _turn(self, watch: _Watch, *, up: bool, why: str) -> None:
+        watch.announced = True
+        level, word = (logging.INFO, "up") if up else (logging.WARNING, "down")
+        _log.log(level, "%s/%s is %s: %s", watch.pool.name, watch.replica.name, word, why)
+        watch.replica.up = up
+
+
+def _root(replica: Replica) -> bytes:
+    """Of /health and /metrics: vLLM serves them beside /v1, not below it; a path in front of /v1 is a proxy's and stays."""
+    return replica.client.origin.base_path.removesuffix("/v1").encode("ascii")

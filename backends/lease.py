@@ -1,0 +1,104 @@
+"""One attempt at one replica, counted for as long as it runs.
+
+Rules:
+1. A lease is the only thing that moves `inflight`: up by one on entering, down by one on leaving, on every way
+   out. Neither step awaits anything, so no cancellation can fall between them and the count.
+2. What the attempt showed is said once. Leaving without saying it says nothing (NEUTRAL), and gives a probe back.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from types import TracebackType
+from typing import Protocol, Self
+
+from backends.replica import Replica
+from backends.types import Outcome
+
+
+class Keeper(Protocol):
+    """What a lease needs of its pool."""
+
+    clock: Callable[[], float]
+
+    def record(self, lease: Lease, outcome: Outcome, now: float) -> None: ...
+
+    def refresh(self) -> None: ...
+
+
+class _Stage(enum.Enum):
+    NEW = 0
+    HELD = 1
+    SETTLED = 2
+    RELEASED = 3
+
+
+_NEW, _HELD, _SETTLED, _RELEASED = _Stage  # an enum member costs a look-up in its class each time
+
+
+class Lease:
+    """`async with pool.lease(replica) as lease:` and in it `lease.first_byte()`, `lease.settle(Outcome.OK)`."""
+
+    __slots__ = ("_began", "_first", "_keeper", "_stage", "epoch", "probe", "replica")
+
+    def __init__(self, keeper: Keeper, replica: Replica, now: float) -> None:
+        self._keeper = keeper
+        self._began = now
+        self._first = False
+        self._stage = _NEW
+        self.replica = replica
+        self.epoch = 0
+        self.probe = False
+
+    async def __aenter__(self) -> Self:
+        if self._stage is not _NEW:
+            raise RuntimeError("a lease is entered once")
+        self._stage = _HELD
+        replica = self.replica
+        breaker = replica.breaker
+        self.epoch = breaker.epoch
+        replica.inflight += 1
+        if breaker.tripped and breaker.take_probe(self._began):
+            self.probe = True
+            self._keeper.refresh()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        stage = self._stage
+        if stage is _NEW or stage is _RELEASED:
+            return
+        self._stage = _RELEASED
+        self.replica.inflight -= 1
+        if self.probe and stage is _HELD:
+            self._keeper.record(self, Outcome.NEUTRAL, self._keeper.clock())
+
+    def first_byte(self) -> None:
+        """The first byte of a good answer came. Not for errors: a replica that fails fast must not look fast.
+
+        It closes a half-open breaker: a probe that streams for minutes has shown all that was asked of it.
+        """
+        if self._first or self._stage is not _HELD:
+            return
+        self._first = True
+        now = self._keeper.clock()
+        self.replica.observe_latency(now - self._began, now)
+        breaker = self.replica.breaker
+        if breaker.tripped and breaker.epoch == self.epoch:
+            self._keeper.record(self, Outcome.OK, now)
+            self.epoch = breaker.epoch  # how the answer ends still counts
+            self.probe = False
+
+    def settle(self, outcome: Outcome, retry_after: bool = False) -> None:
+        """The first call counts. `retry_after`: the answer named a time to come back, so it is a refusal, no failure."""
+        if self._stage is not _HELD:
+            return
+        self._stage = _SETTLED
+        if retry_after and outcome is Outcome.FAILED:
+            outcome = Outcome.NEUTRAL
+        if outcome is Outcome.NEUTRAL and not self.probe:
+            return
+        now = self._keeper.clock()
+        if outcome is Outcome.FAILED and not self._first:
+            self.replica.observe_failure(now - self._began, now)
+        self._keeper.record(self, outcome, now)

@@ -1,0 +1,191 @@
+"""A pool of replicas behind one model: who is ready, and who is next.
+
+Rules:
+1. Health, breaker and drain decide who is ready. They never touch a count: `inflight` belongs to the leases.
+2. A pool whose breakers are all open is better than no pool: while none of the replicas that are up and not
+   draining has a closed breaker, all of them are ready.
+3. A half-open replica gets the next first attempt, whatever the policy thinks of it: one request a round, so
+   that healing does not depend on a session or a latency that happens to lead there.
+4. The list of the ready is made when something changes, not when somebody asks. What it depends on changes
+   only through the methods here and the setters of Replica, which all call `refresh` at once. Time is the one
+   exception, and it has a single effect: an open breaker becomes half-open at an instant that is known when it
+   opens. The earliest such instant is kept, and whoever asks after it refreshes first. The list is replaced,
+   never edited.
+
+Between `pick` and entering the lease there must be no await: that is what makes the choice and the count one
+step, and the probe of a half-open replica a single one.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+from backends.balance import Balance
+from backends.budget import RetryBudget
+from backends.lease import Lease
+from backends.replica import Replica
+from backends.types import Ask, Outcome
+
+_log = logging.getLogger("tiergate.pool")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaStats:
+    name: str
+    ready: bool
+    up: bool
+    draining: bool
+    inflight: int
+    max_inflight: int
+    breaker: str
+    latency: float | None
+    waiting: float | None
+
+
+class Pool:
+    """`pick` and `lease` are on the path of every request. Listeners must not raise and must not block."""
+
+    def __init__(
+        self, name: str, replicas: Sequence[Replica], balance: Balance, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        if len({replica.name for replica in replicas}) != len(replicas):
+            raise ValueError(f"two replicas of pool {name!r} have the same name")
+        self.name = name
+        self.replicas = tuple(replicas)
+        self.balance = balance
+        self.clock = clock
+        self._budget = RetryBudget()
+        self._ready: list[Replica] = []
+        self._trials: list[Replica] = []
+        self._capacity = 0
+        self._refresh_at: float | None = None
+        self._on_capacity: list[Callable[[int], None]] = []
+        self._on_suspect: list[Callable[[Replica], None]] = []
+        for replica in self.replicas:
+            replica.bind(self.refresh)
+        self.refresh()
+
+    def ready(self) -> list[Replica]:
+        self._catch_up()
+        return list(self._ready)
+
+    def capacity(self) -> int:
+        """Slots of the ready replicas. A half-open one counts for one slot, whether its probe is out or not."""
+        self._catch_up()
+        return self._capacity
+
+    def on_capacity(self, listener: Callable[[int], None]) -> None:
+        """`listener` hears the new capacity whenever it has changed."""
+        self._on_capacity.append(listener)
+
+    def pick(self, ask: Ask, tried: Collection[Replica] = ()) -> Replica | None:
+        if self._refresh_at is not None:
+            self._catch_up()
+        if not tried:
+            for trial in self._trials:
+                if trial.inflight < trial.max_inflight:
+                    return trial
+            free = [replica for replica in self._ready if replica.inflight < replica.max_inflight]
+        else:
+            free = [replica for replica in self._ready if replica.inflight < replica.max_inflight and replica not in tried]
+        return self.balance.choose(free, ask) if free else self._least_loaded(tried)
+
+    def lease(self, replica: Replica) -> Lease:
+        now = self.clock()
+        self._budget.attempt(now)
+        return Lease(self, replica, now)
+
+    def may_retry(self) -> bool:
+        """True, and counted as spent, while the retries of the last ten seconds keep their share of the requests."""
+        return self._budget.may_retry(self.clock())
+
+    def drain(self, replica: Replica) -> None:
+        """No new leases; those that run go on. It is empty when `replica.inflight` is 0."""
+        replica.draining = True
+
+    def undrain(self, replica: Replica) -> None:
+        replica.draining = False
+
+    def suspect(self, replica: Replica) -> None:
+        """A connection to it could not be made: whoever watches its health should look now, not at the next round."""
+        for listener in self._on_suspect:
+            listener(replica)
+
+    def on_suspect(self, listener: Callable[[Replica], None]) -> None:
+        self._on_suspect.append(listener)
+
+    def stats(self) -> list[ReplicaStats]:
+        self._catch_up()
+        return [_stats_of(replica, self.clock()) for replica in self.replicas]
+
+    def record(self, lease: Lease, outcome: Outcome, now: float) -> None:
+        """The result of an attempt, from its lease."""
+        replica = lease.replica
+        breaker = replica.breaker
+        before = breaker.epoch
+        if not breaker.record(outcome, now, lease.epoch, probe=lease.probe):
+            return
+        if breaker.epoch != before:
+            self._log_breaker(replica, now)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Work out anew who is ready. Needed from outside only after `max_inflight` of a replica was changed."""
+        now = self.clock()
+        able = [replica for replica in self.replicas if replica.up and not replica.draining]
+        sound = [replica for replica in able if not replica.breaker.tripped]
+        tripped = [replica for replica in able if replica.breaker.tripped]
+        half_open = [replica for replica in tripped if now >= replica.breaker.open_until]
+        trials = [replica for replica in half_open if replica.breaker.allows(now)] if sound else []
+        ready = sound + trials if sound else able
+        self._refresh_at = min((r.breaker.open_until for r in tripped if now < r.breaker.open_until), default=None)
+        self._ready, self._trials = ready, trials
+        for replica in self.replicas:
+            replica.ready = False
+        for replica in ready:
+            replica.ready = True
+        self._announce(sum(r.max_inflight for r in sound) + len(half_open) if sound else sum(r.max_inflight for r in able))
+
+    def _announce(self, capacity: int) -> None:
+        if capacity == self._capacity:
+            return
+        self._capacity = capacity
+        for listener in self._on_capacity:
+            listener(capacity)
+
+    def _catch_up(self) -> None:
+        if self._refresh_at is not None and self.clock() >= self._refresh_at:
+            self.refresh()
+
+    def _least_loaded(self, tried: Collection[Replica]) -> Replica | None:
+        full = [replica for replica in self._ready if replica not in tried]
+        return min(full, key=_inflight) if full else None
+
+    def _log_breaker(self, replica: Replica, now: float) -> None:
+        if replica.breaker.tripped:
+            seconds = replica.breaker.open_until - now
+            _log.warning("%s/%s: breaker open for %.1f s, its requests keep failing", self.name, replica.name, seconds)
+        else:
+            _log.info("%s/%s: breaker closed", self.name, replica.name)
+
+
+def _inflight(replica: Replica) -> int:
+    return replica.inflight
+
+
+def _stats_of(replica: Replica, now: float) -> ReplicaStats:
+    return ReplicaStats(
+        name=replica.name,
+        ready=replica.ready,
+        up=replica.up,
+        draining=replica.draining,
+        inflight=replica.inflight,
+        max_inflight=replica.max_inflight,
+        breaker=replica.breaker.state(now).value,
+        latency=replica.latency if isfinite(replica.latency_at) else None,
+        waiting=replica.waiting if isfinite(replica.waiting_at) else None,
+    )

@@ -1,0 +1,148 @@
+"""One server of a pool: how to reach it, and what is known of it.
+
+Each fact has one writer, and none of them touches the facts of another:
+
+    inflight          the leases of this gateway, and nothing else; never reset
+    breaker, latency  the outcomes of those leases
+    up                the health monitor
+    draining          the operator, through the pool
+    ready             the pool, whenever one of the facts it follows from has changed
+    waiting           the scrape of the server's own metrics: advice that goes stale
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from backends.breaker import Breaker
+from backends.client import Client, Origin
+
+_RISE = 0.5  # weight of a sample above the average: news of trouble is believed quickly,
+_FALL = 0.2  # good news slowly, since one short prompt proves little
+_NEVER = float("-inf")
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class Replica:
+    """`inflight`, `max_inflight` and `ready` are plain attributes because every choice reads them."""
+
+    __slots__ = (
+        "_changed",
+        "_draining",
+        "_up",
+        "authority",
+        "authorization",
+        "breaker",
+        "client",
+        "head_lines",
+        "inflight",
+        "latency",
+        "latency_at",
+        "max_inflight",
+        "name",
+        "path",
+        "ready",
+        "waiting",
+        "waiting_at",
+        "waiting_inflight",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        client: Client,
+        *,
+        breaker: Breaker,
+        max_inflight: int = 256,
+        api_key: str | None = None,
+        path: str | None = None,
+    ) -> None:
+        self.name = name
+        self.client = client
+        self.breaker = breaker
+        self.max_inflight = max_inflight
+        self.path = client.origin.base_path if path is None else path
+        self.authority = _authority(client.origin)
+        self.authorization = None if api_key is None else _authorization(name, api_key)
+        self.head_lines = _head_lines(self.authority, self.authorization)
+        self.inflight = 0
+        self.ready = False
+        self.latency = 0.0
+        self.latency_at = _NEVER
+        self.waiting = 0.0
+        self.waiting_at = _NEVER
+        self.waiting_inflight = 0
+        self._up = False
+        self._draining = False
+        self._changed: Callable[[], None] | None = None
+
+    def __repr__(self) -> str:
+        return f"Replica({self.name!r}, inflight={self.inflight}, up={self._up}, draining={self._draining})"
+
+    @property
+    def up(self) -> bool:
+        return self._up
+
+    @up.setter
+    def up(self, up: bool) -> None:
+        if up != self._up:
+            self._up = up
+            self._announce()
+
+    @property
+    def draining(self) -> bool:
+        return self._draining
+
+    @draining.setter
+    def draining(self, draining: bool) -> None:
+        if draining != self._draining:
+            self._draining = draining
+            self._announce()
+
+    def bind(self, changed: Callable[[], None]) -> None:
+        """Called by the one pool that the replica belongs to; `changed` runs on every change of `up` or `draining`."""
+        if self._changed is not None:
+            raise ValueError(f"replica {self.name!r} is already in a pool")
+        self._changed = changed
+
+    def observe_latency(self, seconds: float, now: float) -> None:
+        """A first byte came `seconds` after dispatch."""
+        if self.latency_at == _NEVER:
+            self.latency = seconds
+        else:
+            self.latency += (seconds - self.latency) * (_RISE if seconds > self.latency else _FALL)
+        self.latency_at = now
+
+    def observe_failure(self, seconds: float, now: float) -> None:
+        """An attempt failed without a first byte: it makes the replica look slow, never fast, however quickly it failed."""
+        self.observe_latency(max(seconds, self.latency), now)
+
+    def observe_waiting(self, waiting: float, now: float) -> None:
+        """The server said how many requests wait in its own queue. Our own count of this moment is kept beside it."""
+        self.waiting = waiting
+        self.waiting_at = now
+        self.waiting_inflight = self.inflight
+
+    def _announce(self) -> None:
+        if self._changed is not None:
+            self._changed()
+
+
+def _authority(origin: Origin) -> bytes:
+    host = f"[{origin.host}]" if ":" in origin.host and not origin.host.startswith("[") else origin.host
+    if origin.port != _DEFAULT_PORTS.get(origin.scheme):
+        host = f"{host}:{origin.port}"
+    return host.encode("ascii")
+
+
+def _authorization(name: str, api_key: str) -> bytes:
+    # A line break in a key would end the header line; the message must not show the key.
+    if not api_key.isascii() or not api_key.isprintable() or not api_key.strip():
+        raise ValueError(f"the api_key of replica {name!r} is not printable ASCII")
+    return b"Bearer " + api_key.encode("ascii")
+
+
+def _head_lines(authority: bytes, authorization: bytes | None) -> bytes:
+    """What follows the path in a request head: the head is METHOD, space, path, this, more header lines, CRLF."""
+    lines = b" HTTP/1.1\r\nhost: " + authority + b"\r\n"
+    return lines if authorization is None else lines + b"authorization: " + authorization + b"\r\n"

@@ -1,0 +1,11 @@
+"""Answers that need not be made again: an exact cache, replay in either wire format, and single flight.
+
+    types    the values and protocols that the other modules share
+    key      which requests are the same request
+    policy   which requests may look up, store and share
+    memory   a bounded LRU store in this process          null   the store of a cache that is off
+    assemble SSE events → one JSON answer (calls: its tool calls)    replay   one JSON answer → SSE events
+    flight   identical requests share one answer while it is being made (relay: its pure core)
+
+Nothing here knows a tenant's name, a socket or a configuration file: the gateway hands in plain values.
+"""

@@ -1,0 +1,183 @@
+"""SSE events of a finished stream → the JSON answer that a client without streaming would have received.
+
+How the fields of a stream's chunks come together, for every choice by its index:
+- text (`content`, `reasoning`, `reasoning_content`, `refusal`, a completion's `text`, `arguments`) is concatenated;
+- lists inside `logprobs`, and `token_ids`, are concatenated;
+- tool calls are merged by (choice, index), so interleaved deltas do not mix (see `calls`);
+- `usage` is the last one that is not null, wherever it stood; `id`, `created` and `model` are the first ones;
+- every other field, at any of these levels, is kept: the last value that is not null wins, and null stays null.
+
+Defaults: a chat message always has `role` and `content`; a call with a function has a `type`; an empty or null `tool_calls`
+is none. The numbers of `index` inside tool calls are gone, their order is kept.
+
+There is an answer only if the stream was whole: `[DONE]` was seen, or every choice has its finish reason. An event with an
+error, or one that cannot be read, means that there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from caches.calls import Calls, Function
+
+TEXTS = frozenset({"content", "reasoning", "reasoning_content", "refusal"})
+_FIRST = frozenset({"id", "created", "model"})
+_decode = msgspec.json.Decoder().decode
+
+
+def assemble(endpoint: Literal["chat", "completions"], events: Iterable[bytes]) -> bytes | None:
+    """One JSON answer, or None unless the stream is complete. Only the bytes in their order matter, not how they are cut."""
+    answer = _Answer()
+    done = False
+    for payload in _payloads(events):
+        if payload == b"[DONE]":
+            done = True
+            break
+        try:
+            chunk = _decode(payload)
+        except (msgspec.DecodeError, RecursionError):
+            return None
+        if type(chunk) is not dict or chunk.get("error") is not None:
+            return None
+        answer.add(chunk)
+    if not answer.choices or not (done or answer.finished):
+        return None
+    return answer.encode(endpoint)
+
+
+def _payloads(events: Iterable[bytes]) -> Iterator[bytes]:
+    """The data of each event, its lines joined; comments and other fields are left out."""
+    stream = b"".join(events).removeprefix(b"\xef\xbb\xbf")
+    if b"\r" in stream:  # never inside JSON text, where it is escaped
+        stream = stream.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    for event in stream.split(b"\n\n"):
+        if event.startswith(b"data:") and b"\n" not in event:
+            yield event[5:].strip()
+            continue
+        lines = [line[5:].removeprefix(b" ") for line in event.split(b"\n") if line.startswith(b"data:")]
+        if lines:
+            yield b"\n".join(lines).strip()
+
+
+class _Answer:
+    """What the chunks have said so far."""
+
+    __slots__ = ("choices", "fields", "usage")
+
+    def __init__(self) -> None:
+        self.choices: dict[int, _Choice] = {}
+        self.fields: dict[str, Any] = {}
+        self.usage: Any = None
+
+    @property
+    def finished(self) -> bool:
+        return all(choice.fields.get("finish_reason") is not None for choice in self.choices.values())
+
+    def add(self, chunk: dict[str, Any]) -> None:
+        fields = self.fields
+        for name, value in chunk.items():
+            if name == "choices":
+                self._add_choices(value)
+            elif name == "usage":
+                self.usage = value if value is not None else self.usage
+            elif fields.get(name) is None or (value is not None and name not in _FIRST):
+                fields[name] = value
+
+    def _add_choices(self, choices: Any) -> None:
+        if type(choices) is not list:
+            return
+        for place, piece in enumerate(choices):
+            if type(piece) is not dict:
+                continue
+            index = piece.get("index")
+            if type(index) is not int:
+                index = place
+            choice = self.choices.get(index)
+            if choice is None:
+                choice = self.choices[index] = _Choice()
+            choice.add(piece)
+
+    def encode(self, endpoint: Literal["chat", "completions"]) -> bytes:
+        chat = endpoint == "chat"
+        answer = {**self.fields, "object": "chat.completion" if chat else "text_completion"}
+        answer["choices"] = [{"index": i, **self.choices[i].whole(chat=chat)} for i in sorted(self.choices)]
+        if self.usage is not None:
+            answer["usage"] = self.usage
+        return msgspec.json.encode(answer)
+
+
+class _Choice:
+    """One choice: its message (or text), its logprobs, and the fields beside them."""
+
+    __slots__ = ("calls", "fields", "function_call", "logprobs", "message", "text", "texts", "token_ids")
+
+    def __init__(self) -> None:
+        self.fields: dict[str, Any] = {}
+        self.message: dict[str, Any] = {}
+        self.text: list[str] = []
+        self.texts: dict[str, list[str]] = {}
+        self.calls = Calls()
+        self.function_call: Function | None = None
+        self.logprobs: dict[str, Any] | None = None
+        self.token_ids: list[Any] = []
+
+    def add(self, piece: dict[str, Any]) -> None:
+        for name, value in piece.items():
+            if name == "delta":
+                if type(value) is dict:
+                    self._add_delta(value)
+            elif name == "text":
+                if type(value) is str:
+                    self.text.append(value)
+            elif name == "logprobs" and type(value) is dict:
+                self._add_logprobs(value)
+            elif name == "token_ids" and type(value) is list:
+                self.token_ids.extend(value)
+            elif name != "index" and (value is not None or name not in self.fields):
+                self.fields[name] = value
+
+    def _add_delta(self, delta: dict[str, Any]) -> None:
+        for name, value in delta.items():
+            if name in TEXTS and (value is None or type(value) is str):
+                parts = self.texts.setdefault(name, [])
+                if value is not None:
+                    parts.append(value)
+            elif name == "tool_calls":
+                self.calls.add(value)
+            elif name == "function_call" and type(value) is dict:
+                self.function_call = self.function_call or Function()
+                self.function_call.add(value)
+            elif value is not None or name not in self.message:
+                self.message[name] = value
+
+    def _add_logprobs(self, piece: dict[str, Any]) -> None:
+        if self.logprobs is None:
+            self.logprobs = {}
+        for name, value in piece.items():
+            known = self.logprobs.get(name)
+            if type(known) is list and type(value) is list:
+                known.extend(value)
+            elif value is not None or name not in self.logprobs:
+                self.logprobs[name] = value
+
+    def whole(self, *, chat: bool) -> dict[str, Any]:
+        said: dict[str, Any] = {"message": self._message()} if chat else {"text": "".join(self.text)}
+        choice = {**said, "finish_reason": None, **self.fields, **said}
+        if self.logprobs is not None:
+            choice["logprobs"] = self.logprobs
+        if self.token_ids:
+            choice["token_ids"] = self.token_ids
+        return choice
+
+    def _message(self) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": None}
+        message.update({name: "".join(parts) if parts else None for name, parts in self.texts.items()})
+        message.update(self.message)
+        if self.calls.calls:
+            message["tool_calls"] = self.calls.whole()
+        if self.function_call is not None:
+            message["function_call"] = self.function_call.whole()
+        return message

@@ -1,0 +1,282 @@
+"""Single flight: identical requests that are under way at the same time share one answer.
+
+The first to come is the leader: its seat starts the producer, in a task of its own. The others follow. Nobody's departure
+ends a flight but the last one's: then the producer is cancelled, and the leaving seat waits (at most `grace` seconds) until
+it has released what it held. A second cancellation of the leaver ends that wait at once; the producer still ends by itself.
+
+Who pays: whatever the producer reserves (tokens, a slot, a replica's lease) it holds in its own task, in scopes of its own,
+and on the leader's account, even after the leader has left. A follower has paid for one request and for no tokens.
+
+Who may share: those with the same key. The key holds the tenant, so no flight ever crosses tenants. A subscriber whose wire
+format is the flight's own may `follow` piece by piece; any may wait for the `whole`.
+
+What is heard when the producer fails:
+- the leader hears the failure itself, as does everybody who was given the head of the answer;
+- a failure that is `personal` (the leader's own limit, say) orphans the others: they join again, and the first of them leads;
+- any other failure orphans each of them once, so that the leader's bad luck is not theirs; the second time they hear it.
+`Orphaned.spent` is handed to the next `join`, which so knows whether the second chance is used up.
+
+A flight that is full, or outgrown (see relay), or would be one too many, is not joined: the request runs alone, unlisted.
+Priorities are numbers, the lower the more urgent. A flight has that of its most urgent joiner, and keeps it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+from caches.relay import Outcome, Reader, RecordBounds, Relay
+from caches.types import Sink
+
+logger = logging.getLogger("tiergate.caches")
+
+
+class Orphaned(Exception):  # noqa: N818 - a state of the subscriber, to be acted on
+    """The flight ended without this subscriber's fault, and before it was given anything: join again."""
+
+    def __init__(self, *, spent: bool) -> None:
+        super().__init__("the shared request ended early; ask again")
+        self.spent = spent
+
+
+class FlightLagged(Exception):  # noqa: N818 - says what happened
+    """The subscriber read so slowly that the record could no longer hold what it had not had."""
+
+
+class FlightCancelled(Exception):  # noqa: N818 - says what happened
+    """The producer was cancelled by somebody else than its subscribers, as when the process stops."""
+
+
+class Flight(Relay):
+    """What a producer holds: begin(head), write(piece) and, by returning or with `end`, the end.
+
+    It may set `flow` (how to pause it) and `on_raise` (called with the new priority when a more urgent request joins),
+    and reads `priority` when it takes its place in a queue. `pieces` is the record so far, to be stored. `note` is the
+    caller's own: what subscribers are to know of the work.
+    """
+
+    __slots__ = ("key", "note", "on_raise", "priority", "task")
+
+    def __init__(self, key: bytes | None, bounds: RecordBounds, *, stream: bool, priority: int) -> None:
+        super().__init__(bounds, stream=stream)
+        self.key = key
+        self.priority = priority
+        self.on_raise: Callable[[int], None] | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.note: object = None
+
+    def end(self) -> None:
+        """The answer is complete: subscribers need not wait for what the producer still does, nor does their leaving stop it.
+
+        Until the producer returns, the flight can still be joined, and gives all of its record at once.
+        """
+        self.finish()
+
+    def raise_priority(self, priority: int) -> None:
+        if priority < self.priority:
+            self.priority = priority
+            if self.on_raise is not None:
+                self.on_raise(priority)
+
+
+class Flights:
+    """The flights of one process, by key."""
+
+    def __init__(
+        self,
+        *,
+        personal: tuple[type[BaseException], ...] = (),
+        bounds: RecordBounds | None = None,
+        max_subscribers: int = 10_000,
+        max_flights: int = 65_536,
+        grace: float = 5.0,
+    ) -> None:
+        self.personal = personal
+        self._bounds = bounds or RecordBounds()
+        self._max_subscribers = max_subscribers
+        self._max_flights = max_flights
+        self._grace = grace
+        self._flights: dict[bytes, Flight] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        """Flights that can be joined."""
+        return len(self._flights)
+
+    @property
+    def tasks(self) -> int:
+        """Producers that have not ended, those of unlisted flights included."""
+        return len(self._tasks)
+
+    def join(
+        self,
+        key: bytes | None,
+        *,
+        stream: bool,
+        start: Callable[[Flight], Coroutine[Any, Any, None]],
+        priority: int = 0,
+        on_raise: Callable[[int], None] | None = None,
+        spent: bool = False,
+    ) -> Seat:
+        """A seat in the flight of `key`, or in a new one that `start` feeds. Nothing happens until the seat is entered.
+
+        `key=None` shares with nobody. `on_raise` is the new flight's hook until the producer sets another.
+        """
+        return Seat(self, key, stream=stream, start=start, priority=priority, on_raise=on_raise, spent=spent)
+
+    async def close(self) -> None:
+        """Cancel every producer and wait for them, for the end of the process. Subscribers hear `FlightCancelled`."""
+        tasks = set(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=self._grace)
+
+    def board(self, seat: Seat) -> tuple[Flight, bool]:
+        """The flight for a seat, and whether the seat leads it."""
+        known = None if seat.key is None else self._flights.get(seat.key)
+        if known is not None and not known.outgrown and len(known.readers) < self._max_subscribers:
+            known.raise_priority(seat.priority)
+            return known, False
+        flight = Flight(seat.key, self._bounds, stream=seat.stream, priority=seat.priority)
+        flight.on_raise = seat.on_raise
+        flight.task = asyncio.get_running_loop().create_task(seat.start(flight))
+        flight.task.add_done_callback(partial(self._landed, flight))
+        self._tasks.add(flight.task)  # the loop itself holds tasks only weakly
+        if seat.key is not None and (known is None or known.outgrown) and len(self._flights) < self._max_flights:
+            self._flights[seat.key] = flight
+        return flight, True
+
+    async def abandon(self, flight: Flight) -> None:
+        """The last subscriber has left: end the producer, and see it gone."""
+        task = flight.task
+        flight.error = flight.trace = None  # nobody will ask, and a traceback keeps the producer's frame alive
+        if task is None or task.done() or flight.ended:
+            return
+        self._unlist(flight)
+        task.cancel()
+        await asyncio.wait((task,), timeout=self._grace)
+        if not task.done():
+            logger.warning("a cancelled producer still runs after %.1f s", self._grace)
+
+    def _landed(self, flight: Flight, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._unlist(flight)
+        flight.task = None
+        error = FlightCancelled("the producer was cancelled") if task.cancelled() else task.exception()
+        if flight.ended:
+            if error is not None and not task.cancelled():
+                logger.error("a producer failed after its answer was complete", exc_info=error)
+            return
+        if error is None and not flight.begun:
+            error = RuntimeError("a producer returned without an answer")
+        if flight.readers:
+            flight.trace = None if error is None else error.__traceback__
+            flight.finish(error)
+
+    def _unlist(self, flight: Flight) -> None:
+        if flight.key is not None and self._flights.get(flight.key) is flight:
+            del self._flights[flight.key]
+
+
+class Seat:
+    """One subscriber's part in a flight, from entering to leaving. Ask for `follow` or for `whole`, once."""
+
+    __slots__ = ("_flight", "_flights", "_reader", "key", "leader", "on_raise", "priority", "spent", "start", "stream")
+
+    def __init__(
+        self,
+        flights: Flights,
+        key: bytes | None,
+        *,
+        stream: bool,
+        start: Callable[[Flight], Coroutine[Any, Any, None]],
+        priority: int,
+        on_raise: Callable[[int], None] | None,
+        spent: bool,
+    ) -> None:
+        self.key = key
+        self.stream = stream
+        self.start = start
+        self.priority = priority
+        self.on_raise = on_raise
+        self.spent = spent
+        self.leader = False
+        self._flights = flights
+        self._flight: Flight | None = None
+        self._reader = Reader()
+
+    async def __aenter__(self) -> Self:
+        self._flight, self.leader = self._flights.board(self)
+        self._flight.readers[self._reader] = None
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        flight = self.flight
+        flight.leave(self._reader)
+        if not flight.readers:
+            await self._flights.abandon(flight)
+
+    @property
+    def flight(self) -> Flight:
+        assert self._flight is not None, "a seat is used inside its scope"
+        return self._flight
+
+    @property
+    def same_wire(self) -> bool:
+        """Whether the flight's pieces are in this subscriber's own wire format."""
+        return self.stream == self.flight.stream
+
+    async def follow(self, sink: Sink) -> None:
+        """Have every piece pushed into `sink`; return when the answer ended and all of it was written."""
+        if not self.same_wire:
+            raise RuntimeError("a flight in the other wire format has no pieces to follow: wait for the whole")
+        self.flight.follow(self._reader, sink)
+        await self._end()
+
+    async def whole(self) -> tuple[object, list[bytes]]:
+        """Wait for the end; the head and every piece, the usage chunk included."""
+        flight = self.flight
+        flight.await_whole(self._reader)
+        await self._end()
+        pieces = flight.pieces
+        assert pieces is not None, "a reader for the whole is dropped before the record is cut"
+        return flight.head, pieces
+
+    def catch_up(self) -> None:
+        """The sink is writable again."""
+        self.flight.catch_up(self._reader)
+
+    async def _end(self) -> None:
+        reader = self._reader
+        if reader.outcome is None:
+            waiter = asyncio.get_running_loop().create_future()
+            reader.wake = partial(_resolve, waiter)
+            await waiter
+        if reader.outcome is not Outcome.COMPLETE:
+            raise self._verdict(reader)
+
+    def _verdict(self, reader: Reader) -> BaseException:
+        """The table of the module's docstring."""
+        error = reader.error
+        if reader.outcome is Outcome.DROPPED:
+            return Orphaned(spent=self.spent) if reader.whole and not self.leader else FlightLagged()
+        assert error is not None
+        reader.error = None
+        if reader.outcome is Outcome.REFUSED:
+            return error
+        if reader.outcome is Outcome.SPOILED and not self.leader:
+            if isinstance(error, self._flights.personal):
+                return Orphaned(spent=self.spent)
+            if not self.spent:
+                return Orphaned(spent=True)
+        return error.with_traceback(self.flight.trace)
+
+
+def _resolve(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -1,0 +1,30 @@
+"""The store of a cache that is off: it keeps nothing and finds nothing, so that no caller asks whether there is one."""
+
+from __future__ import annotations
+
+from caches.types import CacheStats, Entry
+
+
+class NullStore:
+    async def get(self, key: bytes) -> Entry | None:  # noqa: ARG002 - the protocol's
+        return None
+
+    async def put(self, entry: Entry) -> bool:  # noqa: ARG002 - the protocol's
+        return False
+
+    async def delete(self, id: str, tenant: str | None) -> bool:  # noqa: A002, ARG002 - the protocol's
+        return False
+
+    async def flush(
+        self,
+        *,
+        tenant: str | None = None,  # noqa: ARG002 - the protocol's
+        model: str | None = None,  # noqa: ARG002 - the protocol's
+        older_than: float | None = None,  # noqa: ARG002 - the protocol's
+        all: bool = False,  # noqa: A002, ARG002 - the protocol's
+        dry_run: bool = False,  # noqa: ARG002 - the protocol's
+    ) -> int:
+        return 0
+
+    async def stats(self) -> CacheStats:
+        return CacheStats(entries=0, bytes=0, max_bytes=0, hits=0, misses=0, evictions=0)

@@ -1,0 +1,100 @@
+"""The values and protocols of the cache package.
+
+An `Entry` is one complete answer, kept as the JSON that a client without streaming would have received; a stream is
+made from it on the way out. Everything that a partition depends on (tenant, model, version, request) is in its key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+ENTRY_OVERHEAD = 1024
+"""Bytes that an entry costs beside its body: the object, its strings and its places in the indexes (measured, rounded up)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One stored answer. The repr leaves out what only its owner may see."""
+
+    id: str  # what a client sees, and deletes it by: see key.entry_id
+    key: bytes = field(repr=False)
+    tenant: str
+    model: str  # the model that answered, as configured
+    tier: str
+    endpoint: str
+    body: bytes = field(repr=False)
+    stored_at: float
+    expires_at: float
+    completion_tokens: int = 0
+    prompt_tokens: int = 0
+
+    @property
+    def size(self) -> int:
+        """What the entry weighs against a store's bound."""
+        return len(self.body) + ENTRY_OVERHEAD
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStats:
+    entries: int
+    bytes: int
+    max_bytes: int
+    hits: int
+    misses: int
+    evictions: int  # entries that went for want of room; expired and deleted ones are not counted
+
+
+class ExactStore(Protocol):
+    """Where exact answers are kept. An entry is replaced whole, and is never returned after `expires_at`."""
+
+    async def get(self, key: bytes) -> Entry | None: ...
+
+    async def put(self, entry: Entry) -> bool:
+        """False when the entry was refused: too large, or expired already."""
+        ...
+
+    async def delete(self, id: str, tenant: str | None) -> bool:  # noqa: A002 - the name of the field it is
+        """Delete one entry, if `tenant` owns it; None is the operator, who may delete any."""
+        ...
+
+    async def flush(
+        self,
+        *,
+        tenant: str | None = None,
+        model: str | None = None,
+        older_than: float | None = None,
+        all: bool = False,  # noqa: A002 - what the command line calls it
+        dry_run: bool = False,
+    ) -> int:
+        """Delete every entry that meets all the conditions given, and say how many those are.
+
+        `older_than` is an age in seconds. No condition at all needs `all=True`, so that a forgotten one empties nothing.
+        """
+        ...
+
+    async def stats(self) -> CacheStats: ...
+
+
+class Sink(Protocol):
+    """Where a subscriber's bytes go. The calls are synchronous: what it cannot send now it must buffer itself.
+
+    Once `writable` is False it is given no more, until it calls `Seat.catch_up` (its own seat's only, from inside `write`).
+    """
+
+    @property
+    def writable(self) -> bool: ...
+
+    def begin(self, head: object) -> None: ...
+
+    def write(self, data: bytes, usage_only: bool) -> None:
+        """`usage_only`: the piece is the usage chunk, to be shown only to a client that asked for it."""
+        ...
+
+
+class Flow(Protocol):
+    """The brake of whatever feeds a flight."""
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...

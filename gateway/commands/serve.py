@@ -1,0 +1,52 @@
+"""`tiergate serve`: run the gateway until a signal ends it."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from dataclasses import replace
+
+from gateway.config import Config, ConfigError, load
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", default="config.yaml", help="the config file (default: config.yaml)")
+    parser.add_argument("--host", help="address to listen on, instead of the config's")
+    parser.add_argument("--port", type=int, help="port to listen on, instead of the config's")
+    parser.add_argument("--workers", type=int, help="processes; only 1 is built yet")
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.workers not in (None, 1):
+        print("tiergate serve: --workers above 1 is not built yet", file=sys.stderr)
+        return 2
+    if args.port is not None and not 0 <= args.port <= 65535:
+        print("tiergate serve: --port must be from 0 to 65535", file=sys.stderr)
+        return 2
+    try:
+        config = load(args.config)
+    except ConfigError as error:
+        for problem in error.errors:
+            print(problem, file=sys.stderr)
+        return 2
+    server = replace(config.server, host=args.host or config.server.host)
+    if args.port is not None:
+        server = replace(server, port=args.port)
+    return serve(replace(config, server=server))
+
+
+def serve(config: Config) -> int:
+    """Run one process's gateway. Exit code 0 after a drain, 2 when it could not start."""
+    import uvloop  # noqa: PLC0415 - only the process that serves needs the loop
+
+    from gateway.app import Gateway  # noqa: PLC0415 - as above
+
+    level = config.observability.level.upper()
+    logging.basicConfig(level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        return uvloop.run(Gateway(config).run())
+    except OSError as error:
+        address = f"{config.server.host}:{config.server.port}"
+        print(f"tiergate serve: cannot listen on {address}: {error.strerror or error}", file=sys.stderr)
+        return 2

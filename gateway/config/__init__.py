@@ -1,0 +1,82 @@
+"""The config: strict, frozen, and read whole before anything starts.
+
+`load` and `parse` give a complete, checked `Config`, or raise a `ConfigError` with everything that is wrong. They open
+no socket and no other file, log nothing, and change nothing; the environment is an argument.
+
+    problems   what is wrong, and where
+    yamltree   text → nodes with positions
+    kinds      the values a key may have; `secret` those that hide; `types` the shared ones
+    fields     how a key is declared
+    schema     the tree: every key, its default and its doc
+    reader     nodes + schema → values
+    checks     what keys cannot say alone
+    show       back to text, secrets hidden
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from gateway.config.checks import Report, check
+from gateway.config.problems import ConfigError, Problem, Problems
+from gateway.config.reader import Reader
+from gateway.config.schema import Config, Model, Plan, Replica, Tenant, TenantKey, Timeouts, complete
+from gateway.config.secret import Secret
+from gateway.config.show import effective, plain, reference
+from gateway.config.yamltree import MAX_BYTES, compose
+
+__all__ = [
+    "Config",
+    "ConfigError",
+    "Model",
+    "Plan",
+    "Problem",
+    "Replica",
+    "Secret",
+    "Tenant",
+    "TenantKey",
+    "Timeouts",
+    "effective",
+    "load",
+    "parse",
+    "plain",
+    "reference",
+]
+
+
+def load(path: str | Path, env: Mapping[str, str] = os.environ) -> Config:
+    """The config in the file at `path`."""
+    return parse(_read(path), path, env)
+
+
+def parse(text: str, path: str | Path = "config.yaml", env: Mapping[str, str] = os.environ) -> Config:
+    """The config in `text`; `path` names it in errors, and relative paths in it start from its directory."""
+    problems = Problems(str(path))
+    node = compose(text.removeprefix("\ufeff"), problems)
+    if node is None:
+        problems.raise_if_any()
+    reader = Reader(env, problems)
+    config = reader.root(Config, node)
+    assert isinstance(config, Config)
+    config = complete(config, Path(path).absolute().parent)
+    check(config, Report(reader, problems))
+    problems.raise_if_any()
+    return config
+
+
+def _read(path: str | Path) -> str:
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = (error.strerror if isinstance(error, OSError) else None) or "not a path"
+        raise ConfigError([Problem(0, 0, "", f"cannot be read: {reason}", str(path))]) from None
+    if len(data) > MAX_BYTES:
+        raise ConfigError([Problem(0, 0, "", "larger than 1 MiB", str(path))])
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError([Problem(line, 1, "", "not UTF-8 text", str(path))]) from None

@@ -1,0 +1,157 @@
+"""What each key cannot say alone: names that must exist, or exist once.
+
+Rules: a value that could not be read is `""` or left out, has been reported, and is passed over here; a name that came
+from the environment is never repeated, neither as the culprit nor as a suggestion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+from gateway.config.kinds import is_pattern
+from gateway.config.problems import Path, Problems, quote, suggest
+from gateway.config.reader import Reader
+from gateway.config.schema import Config, Tenant
+
+
+class Report:
+    """Adds problems at the place of a value."""
+
+    def __init__(self, reader: Reader, problems: Problems) -> None:
+        self._reader = reader
+        self._problems = problems
+
+    def __call__(self, path: Path, message: str) -> None:
+        mark = self._reader.mark(path)
+        self._problems.add(mark.line, mark.column, path, message)
+
+    def line(self, path: Path) -> int:
+        return self._reader.mark(path).line
+
+    def show(self, value: str) -> str:
+        return "from the environment" if value in self._reader.from_env else quote(value)
+
+    def unknown(self, path: Path, what: str, value: str, known: Collection[str]) -> None:
+        """`value` is none of `known`: says so, with the nearest one. Nothing at all where a known one was unreadable."""
+        if value in known or not value or "" in known:
+            return
+        visible = [word for word in known if word not in self._reader.from_env]
+        hint = "" if value in self._reader.from_env or self._problems.full else suggest(value, visible)
+        self(path, f"unknown {what} {self.show(value)}{hint}")
+
+    def twice(self, named: Iterable[tuple[Path, str]], what: Callable[[str], str]) -> None:
+        """Of the pairs (place, name), a name may come once."""
+        first: dict[str, Path] = {}
+        for path, name in named:
+            if name in first:
+                self(path, f"{what(self.show(name))} is already on line {self.line(first[name])}")
+            elif name:
+                first[name] = path
+
+
+def check(config: Config, report: Report) -> None:
+    """Every cross-check there is."""
+    _names(config, report)
+    _models(config, report)
+    _tiers(config, report)
+    _plans(config, report)
+    _tenants(config, report)
+    _amounts(config, report)
+
+
+def public_names(config: Config) -> Iterator[tuple[Path, str]]:
+    """Everything that a client may put in `model`, with its place; aliases last."""
+    for index, model in enumerate(config.models):
+        yield ("models", index, "name"), model.name
+        for number, adapter in enumerate(model.adapters):
+            yield ("models", index, "adapters", number, "name"), adapter.name
+    yield ("routing", "auto"), config.routing.auto
+    for alias in config.routing.aliases:
+        yield ("routing", "aliases", alias), alias
+
+
+def _names(config: Config, report: Report) -> None:
+    report.twice(public_names(config), lambda name: f"the model name {name}")
+    aliases = config.routing.aliases
+    known = [name for _, name in public_names(config) if name not in aliases]
+    for alias, target in aliases.items():
+        if target in aliases and target not in known:
+            report(("routing", "aliases", alias), f"{report.show(target)} is an alias itself: name a model")
+        else:
+            report.unknown(("routing", "aliases", alias), "model", target, known)
+
+
+def _models(config: Config, report: Report) -> None:
+    names = [model.name for model in config.models]
+    for index, model in enumerate(config.models):
+        here: Path = ("models", index)
+        replicas = (((*here, "replicas", number, "name"), replica.name) for number, replica in enumerate(model.replicas))
+        report.twice(replicas, lambda name: f"a replica {name} of this model")
+        for number, name in enumerate(model.fallback):
+            if name == model.name:
+                report((*here, "fallback", number), "a model cannot be its own fallback")
+            else:
+                report.unknown((*here, "fallback", number), "model", name, names)
+        if model.endpoints == ():
+            report((*here, "endpoints"), "must not be empty")
+
+
+def _tiers(config: Config, report: Report) -> None:
+    used = list(dict.fromkeys(model.tier for model in config.models))
+    routing, classifier = config.routing, config.routing.classifier
+    for index, tier in enumerate(routing.tiers):
+        report.unknown(("routing", "tiers", index), "tier", tier, used)
+    report.twice(((("routing", "tiers", i), tier) for i, tier in enumerate(routing.tiers)), lambda name: f"the tier {name}")
+    for index, model in enumerate(config.models):
+        if model.tier and model.tier not in routing.tiers and "" not in routing.tiers:
+            report(("models", index, "tier"), f"the tier {report.show(model.tier)} is missing from routing.tiers")
+    for tier, other in routing.fallback.items():
+        report.unknown(("routing", "fallback", tier), "tier", tier, used)
+        report.unknown(("routing", "fallback", tier), "tier", other, used)
+        if tier == other:
+            report(("routing", "fallback", tier), "a tier cannot be its own fallback")
+    report.unknown(("routing", "classifier", "tier"), "tier", classifier.tier or "", used)
+    report.unknown(("routing", "classifier", "default_tier"), "tier", classifier.default_tier or "", used)
+    if classifier.kind == "fixed" and classifier.tier is None:
+        report(("routing", "classifier", "kind"), "classifier kind fixed needs a tier")
+
+
+def _plans(config: Config, report: Report) -> None:
+    known = [model.name for model in config.models]  # an adapter counts as its pool's model
+    for name, plan in config.plans.items():
+        for model in plan.models:
+            report.unknown(("plans", name, "models", model), "model", model, known)
+
+
+def _tenants(config: Config, report: Report) -> None:
+    tenants = [(("tenants", index), tenant) for index, tenant in enumerate(config.tenants)]
+    report.twice((((*here, "name"), tenant.name) for here, tenant in tenants), lambda name: f"the tenant {name}")
+    known = [name for _, name in public_names(config)]
+    for here, tenant in tenants:
+        report.unknown((*here, "plan"), "plan", tenant.plan or "", config.plans.keys())
+        _model_lists(here, tenant, known, report)
+        ids = (((*here, "keys", number, "id"), key.id) for number, key in enumerate(tenant.keys))
+        report.twice(ids, lambda name: f"a key {name} of this tenant")
+    keys = (
+        ((*here, "keys", number, "sha256"), key.sha256.reveal())
+        for here, tenant in tenants
+        for number, key in enumerate(tenant.keys)
+    )
+    report.twice(keys, lambda _: "this very key")
+
+
+def _model_lists(here: Path, tenant: Tenant, known: list[str], report: Report) -> None:
+    lists: list[tuple[Path, tuple[str, ...]]] = [((*here, "models"), tenant.models)]
+    lists += [((*here, "keys", number, "models"), key.models or ()) for number, key in enumerate(tenant.keys)]
+    for path, names in lists:
+        for index, name in enumerate(names):
+            if not is_pattern(name):
+                report.unknown((*path, index), "model", name, known)
+
+
+def _amounts(config: Config, report: Report) -> None:
+    exact, breaker = config.cache.exact, config.breaker
+    if exact.max_entry > exact.max_bytes:
+        report(("cache", "exact", "max_entry"), "larger than max_bytes")
+    if breaker.open > breaker.max_open:
+        report(("breaker", "open"), "longer than max_open")

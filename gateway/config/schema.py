@@ -1,0 +1,311 @@
+"""config.yaml as a tree of frozen values: every key with its type, its default and what it means.
+
+The attribute names are the keys. Durations are float seconds, sizes are int bytes, `None` (`null`) is "no limit" or
+"unknown". What is invalid only together with something else is in `gateway.config.checks`.
+"""
+# ruff: noqa: RUF009 - key() and its siblings return dataclasses.field(), which is what belongs there
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Annotated
+
+from gateway.config import types as t
+from gateway.config.fields import key, required, same_as, section
+from gateway.config.kinds import Choice, Text, Whole
+from gateway.config.secret import Secret, SecretUrl
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    host: t.Host = key("127.0.0.1", "Address to listen on; 0.0.0.0 for all.")
+    port: Annotated[int, Whole(0, 65535)] = key(8000, "Port to listen on; 0 takes any free one.")
+    workers: Annotated[int, Whole(1, 1024, built=1)] = key(1, "Processes; more than 1 is not built yet.")
+    max_body: t.Bytes = key(16 * 2**20, "Largest request body; over it the answer is 413.")
+    drain_timeout: t.Seconds = key(120.0, "After SIGTERM, how long running requests may take to finish.")
+    header_timeout: t.Seconds = key(10.0, "How long a client may take to send its request head.")
+    body_timeout: t.Seconds = key(60.0, "How long a client may take to send its request body.")
+    keep_alive: t.Seconds = key(75.0, "How long an idle connection is kept open.")
+    max_header: t.Bytes = key(64 * 2**10, "Largest request head; over it the answer is 431.")
+    metrics: t.Listen = key("", 'A listener of its own for /metrics, "host:port"; empty: on the main one.')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admin:
+    key: t.HiddenText = key(Secret(), "Key for /admin; empty: /admin is off.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    connect: t.Seconds = key(3.0, "To open a connection to a replica.")
+    first_token: t.Seconds = key(60.0, "From the request to the first byte of a stream.")
+    between_tokens: t.Seconds = key(30.0, "The longest silence inside a stream.")
+    total: t.Seconds = key(290.0, "The whole request, queue and retries included.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelTimeouts:
+    connect: t.Seconds | None = key(None, "As timeouts.connect, for this model.")
+    first_token: t.Seconds | None = key(None, "As timeouts.first_token, for this model.")
+    between_tokens: t.Seconds | None = key(None, "As timeouts.between_tokens, for this model.")
+    total: t.Seconds | None = key(None, "As timeouts.total, for this model.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapter:
+    name: t.ModelName = required("The LoRA adapter's public name.")
+    served_name: t.Line = same_as("name", "What the backend calls it; default: the name.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replica:
+    name: t.Name = required("Unique in its pool; shown in headers and metrics.")
+    url: t.HttpUrl = required("Base URL of the engine's API, usually ending in /v1.")
+    api_key: t.HiddenText = key(Secret(), "The engine's --api-key, if it has one.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Balance:
+    kind: t.BalanceKind = key("least_requests", "How a replica is chosen.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Concurrency:
+    kind: Annotated[str, Choice("concurrency kind", ("fixed",), planned=("adaptive",))] = key("fixed", "How slots are counted.")
+    max: Annotated[int, Whole(1, 100_000)] = key(256, "Requests at once on each replica; the others queue.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    name: t.ModelName = required("The model's public name.")
+    tier: t.Name = key("default", "The tier that it serves.")
+    served_name: t.Line = same_as("name", "What the backend calls it; default: the name.")
+    context: t.Count | None = key(None, "Context length in tokens; null: unknown.")
+    capabilities: tuple[t.Capability, ...] | None = key(
+        None, "What the model can do; steers `auto` only; null: unknown, not lacking."
+    )
+    endpoints: tuple[t.Endpoint, ...] = key(("chat", "completions"), "The endpoints that its backends serve.")
+    version: Annotated[str, Text(longest=200)] = key("", "Part of every cache key: change it when the weights change.")
+    adapters: tuple[Adapter, ...] = key((), "LoRA adapters of this pool, callable as models.")
+    fallback: tuple[t.ModelName, ...] = key((), "Models that take over when this one fails, in order.")
+    replicas: tuple[Replica, ...] = required("The engines that serve this model.")
+    balance: Balance = section(Balance, "How a replica is chosen.")
+    concurrency: Concurrency = section(Concurrency, "Slots per replica.")
+    scheduling_policy: Annotated[str, Choice("scheduling policy", ("fcfs", "priority"))] = key(
+        "fcfs", "What the engines run with; `priority` makes the gateway send one."
+    )
+    default_max_tokens: t.Count = key(1024, "Output tokens reserved for a request that sets no limit of its own.")
+    timeouts: ModelTimeouts = section(ModelTimeouts, "Deadlines for this model; what is left out is as in `timeouts`.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classifier:
+    kind: Annotated[str, Choice("classifier kind", ("fixed", "rules"), planned=("learned", "embedding", "remote"))] = key(
+        "rules", "How `auto` rates a request."
+    )
+    tier: t.Name | None = key(None, "kind fixed: the tier of every request.")
+    threshold: t.Share = key(0.5, "kind rules: the score from which a request goes up a tier.")
+    default_tier: t.Name | None = key(None, "Where a request goes that the classifier cannot rate; default: the dearest tier.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routing:
+    auto: t.ModelName = key("auto", 'The model name that means "you choose".')
+    aliases: Mapping[t.ModelName, t.ModelName] = section(dict, "Other names for models, adapters or `auto`.")
+    classifier: Classifier = section(Classifier, "How `auto` rates a request.")
+    tiers: tuple[t.Name, ...] = key((), "Tiers from cheap to dear; default: small, medium, large, then as they appear.")
+    fallback: Mapping[t.Name, t.Name] = section(dict, "Under `auto`: the tier that takes over when a tier fails.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExactCache:
+    enabled: bool = key(True, "Answer identical requests from memory.")
+    store: Annotated[str, Choice("cache store", ("memory",), planned=("redis", "two_level"))] = key(
+        "memory", "Where answers are kept."
+    )
+    ttl: t.Seconds = key(3600.0, "How long an answer is kept.")
+    max_bytes: t.Bytes = key(256 * 2**20, "Memory for answers; the least recently used go first.")
+    max_entry: t.Bytes = key(2**20, "Largest answer that is kept.")
+    keep: Annotated[str, Choice("keep", ("deterministic", "all"))] = key(
+        "deterministic", "Which answers: of requests with temperature 0 or a seed, or all."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Qdrant:
+    path: t.File = key(Path("data/qdrant"), "Directory of the embedded store.")
+    url: t.HttpUrl | None = key(None, "A Qdrant server instead.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SemanticCache:
+    enabled: t.NoSemanticCache = key(False, "Not built yet.")
+    qdrant: Qdrant = section(Qdrant, "Where vectors are kept.")
+    preset: Annotated[str, Choice("preset", ("strict",))] = key("strict", "How sure a match must be.")
+    ttl: t.Seconds = key(86400.0, "How long an answer is kept.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefixCache:
+    isolate: Annotated[str, Choice("isolation", ("none", "tenant"))] = key(
+        "none", "`tenant` sends a cache_salt, so that tenants share no prefix blocks of the engines."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cache:
+    exact: ExactCache = section(ExactCache, "Identical requests.")
+    semantic: SemanticCache = section(SemanticCache, "Requests that mean the same.")
+    prefix: PrefixCache = section(PrefixCache, "The engines' own prefix cache.")
+    secret: t.HiddenText = key(Secret(), "Secret of cache keys and salts; empty: a random one for each process.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    store: Annotated[str, Choice("limits store", ("memory",), planned=("redis",))] = key("memory", "Where balances are kept.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redis:
+    url: t.RedisAddress = key(SecretUrl("redis://127.0.0.1:6379/0"), "Used by stores of kind redis only.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaxWait:
+    realtime: t.Seconds = key(30.0, "Longest wait of class realtime.")
+    standard: t.Seconds = key(60.0, "Longest wait of class standard.")
+    batch: t.Seconds = key(240.0, "Longest wait of class batch.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    realtime: t.Weight = key(16, "Share of class realtime.")
+    standard: t.Weight = key(4, "Share of class standard.")
+    batch: t.Weight = key(1, "Share of class batch.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    max_requests: t.Count = key(1024, "Waiting requests of a model; over it the answer is 503.")
+    max_bytes: t.Bytes = key(256 * 2**20, "Bodies of waiting requests of a model.")
+    max_tokens: t.Count = key(8_000_000, "Tokens of waiting requests of a model.")
+    max_wait: MaxWait = section(MaxWait, "How long a request may wait for a slot.")
+    weights: Weights = section(Weights, "How slots are shared among the classes while all of them wait.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelLimits:
+    rpm: t.Limit = key(None, "Requests a minute; null: no limit.")
+    tpm: t.Limit = key(None, "Tokens a minute, prompt and output; null: no limit.")
+    max_parallel: t.Limit = key(None, "Requests at once; null: no limit.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    rpm: t.Limit = key(None, "Requests a minute for each tenant of the plan; null: no limit.")
+    tpm: t.Limit = key(None, "Tokens a minute for each tenant of the plan, prompt and output; null: no limit.")
+    max_parallel: t.Limit = key(None, "Requests at once for each tenant of the plan; null: no limit.")
+    priority: t.PriorityName = key("standard", "Class in the queue.")
+    weight: t.Weight = key(1, "Share among the tenants of a class.")
+    models: Mapping[t.ModelName, ModelLimits] = section(dict, "Further limits for single models.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantKey:
+    id: t.Name = required("Unique in its tenant; shown in logs instead of the key.")
+    sha256: t.KeyDigest = required("Hex SHA-256 of the whole key.")
+    prefix: Annotated[str, Text(longest=16)] = key("", "First characters of the key, to recognise it by.")
+    rpm: t.Limit = key(None, "Requests a minute with this key; null: no limit.")
+    tpm: t.Limit = key(None, "Tokens a minute with this key; null: no limit.")
+    max_parallel: t.Limit = key(None, "Requests at once with this key; null: no limit.")
+    expires: t.Moment = key(None, "Last day, or the moment from which the key is refused; null: never.")
+    models: tuple[t.ModelPattern, ...] | None = key(None, "Models that this key may call; null: all that the tenant may.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    name: t.Name = required("The tenant's name.")
+    plan: t.Name | None = key(None, "The tenant's plan; null: none, so no limits of a plan.")
+    rpm: t.Limit = key(None, "Requests a minute of all its keys, beside the plan's; null: no limit.")
+    tpm: t.Limit = key(None, "Tokens a minute of all its keys, beside the plan's; null: no limit.")
+    max_parallel: t.Limit = key(None, "Requests at once of all its keys, beside the plan's; null: no limit.")
+    models: tuple[t.ModelPattern, ...] = key(("*",), "Models that it may call: names or patterns.")
+    priority: t.PriorityName | None = key(None, "Class in the queue; null: the plan's.")
+    weight: t.Weight | None = key(None, "Share among the tenants of its class; null: the plan's.")
+    keys: tuple[TenantKey, ...] = key((), "Keys that are part of the config; others are made by `tiergate keys create`.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keys:
+    store: Annotated[str, Choice("keys store", ("file",))] = key("file", "Where made keys are kept.")
+    path: t.File = key(Path("data/keys.json"), "The file of made keys.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    interval: t.Seconds = key(2.0, "Between two checks of a replica.")
+    timeout: t.Seconds = key(2.0, "For one check.")
+    fall: t.Tries = key(3, "Bad checks in a row that take a replica down.")
+    rise: t.Tries = key(1, "Good checks in a row that bring it up.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breaker:
+    failures: t.Tries = key(5, "Failed requests in a row that take a replica out.")
+    open: t.Seconds = key(5.0, "For how long, the first time; doubles each time.")
+    max_open: t.Seconds = key(60.0, "For how long at most.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observability:
+    log: Annotated[str, Choice("log", ("json", "off"))] = key("json", "One line of JSON for each request, or none.")
+    level: Annotated[str, Choice("level", ("debug", "info", "warning", "error"))] = key(
+        "info", "Least level of the other log lines."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    server: Server = section(Server, "The HTTP server.")
+    admin: Admin = section(Admin, "The admin API.")
+    timeouts: Timeouts = section(Timeouts, "Deadlines towards the engines; unstreamed requests have connect and total only.")
+    models: tuple[Model, ...] = required("Pools of replicas, each behind one model name.")
+    routing: Routing = section(Routing, "How a model name becomes a model.")
+    cache: Cache = section(Cache, "Caches.")
+    limits: Limits = section(Limits, "Rate limits.")
+    redis: Redis = section(Redis, "The Redis that stores may share.")
+    queue: Queue = section(Queue, "The queue in front of each model.")
+    plans: Mapping[t.Name, Plan] = section(dict, "Named sets of limits.")
+    tenants: tuple[Tenant, ...] = key((), "Who may call; no tenant, no access.")
+    keys: Keys = section(Keys, "API keys made by the CLI.")
+    health: Health = section(Health, "Active health checks.")
+    breaker: Breaker = section(Breaker, "Passive health: a breaker for each replica.")
+    observability: Observability = section(Observability, "Logs.")
+
+    def timeouts_of(self, model: Model) -> Timeouts:
+        """The deadlines that hold for `model`: its own where it has them."""
+        own = {one.name: getattr(model.timeouts, one.name) for one in fields(ModelTimeouts)}
+        return replace(self.timeouts, **{name: value for name, value in own.items() if value is not None})
+
+
+_USUAL_TIERS = ("small", "medium", "large")
+
+
+def complete(config: Config, directory: Path) -> Config:
+    """Fills in what depends on other keys, or on where the file is: tier order, default tier, relative paths."""
+    found = dict.fromkeys(model.tier for model in config.models if model.tier)
+    usual = [tier for tier in _USUAL_TIERS if tier in found]
+    tiers = config.routing.tiers or (*usual, *(tier for tier in found if tier not in usual))
+    classifier = config.routing.classifier
+    if classifier.default_tier is None and tiers:
+        classifier = replace(classifier, default_tier=tiers[-1])
+    semantic = config.cache.semantic
+    qdrant = replace(semantic.qdrant, path=directory / semantic.qdrant.path)
+    return replace(
+        config,
+        routing=replace(config.routing, tiers=tiers, classifier=classifier),
+        cache=replace(config.cache, semantic=replace(semantic, qdrant=qdrant)),
+        keys=replace(config.keys, path=directory / config.keys.path),
+    )

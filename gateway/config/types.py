@@ -1,0 +1,63 @@
+"""The types that keys of the config share: what Python holds, and the kind that reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from gateway.config.kinds import (
+    Choice,
+    Duration,
+    FilePath,
+    Fraction,
+    Instant,
+    Label,
+    Listener,
+    Pattern,
+    Planned,
+    Size,
+    Text,
+    Url,
+    Whole,
+)
+from gateway.config.secret import Digest, Hidden, RedisUrl, Secret, SecretUrl
+
+Line = Annotated[str, Text()]
+Seconds = Annotated[float, Duration()]
+Bytes = Annotated[int, Size()]
+Count = Annotated[int, Whole(1)]
+Limit = Annotated[int, Whole(1)] | None
+Name = Annotated[str, Label()]
+ModelName = Annotated[str, Label(slash=True)]
+ModelPattern = Annotated[str, Pattern()]
+HiddenText = Annotated[Secret, Hidden()]
+Moment = Annotated[float, Instant()] | None
+
+Capability = Annotated[str, Choice("capability", ("tools", "vision", "audio", "json_schema", "reasoning"))]
+Endpoint = Annotated[
+    str,
+    Choice(
+        "endpoint",
+        ("chat", "completions", "embeddings"),
+        planned=("responses", "messages", "rerank", "score", "tokenize", "audio"),
+    ),
+]
+BalanceKind = Annotated[
+    str,
+    Choice(
+        "balance kind",
+        ("round_robin", "least_requests", "least_latency", "queue_depth", "consistent_hash"),
+        planned=("prefix_hash", "work_cost"),
+    ),
+]
+PriorityName = Annotated[str, Choice("priority", ("realtime", "standard", "batch"))]
+Share = Annotated[float, Fraction()]
+Tries = Annotated[int, Whole(1, 1000)]
+Weight = Annotated[int, Whole(1, 1000)]
+HttpUrl = Annotated[str, Url()]
+Host = Annotated[str, Text(shortest=1, longest=255)]
+Listen = Annotated[str, Listener()]
+KeyDigest = Annotated[Secret, Digest()]
+RedisAddress = Annotated[SecretUrl, RedisUrl()]
+File = Annotated[Path, FilePath()]
+NoSemanticCache = Annotated[bool, Planned("the semantic cache")]

@@ -1,0 +1,63 @@
+"""The allow-list of what a client may call, and the forms of path that mean it.
+
+`/v1/chat/completions`, the same without `/v1`, with a trailing slash, and Azure's `/openai/deployments/{model}/…` and
+`/openai/v1/…`. What is not here is a 404 of ours, never passed on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One operation of the model API. `path` is what follows a replica's base path."""
+
+    name: str
+    path: bytes
+    generates: bool = True      # it makes tokens, and so reserves for them
+
+
+ENDPOINTS = (
+    Endpoint("chat", b"/chat/completions"),
+    Endpoint("completions", b"/completions"),
+    Endpoint("embeddings", b"/embeddings", generates=False),
+)
+_BY_PATH = {endpoint.path.decode(): endpoint for endpoint in ENDPOINTS}
+_FAST = {b"/v1" + endpoint.path: endpoint for endpoint in ENDPOINTS} | {endpoint.path: endpoint for endpoint in ENDPOINTS}
+_DEPLOYMENTS = "/openai/deployments/"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What a path means: an endpoint, perhaps with the model that it names; or `rest`, the path without its decorations."""
+
+    endpoint: Endpoint | None
+    model: str | None = None
+    rest: str = ""
+
+
+_ROUTES = {path: Route(endpoint) for path, endpoint in _FAST.items()}
+
+
+def route(url: bytes) -> Route:
+    """Read a request target. Never raises; bytes that are no UTF-8 are replaced and then match nothing."""
+    known = _ROUTES.get(url)
+    return known if known is not None else _slowly(url)
+
+
+def _slowly(url: bytes) -> Route:
+    path = url.split(b"?", 1)[0].split(b"#", 1)[0].decode("latin-1")
+    if path.startswith(("http://", "https://")):    # the absolute form, which proxies' clients send
+        path = "/" + path.split("/", 3)[3] if path.count("/") >= 3 else "/"
+    path = path.rstrip("/") or "/"
+    if path.startswith(_DEPLOYMENTS):
+        model, slash, operation = path[len(_DEPLOYMENTS) :].partition("/")
+        while slash and "/" + operation not in _BY_PATH:    # a model's name may hold slashes
+            more, slash, operation = operation.partition("/")
+            model = f"{model}/{more}"
+        return Route(_BY_PATH.get("/" + operation), unquote(model, errors="replace")) if slash else Route(None, rest=path)
+    path = path.removeprefix("/openai")
+    rest = path[3:] if path.startswith("/v1/") else path
+    return Route(_BY_PATH.get(rest), rest=rest)

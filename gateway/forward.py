@@ -1,0 +1,286 @@
+"""From a chosen model to its bytes: a replica, an attempt, another one where that is safe, and the settlement's facts.
+
+Rules of this file
+1. Another replica is tried only while the client has been sent nothing.
+2. 429, 500, 502-504 and broken connections move on; three attempts in all, two once a body was sent and its connection
+   broke, and never past the pool's retry budget. The backend's other errors pass on, except 401, 403 and 404, which say
+   that the operator's configuration is wrong.
+3. All failed: the last 429 is kept, else 504 for a timeout, 503 when no replica was ready, else 502.
+4. Every attempt holds its replica's lease by scope and tells it what it learned about the replica, not about the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from backends.client import Answer, Deadlines
+from backends.errors import ConnectFailed, UpstreamError, UpstreamTimeout
+from backends.lease import Lease
+from backends.pool import Pool
+from backends.replica import Replica
+from backends.types import Ask as BalanceAsk
+from backends.types import Outcome
+from gateway.config import Timeouts
+from gateway.errors import ApiError, BackendAnswer
+from gateway.exchange import Work
+from gateway.metrics import Metrics
+from gateway.refusals import waiting
+from gateway.relay import Sink, Tee, begins_with_error, count, first_error, read_usage
+from gateway.reply import Head
+from gateway.settle import Ending
+from limits.slots import Scheduler
+
+MAX_ATTEMPTS = 3
+MAX_ANSWER = 64 * 1024 * 1024
+_MAX_ERROR = 1024 * 1024
+_MOVE_ON = frozenset({429, 500, 502, 503, 504})
+_MISCONFIGURED = frozenset({301, 302, 303, 307, 308, 401, 403, 404})
+_OVERFLOW = (b"maximum context length", b"context_length_exceeded", b"exceed_context_size", b"context size", b"max_model_len")
+
+
+@dataclass(frozen=True, slots=True)
+class Station:
+    """A pool as the pipeline sees it: its replicas, its queue, its clocks."""
+
+    name: str
+    pool: Pool
+    scheduler: Scheduler
+    timeouts: Timeouts
+    engine_priority: bool = False       # the engine schedules by `priority`
+    default_max_tokens: int = 1024
+
+
+@dataclass(slots=True)
+class Call:
+    """What is sent for one request to one model, and what is known of how it went."""
+
+    request_id: str
+    path: bytes                 # below the replica's base path, e.g. b"/chat/completions"
+    headers: bytes              # header lines that pass on from the client
+    body: bytes
+    model: str                  # as the backend calls it
+    stream: bool
+    deadline: float             # absolute, the loop's clock
+    balance: BalanceAsk
+    work: Work
+    ending: Ending = Ending.NOT_SENT
+    usage: int | None = None
+    deltas: int = 0
+
+
+@dataclass(slots=True)
+class Failures:
+    """What the attempts of one request failed with, over all pools that were tried."""
+
+    limited: BackendAnswer | None = None
+    timed_out: bool = False
+    attempts: int = 0
+    last: str = ""
+    retry_after: str | None = None
+    reasons: list[str] = field(default_factory=list)
+
+    def error(self) -> ApiError:
+        """Rule 3."""
+        if self.limited is not None:
+            return self.limited
+        if self.timed_out:
+            return ApiError(504, "upstream_timeout", "The model did not answer in time. Long answers are best streamed.", outcome="timeout")
+        if not self.attempts:
+            message = "No replica of this model is ready. Please try again shortly."
+            return ApiError(503, "no_replica_ready", message, kind="overloaded_error", headers=waiting(1.0), outcome="rejected")
+        headers = {"retry-after": self.retry_after} if self.retry_after else None
+        return ApiError(502, "upstream_error", f"Every attempt to reach this model failed; the last one: {self.last}.", headers=headers)
+
+
+class AttemptFailed(Exception):  # noqa: N818 - it is an outcome, told to the loop of this file only
+    """This replica could not serve; nothing was sent to the client."""
+
+    def __init__(self, reason: str, message: str, *, broke_after_send: bool = False) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.broke_after_send = broke_after_send
+
+
+class Unserved(Exception):  # noqa: N818 - as above
+    """No replica of the pool could serve; nothing was sent to the client."""
+
+
+class ContextOverflow(BackendAnswer):
+    """The backend's 400 for a prompt that is longer than its context: a model with more room may still answer."""
+
+
+class Forwarder:
+    """Sends calls to pools."""
+
+    def __init__(self, clock: Callable[[], float], metrics: Metrics) -> None:
+        self._clock = clock
+        self._metrics = metrics
+
+    async def forward(self, call: Call, station: Station, sink: Sink, failures: Failures) -> None:
+        """Write the answer of one of the station's replicas to the sink. Raises Unserved, or ApiError for an answer."""
+        pool = station.pool
+        tried: list[Replica] = []
+        allowed = MAX_ATTEMPTS
+        while len(tried) < allowed:
+            replica = pool.pick(call.balance, tried)
+            if replica is None or (tried and not pool.may_retry()):
+                break
+            tried.append(replica)
+            call.work.attempts += 1
+            failures.attempts += 1
+            try:
+                await self._attempt(call, station, replica, sink, failures)
+            except AttemptFailed as failed:
+                failures.last = str(failed)
+                self._metrics.retries.add((station.name, failed.reason))
+                if failed.broke_after_send:
+                    allowed = MAX_ATTEMPTS - 1
+            else:
+                return
+        raise Unserved
+
+    async def _attempt(self, call: Call, station: Station, replica: Replica, sink: Sink, failures: Failures) -> None:
+        work, started = call.work, self._clock()
+        times = station.timeouts
+        deadlines = Deadlines(
+            times.connect, times.first_token if call.stream else None, times.between_tokens if call.stream else None, call.deadline
+        )
+        async with station.pool.lease(replica) as lease:
+            work.replica = replica.name
+            call.ending = Ending.LEFT
+            try:
+                async with replica.client.request(_head(call, replica), call.body, deadlines) as answer:
+                    if 200 <= answer.status < 300:
+                        await self._deliver(call, answer, lease, sink)
+                    else:
+                        await self._judge(call, answer, lease, failures)
+            except UpstreamError as error:
+                lease.settle(Outcome.FAILED)
+                if isinstance(error, ConnectFailed):
+                    station.pool.suspect(replica)
+                self._failed(call, error, failures)
+            finally:
+                work.upstream += self._clock() - started
+
+    async def _deliver(self, call: Call, answer: Answer, lease: Lease, sink: Sink) -> None:
+        """A good answer: from its first byte on there is no way back."""
+        content_type = next((value for name, value in answer.headers if name == b"content-type"), b"application/json")
+        if call.stream and content_type.startswith(b"text/event-stream"):
+            await self._deliver_stream(call, answer, lease, sink, content_type)
+            return
+        body = await answer.read(MAX_ANSWER)
+        call.work.first_byte_at = call.work.last_byte_at = self._clock()
+        lease.first_byte()
+        call.usage = read_usage(body, call.work)
+        call.ending = Ending.COMPLETE
+        lease.settle(Outcome.OK)
+        sink.begin(Head(answer.status, content_type, stream=False))
+        sink.write(body)
+
+    async def _deliver_stream(self, call: Call, answer: Answer, lease: Lease, sink: Sink, content_type: bytes) -> None:
+        piece = await answer.first()
+        lease.first_byte()
+        call.work.first_byte_at = self._clock()
+        if not piece:
+            raise AttemptFailed("empty", "it answered with an empty stream", broke_after_send=True)
+        if begins_with_error(piece):
+            error = first_error(piece + await answer.read(_MAX_ERROR))
+            self._refuse(call, lease, _status_of(error), error)
+        tee = Tee(sink, call.work, self._clock)
+        call.ending = Ending.CUT
+        sink.flow = answer
+        sink.begin(Head(answer.status, content_type, stream=True))
+        try:
+            tee(piece)
+            await answer.relay(tee)
+            tee.finish()
+            if tee.tally.deltas and not tee.tally.done and not tee.tally.finish_reasons:
+                raise _broken("The model's stream ended before its answer did.")
+            call.ending = Ending.COMPLETE
+            lease.settle(Outcome.OK)
+        finally:
+            sink.flow = None
+            tally = tee.tally
+            call.deltas, call.work.broken = tally.deltas, tally.error is not None
+            if tally.prompt_tokens is not None:
+                call.usage = count(call.work, tally.prompt_tokens, tally.completion_tokens, tally.cached_tokens)
+
+    async def _judge(self, call: Call, answer: Answer, lease: Lease, failures: Failures) -> None:
+        """An error answer: does it say something about the request, about the replica, or about the operator?"""
+        body = await answer.read(_MAX_ERROR)
+        headers = dict(answer.headers)
+        content_type = headers.get(b"content-type", b"application/json")
+        after = headers.get(b"retry-after", b"").decode("latin-1") or None
+        if answer.status == 429:
+            call.ending = Ending.FAILED
+            failures.limited = BackendAnswer(429, content_type, body, {"retry-after": after} if after else None)
+            failures.limited.outcome = "limited"
+        failures.retry_after = after
+        self._refuse(call, lease, answer.status, body, content_type, retry_after=after is not None)
+
+    def _refuse(
+        self, call: Call, lease: Lease, status: int, body: bytes, content_type: bytes = b"application/json", *, retry_after: bool = False
+    ) -> None:
+        call.ending = Ending.FAILED
+        if status in _MOVE_ON:
+            lease.settle(Outcome.NEUTRAL if status == 429 else Outcome.FAILED, retry_after=retry_after)
+            raise AttemptFailed(str(status), f"it answered {status}{_said(body)}")
+        lease.settle(Outcome.NEUTRAL if status in _MISCONFIGURED or status >= 500 else Outcome.OK)
+        if status in _MISCONFIGURED:
+            message = f"A backend of this model refuses the gateway with status {status}: its operator has to check key, name and path."
+            raise ApiError(502, "backend_misconfigured", message)
+        call.ending = Ending.REFUSED
+        overflow = status == 400 and any(words in body for words in _OVERFLOW)
+        raise (ContextOverflow if overflow else BackendAnswer)(status, content_type, body)
+
+    def _failed(self, call: Call, error: UpstreamError, failures: Failures) -> None:
+        """A connection failed. After the first byte of a stream that is the end; before it, another replica may serve."""
+        timeout = isinstance(error, UpstreamTimeout)
+        if call.ending is Ending.CUT:
+            raise _broken(f"The model's stream broke off: {error}.", timeout=timeout) from error
+        call.ending = Ending.FAILED
+        failures.timed_out = failures.timed_out or timeout
+        if timeout and self._clock() >= call.deadline:
+            raise failures.error() from error
+        reason = "timeout" if timeout else "connect" if isinstance(error, ConnectFailed) else "broken"
+        raise AttemptFailed(reason, str(error), broke_after_send=error.sent) from error
+
+
+def _head(call: Call, replica: Replica) -> bytes:
+    """The request's head. The client's own credentials are never part of it."""
+    return b"POST %b%b%b%bx-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (
+        replica.path.encode(),
+        call.path,
+        replica.head_lines,
+        call.headers,
+        call.request_id.encode(),
+        len(call.body),
+    )
+
+
+def _broken(message: str, *, timeout: bool = False) -> ApiError:
+    code = "stream_timeout" if timeout else "stream_broken"
+    return ApiError(504 if timeout else 502, code, message, outcome="broken_stream")
+
+
+def _status_of(error: bytes) -> int:
+    """The status that an error event stands for: its own code where that is one, else 500."""
+    payload = msgspec.json.decode(error)["error"]
+    code = payload.get("code") if isinstance(payload, dict) else None
+    if isinstance(code, str) and code.isdigit():
+        code = int(code)
+    return code if isinstance(code, int) and not isinstance(code, bool) and 400 <= code < 600 else 500
+
+
+def _said(body: bytes) -> str:
+    """What a backend's error body says, shortened, for a message of ours."""
+    try:
+        payload = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return ""
+    error = payload.get("error", payload) if isinstance(payload, dict) else None
+    message = error.get("message") if isinstance(error, dict) else error
+    return f" ({message[:300]})" if isinstance(message, str) else ""

@@ -1,0 +1,111 @@
+"""What a request asks for, once it is understood: its body, its own headers' wishes, and what its key entitles it to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from caches.policy import Directives, directives
+from gateway.auth import Principal
+from gateway.endpoints import Endpoint
+from gateway.errors import ApiError
+from gateway.exchange import Work
+from gateway.forward import Failures
+from gateway.http1 import Request
+from gateway.wire import Ask
+from limits.slots import Slot
+from limits.types import Admission, Priority
+from routing.types import Needs, Resolution
+
+_PRIORITIES = {"realtime": Priority.REALTIME, "standard": Priority.STANDARD, "batch": Priority.BATCH}
+_PASSED_ON = frozenset({b"user-agent", b"traceparent", b"tracestate", b"baggage"})
+_ALWAYS = b"content-type: application/json\r\naccept-encoding: identity\r\n"
+_MAX_SESSION = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the request's own headers ask for. `deadline` in seconds from its arrival."""
+
+    priority: Priority
+    tier: str | None
+    session: str | None
+    deadline: float | None
+    cache: Directives
+
+
+@dataclass(slots=True)
+class Job:
+    """One request, ready to be answered."""
+
+    exchange_id: str
+    arrived: float
+    endpoint: Endpoint
+    ask: Ask
+    principal: Principal
+    admission: Admission
+    resolution: Resolution
+    needs: Needs
+    wishes: Wishes
+    headers: bytes              # header lines that go upstream
+    work: Work = field(default_factory=Work)
+    failures: Failures = field(default_factory=Failures)
+    slot: Slot | None = None    # while it waits for one
+
+    def raise_priority(self, priority: int) -> None:
+        """Somebody of a higher class waits for the same answer."""
+        raised = Priority(priority)
+        self.wishes = replace(self.wishes, priority=raised)
+        if self.slot is not None:
+            self.slot.raise_priority(raised)
+
+
+def read_headers(request: Request, principal: Principal) -> tuple[Wishes, bytes]:
+    """The wishes, and the header lines that go upstream. One walk over the headers. Raises ApiError 400 and 415."""
+    ours: dict[bytes, str] = {}
+    passed = [_ALWAYS]
+    for name, value in request.headers:
+        if name.startswith(b"x-tiergate-") or name == b"cache-control":
+            ours[name] = value.decode("latin-1").strip()
+        elif name in _PASSED_ON:
+            passed.append(b"%b: %b\r\n" % (name, value))
+        elif name == b"content-encoding" and value.strip().lower() not in (b"", b"identity"):
+            raise ApiError(415, "unsupported_encoding", "Send the request body without a content-encoding.")
+    if not ours:
+        return _plain(principal), b"".join(passed)
+    session = ours.get(b"x-tiergate-session")
+    if session is not None and len(session) > _MAX_SESSION:
+        raise ApiError(400, "invalid_header", f"x-tiergate-session may have at most {_MAX_SESSION} characters.")
+    wishes = Wishes(
+        priority=_priority(ours.get(b"x-tiergate-priority"), principal),
+        tier=ours.get(b"x-tiergate-tier") or None,
+        session=session or None,
+        deadline=_deadline(ours.get(b"x-tiergate-deadline-ms")),
+        cache=directives(ours.get(b"x-tiergate-cache"), ours.get(b"cache-control")),
+    )
+    return wishes, b"".join(passed)
+
+
+_NO_DIRECTIVES = directives(None, None)
+_PLAIN = {priority: Wishes(priority, None, None, None, _NO_DIRECTIVES) for priority in Priority}
+
+
+def _plain(principal: Principal) -> Wishes:
+    return _PLAIN[principal.priority]
+
+
+def _priority(wanted: str | None, principal: Principal) -> Priority:
+    """The tenant's class is a ceiling: what is above it gets the ceiling."""
+    if not wanted:
+        return principal.priority
+    priority = _PRIORITIES.get(wanted.lower())
+    if priority is None:
+        raise ApiError(400, "invalid_header", "x-tiergate-priority must be realtime, standard or batch.")
+    return max(priority, principal.priority)
+
+
+def _deadline(value: str | None) -> float | None:
+    if not value:
+        return None
+    if not value.isascii() or not value.isdigit() or len(value) > 9 or int(value) == 0:
+        raise ApiError(400, "invalid_header", "x-tiergate-deadline-ms must be a whole number of milliseconds above 0.")
+    return int(value) / 1000

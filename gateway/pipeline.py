@@ -1,0 +1,387 @@
+"""The life of a request, top to bottom in this order.
+
+    authenticate   key → tenant, plan, allowed models                                      401
+    body           read once, bounded                                                      408 413
+    admit          request rate and parallel slots, one atomic step                        429
+    parse          a copy to look at; the bytes are kept                                   400
+    resolve        alias → model or auto; is the key allowed, is the endpoint served       403 404
+    cache          an exact hit is replayed; identical requests in flight share one answer
+    decide         only for `auto`: capability, context, score → tier, reason
+    reserve        token buckets, a second atomic step: a hit is never refused for tokens  429
+    queue          a slot of the pool, late binding                                        429 503
+    forward        replica, bytes out, bytes back (gateway.forward)                        502 503 504
+    settle         on every way out, by leaving the scopes (gateway.settle)
+    store          only a complete answer, after the leases are back
+
+From `decide` on the work may belong to several requests at once, so it has a record (`Work`) and a sink of its own.
+Order is product behaviour and is written here once; policies are swapped by the config, never the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import msgspec
+
+from backends.types import Ask as BalanceAsk
+from caches.assemble import assemble
+from caches.flight import Flight, Flights, Orphaned, Seat
+from caches.key import entry_id, exact_key
+from caches.policy import ExactPolicy, Use
+from caches.replay import as_events, worth_keeping
+from caches.types import Entry, ExactStore
+from gateway import wire
+from gateway.auth import Authenticator, Principal
+from gateway.endpoints import Endpoint
+from gateway.errors import ApiError
+from gateway.exchange import Exchange, Work
+from gateway.forward import Call, ContextOverflow, Failures, Forwarder, Station, Unserved
+from gateway.http1 import Request
+from gateway.job import Job, read_headers
+from gateway.metrics import Metrics
+from gateway.quota import rate_lines
+from gateway.relay import Sink
+from gateway.reply import Head, Reply
+from gateway.settle import charge
+from limits.estimate import prompt_tokens, reservation
+from limits.types import Admission, Limiter, Priority, QueueFull, SlotAsk
+from routing.decide import decide
+from routing.needs import needs_of
+from routing.resolve import Catalog
+from routing.types import Classifier, Decision, Target
+
+_ENGINE_PRIORITY = {Priority.REALTIME: 0, Priority.STANDARD: 10, Priority.BATCH: 20}    # vLLM: lower is sooner
+_SSE = b"text/event-stream; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingRules:
+    """How `auto` chooses."""
+
+    classifier: Classifier
+    default_tier: str
+    threshold: float
+    order: tuple[str, ...]
+    fallback: Mapping[str, str]
+
+
+class Pipeline:
+    """Everything that a request meets. One instance a process; holds no state of its own."""
+
+    def __init__(
+        self,
+        *,
+        authenticator: Authenticator,
+        limiter: Limiter,
+        catalog: Catalog,
+        versions: Mapping[str, str],
+        rules: RoutingRules,
+        exact: ExactStore,
+        policy: ExactPolicy,
+        flights: Flights,
+        stations: Mapping[str, Station],
+        forwarder: Forwarder,
+        metrics: Metrics,
+        secret: bytes,
+        salt: Callable[[str], str | None],
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+    ) -> None:
+        self._authenticator = authenticator
+        self._limiter = limiter
+        self._catalog = catalog
+        self._versions = versions
+        self._rules = rules
+        self._exact = exact
+        self._policy = policy
+        self._flights = flights
+        self._stations = stations
+        self._forwarder = forwarder
+        self._metrics = metrics
+        self._secret = secret
+        self._salt = salt
+        self._clock = clock
+        self._wall = wall
+
+    def authenticate(self, request: Request) -> Principal:
+        """Who asks. ApiError 401 when nobody known does."""
+        return self._authenticator.authenticate(request.headers)
+
+    async def delete_cached(self, principal: Principal, entry: str) -> bytes:
+        """Delete one of the tenant's own cached answers. ApiError 404 when it has none of that id."""
+        if not await self._exact.delete(entry, principal.tenant):
+            raise ApiError(404, "entry_not_found", "You have no cached answer of this id.")
+        return b'{"deleted":true}'
+
+    async def run(self, x: Exchange, endpoint: Endpoint, path_model: str | None, request: Request, reply: Reply) -> None:
+        """Answer one request. Raises ApiError or one of `gateway.refusals.REFUSALS`; every lease is back by then."""
+        principal = x.principal = self.authenticate(request)
+        started = self._clock()
+        body = await request.body()
+        x.body_wait = self._clock() - started
+        x.standing = lambda: rate_lines(self._limiter.standing(principal.scopes))
+        async with self._limiter.admit(principal.scopes) as admission:
+            x.standing = lambda: rate_lines(admission.standing())
+            job = self._understand(x, endpoint, wire.parse(body, path_model), principal, admission, request)
+            reply.show_usage = job.ask.include_usage
+            try:
+                await self._answer(x, job, reply)
+            except QueueFull:
+                admission.refund()
+                raise
+
+    def _understand(
+        self, x: Exchange, endpoint: Endpoint, ask: wire.Ask, principal: Principal, admission: Admission, request: Request
+    ) -> Job:
+        x.requested_model, x.stream = ask.model, ask.stream
+        wishes, passed = read_headers(request, principal)
+        size, ready_tokens = wire.prompt_size(ask)
+        estimate = prompt_tokens(size) + ready_tokens
+        resolution = self._catalog.resolve(ask.model, endpoint.name, principal.may_call)
+        needs = needs_of(ask.fields, endpoint.name, estimate)
+        return Job(x.id, x.arrived, endpoint, ask, principal, admission, resolution, needs, wishes, passed, x.work)
+
+    # -- cache
+
+    async def _answer(self, x: Exchange, job: Job, reply: Reply) -> None:
+        """From the cache, from an identical request in flight, or from a model."""
+        use = self._policy.use(job.ask.fields, job.endpoint.name, job.wishes.cache)
+        if not (use.lookup or use.store):
+            x.cache, x.cache_reason = ("off", "") if use.reason == "off" else ("bypass", use.reason or "")
+            self._metrics.cache_lookups.add(("exact", "bypass"))
+            return await self._alone(job, reply)
+        key = self._key(job)
+        entry = await self._exact.get(key) if use.lookup else None
+        if entry is not None:
+            self._metrics.cache_lookups.add(("exact", "hit"))
+            return self._replay(x, job, entry, reply)
+        x.cache, x.cache_reason = "miss" if use.lookup else "bypass", use.reason or ""
+        if not use.store:
+            self._metrics.cache_lookups.add(("exact", "miss"))
+            return await self._alone(job, reply)
+        await self._share(x, job, key, use, reply)
+
+    async def _alone(self, job: Job, reply: Reply) -> None:
+        """No cache has a part in this one, beyond having been asked."""
+        if job.wishes.cache.only_if_cached:
+            message = "The answer is not cached, and only a cached one was asked for."
+            raise ApiError(504, "not_cached", message, headers={"x-should-retry": "false"}, outcome="rejected")
+        await self._produce(job, reply)
+        reply.end()
+
+    def _key(self, job: Job) -> bytes:
+        """Of a pinned model the key holds that one alone; of `auto` every candidate, for any of them may answer."""
+        pinned, candidates = job.resolution.pinned, job.resolution.candidates
+        return exact_key(
+            secret=self._secret,
+            tenant=job.principal.tenant,
+            endpoint=job.endpoint.name,
+            models=[(target.name, self._versions.get(target.model.name, "")) for target in ((pinned,) if pinned else candidates)],
+            body=job.ask.fields,
+            tier=job.wishes.tier,
+        )
+
+    def _replay(self, x: Exchange, job: Job, entry: Entry, reply: Reply) -> None:
+        x.cache, x.cache_id, x.cache_age = "exact", entry.id, max(0, int(self._wall() - entry.stored_at))
+        x.work.model, x.work.tier = entry.model, entry.tier
+        x.tokens_saved = entry.completion_tokens
+        self._metrics.tokens_saved.add((), entry.completion_tokens)
+        _deliver(job, entry.body, reply)
+
+    async def _share(self, x: Exchange, job: Job, key: bytes, use: Use, reply: Reply) -> None:
+        """Join the identical request in flight, or be the one that others join."""
+
+        def start(flight: Flight) -> Coroutine[Any, Any, None]:
+            return self._fly(job, key, flight)
+
+        spent = False
+        while True:
+            try:
+                async with self._flights.join(
+                    key if use.share else None,
+                    stream=job.ask.stream,
+                    start=start,
+                    priority=job.wishes.priority,
+                    on_raise=job.raise_priority,
+                    spent=spent,
+                ) as seat:
+                    self._metrics.cache_lookups.add(("exact", "miss" if seat.leader else "shared"))
+                    if seat.leader:
+                        seat.flight.note = job.work
+                    else:
+                        x.shared, x.cache, x.work = True, "shared", cast(Work, seat.flight.note)
+                    return await self._follow(job, seat, reply)
+            except Orphaned as orphaned:
+                spent = orphaned.spent
+                x.shared, job.work, job.failures = False, Work(), Failures()
+                x.work = job.work
+
+    async def _follow(self, job: Job, seat: Seat, reply: Reply) -> None:
+        if seat.same_wire:
+            reply.on_writable(seat.catch_up)
+            await seat.follow(reply)
+            return reply.end()
+        head, pieces = await seat.whole()
+        body: bytes | None = b"".join(pieces)
+        if cast(Head, head).stream:
+            body = _assembled(job, pieces)
+        if body is None:
+            raise ApiError(502, "stream_incomplete", "The model's stream ended before its answer did.", outcome="broken_stream")
+        _deliver(job, body, reply)
+
+    async def _fly(self, job: Job, key: bytes, flight: Flight) -> None:
+        """The work behind one or many identical requests, in a task of its own; a whole and good answer is kept."""
+        await self._produce(job, flight)
+        flight.end()
+        pieces = flight.pieces
+        if pieces is None or job.work.broken:
+            return
+        streamed = cast(Head, flight.head).stream
+        body = _assembled(job, pieces) if streamed else b"".join(pieces)
+        if body is None or len(body) > self._policy.max_entry:
+            return
+        try:
+            answer = msgspec.json.decode(body)
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            return
+        if isinstance(answer, dict) and worth_keeping(answer):
+            await self._exact.put(self._entry(job, key, body))
+
+    def _entry(self, job: Job, key: bytes, body: bytes) -> Entry:
+        now, work = self._wall(), job.work
+        return Entry(
+            id=entry_id(self._secret, key),
+            key=key,
+            tenant=job.principal.tenant,
+            model=work.model,
+            tier=work.tier,
+            endpoint=job.endpoint.name,
+            body=body,
+            stored_at=now,
+            expires_at=now + self._policy.ttl,
+            completion_tokens=work.completion_tokens,
+            prompt_tokens=work.prompt_tokens,
+        )
+
+    # -- work
+
+    async def _produce(self, job: Job, sink: Sink) -> None:
+        """Decide, reserve, queue, forward; then the fallback, or one move up for a prompt that is too long."""
+        decision = self._decide(job)
+        left = list(decision.alternatives)
+        target: Target | None = decision.target
+        job.work.score, job.work.terms = decision.score, decision.terms
+        reason: str = decision.reason
+        while target is not None:
+            job.work.model, job.work.tier, job.work.reason = target.name, target.model.tier, reason
+            try:
+                return await self._serve(job, target, sink)
+            except Unserved:
+                target, reason = (left.pop(0), "fallback") if left and reason != "fallback" else (None, "")
+            except ContextOverflow:
+                target, reason = (None if reason == "context" else self._roomier(job, target)), "context"
+                if target is None:
+                    raise
+                left = []
+        raise job.failures.error()
+
+    def _roomier(self, job: Job, target: Target) -> Target | None:
+        """Under `auto`: a candidate of a dearer tier, whose context the prompt may fit."""
+        if not job.resolution.auto:
+            return None
+        order = self._rules.order
+        rank = order.index(target.model.tier)
+        return next((other for other in job.resolution.candidates if order.index(other.model.tier) > rank), None)
+
+    def _decide(self, job: Job) -> Decision:
+        rules = self._rules
+        decision = decide(
+            job.resolution,
+            job.needs,
+            lambda: rules.classifier.classify(job.ask.fields, job.endpoint.name),
+            override=job.wishes.tier,
+            default_tier=rules.default_tier,
+            threshold=rules.threshold,
+            order=rules.order,
+            fallback=rules.fallback,
+        )
+        self._metrics.decisions.add((decision.target.model.tier, decision.reason))
+        return decision
+
+    async def _serve(self, job: Job, target: Target, sink: Sink) -> None:
+        """One model: tokens reserved, a slot, its replicas. What it cost is settled on every way out."""
+        station = self._stations[target.model.name]
+        if not station.pool.capacity():
+            raise Unserved
+        call = self._call(job, target, station)
+        ask = job.ask
+        explicit = ask.integer("max_tokens"), ask.integer("max_completion_tokens")
+        choices = max(ask.integer("n") or 1, ask.integer("best_of") or 1) * wire.prompts(ask)
+        default = station.default_max_tokens if job.endpoint.generates else 0
+        tokens = reservation(job.needs.prompt_tokens, choices, *explicit, default)
+        async with job.admission.reserve(
+            tokens, model_scope=job.principal.model_scopes.get(target.model.name), clamp=explicit == (None, None)
+        ) as reserved:
+            try:
+                await self._queue(job, call, station, sink, tokens)
+            finally:
+                job.work.charged = charge(
+                    call.ending,
+                    stream=call.stream,
+                    usage=call.usage,
+                    prompt_estimate=job.needs.prompt_tokens,
+                    deltas=call.deltas,
+                    reserved=reserved.tokens,
+                )
+                reserved.settle(job.work.charged)
+
+    async def _queue(self, job: Job, call: Call, station: Station, sink: Sink, tokens: int) -> None:
+        principal, wishes = job.principal, job.wishes
+        slot = station.scheduler.slot(
+            SlotAsk(wishes.priority, principal.tenant, tokens, len(call.body), call.deadline, principal.weight)
+        )
+        job.slot = slot
+        async with slot:
+            job.slot = None
+            job.work.queued += slot.queued
+            self._metrics.queue_wait.observe((station.name, wishes.priority.name.lower()), slot.queued)
+            if station.engine_priority:
+                call.body = self._body(job, call.model, station)
+            await self._forwarder.forward(call, station, sink, job.failures)
+
+    def _call(self, job: Job, target: Target, station: Station) -> Call:
+        wishes = job.wishes
+        patience = min(station.timeouts.total, wishes.deadline or station.timeouts.total)
+        session = f"{job.principal.tenant}\0{wishes.session}" if wishes.session else None
+        return Call(
+            request_id=job.exchange_id,
+            path=job.endpoint.path,
+            headers=job.headers,
+            body=self._body(job, target.served_name, station),
+            model=target.served_name,
+            stream=job.ask.stream,
+            deadline=job.arrived + patience,
+            balance=BalanceAsk(session, job.needs.prompt_tokens),
+            work=job.work,
+        )
+
+    def _body(self, job: Job, served_name: str, station: Station) -> bytes:
+        priority = _ENGINE_PRIORITY[job.wishes.priority] if station.engine_priority else None
+        return wire.edit(job.ask, model=served_name, cache_salt=self._salt(job.principal.tenant), priority=priority)
+
+
+def _deliver(job: Job, body: bytes, reply: Reply) -> None:
+    """A complete answer, in the form that this client asked for."""
+    if not job.ask.stream:
+        reply.begin(Head(200, b"application/json", stream=False))
+        reply.write(body)
+    else:
+        reply.begin(Head(200, _SSE, stream=True))
+        reply.write(b"".join(as_events(msgspec.json.decode(body), include_usage=job.ask.include_usage)))
+    reply.end()
+
+
+def _assembled(job: Job, pieces: list[bytes]) -> bytes | None:
+    return assemble("completions" if job.endpoint.name == "completions" else "chat", pieces)

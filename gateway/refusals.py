@@ -1,0 +1,86 @@
+"""One table: what the leaves raise, and what the client is told. Each entry says whose fault it is and whether to come back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gateway.errors import ApiError
+from limits.types import LimitExceeded, QueueFull, QueueTimeout
+from routing.types import EndpointNotServed, ModelNotAllowed, UnknownModel, UnknownTier
+
+_UNITS = {"requests": "requests per minute", "tokens": "tokens per minute", "parallel": "parallel requests"}
+_MAX_WAIT = 60.0    # SDKs that obey retry-after hold a worker that long; past it a retry is not worth waiting for
+
+
+def waiting(seconds: float) -> dict[str, str]:
+    """`retry-after` (whole seconds, never sooner than needed) and `retry-after-ms`."""
+    headers = {"retry-after": str(max(1, math.ceil(seconds))), "retry-after-ms": str(max(1, math.ceil(seconds * 1000)))}
+    if seconds > _MAX_WAIT:
+        headers["x-should-retry"] = "false"
+    return headers
+
+
+def _limit(error: LimitExceeded) -> ApiError:
+    scope, unit = error.scope, _UNITS[error.resource]
+    whose = f"{scope.kind} {scope.name or scope.id}"
+    figures = f"limit {error.limit} {unit}, used {error.used}, requested {error.requested}"
+    if error.never:
+        message = f"This request can never fit the limit of {whose}: {figures}. Ask for fewer tokens (`max_tokens`, `n`)."
+        return ApiError(400, "request_too_large", message, headers={"x-should-retry": "false"}, outcome="limited")
+    message = f"Rate limit of {whose} reached: {figures}. Please try again in {error.wait:.3f}s."
+    code = "concurrency_limit_exceeded" if error.resource == "parallel" else "rate_limit_exceeded"
+    return ApiError(429, code, message, kind=error.resource, headers=waiting(error.wait), outcome="limited")
+
+
+def _full(error: QueueFull) -> ApiError:
+    if error.tenant:
+        message = "Your requests fill your share of the queue of this model. Please try again later."
+        return ApiError(429, "queue_share_full", message, headers=waiting(error.retry_after), outcome="rejected")
+    message = "The queue of this model is full. Please try again later."
+    return ApiError(503, "queue_full", message, kind="overloaded_error", headers=waiting(error.retry_after), outcome="rejected")
+
+
+def _queued_too_long(error: QueueTimeout) -> ApiError:
+    message = f"No slot of this model came free within {error.waited:.1f}s."
+    return ApiError(503, "queue_timeout", message, kind="overloaded_error", headers=waiting(1.0), outcome="timeout")
+
+
+def _unknown_model(error: UnknownModel) -> ApiError:
+    return ApiError(404, "model_not_found", f"The model `{error.requested[:128]}` does not exist.", param="model")
+
+
+def _not_allowed(error: ModelNotAllowed) -> ApiError:
+    return ApiError(403, "model_not_allowed", f"This key may not call the model `{error.requested[:128]}`.", param="model")
+
+
+def _not_served(error: EndpointNotServed) -> ApiError:
+    message = f"The model `{error.model}` does not serve {error.endpoint}."
+    return ApiError(404, "endpoint_not_served", message, param="model")
+
+
+def _unknown_tier(error: UnknownTier) -> ApiError:
+    return ApiError(400, "unknown_tier", str(error), param="x-tiergate-tier")
+
+
+TABLE: Mapping[type[Exception], Callable[[Any], ApiError]] = {
+    LimitExceeded: _limit,
+    QueueFull: _full,
+    QueueTimeout: _queued_too_long,
+    UnknownModel: _unknown_model,
+    ModelNotAllowed: _not_allowed,
+    EndpointNotServed: _not_served,
+    UnknownTier: _unknown_tier,
+}
+"""Every exception with which a leaf refuses a request."""
+
+REFUSALS = tuple(TABLE)
+
+PERSONAL: tuple[type[Exception], ...] = (LimitExceeded, QueueFull, QueueTimeout)
+"""Refusals that concern the request that met them, not others who wait for the same answer."""
+
+
+def refusal(error: Exception) -> ApiError:
+    """The answer for what a leaf raised."""
+    return TABLE[type(error)](error)

@@ -1,0 +1,123 @@
+"""The tee between a replica's stream and the client's: whole events go on as they came, and are counted on the way.
+
+Events are forwarded per read, not one by one, and only whole: half an event helps no client, and a broken stream can
+then end with a clean error event. The usage chunk is marked, so that each reader decides whether to show it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from backends.sse import EventSplitter, Kind, Tally
+from gateway.exchange import Work
+from gateway.reply import Flow, Head
+
+
+class Sink(Protocol):
+    """Where the bytes of an answer go: one client, or all who wait for the same answer."""
+
+    flow: Flow | None
+
+    def begin(self, head: Head) -> None: ...
+    def write(self, data: bytes, usage_only: bool = False) -> None: ...
+
+
+class Tee:
+    """Called with each piece of a replica's body."""
+
+    __slots__ = ("_clock", "_feed", "_read", "_sink", "_splitter", "_work", "tally")
+
+    def __init__(self, sink: Sink, work: Work, clock: Callable[[], float]) -> None:
+        self._sink = sink
+        self._work = work
+        self._clock = clock
+        self._splitter = EventSplitter()
+        self._feed = self._splitter.feed
+        self.tally = Tally()
+        self._read = self.tally.read
+
+    def __call__(self, data: bytes) -> None:
+        self._work.last_byte_at = self._clock()
+        events = self._feed(data)
+        if len(events) == 1:
+            event = events[0]
+            self._sink.write(event, self._read(event) is Kind.USAGE)
+        elif events:
+            self._several(events)
+
+    def finish(self) -> None:
+        """The body has ended: what is left is no whole event, and goes on as it is."""
+        rest = self._splitter.rest
+        if rest:
+            self._read(rest)
+            self._sink.write(rest)
+
+    def _several(self, events: list[bytes]) -> None:
+        plain: list[bytes] = []
+        for event in events:
+            if self._read(event) is Kind.USAGE:
+                if plain:
+                    self._sink.write(b"".join(plain))
+                    plain = []
+                self._sink.write(event, usage_only=True)
+            else:
+                plain.append(event)
+        if plain:
+            self._sink.write(b"".join(plain))
+
+
+class _Cached(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int = 0
+    completion_tokens: int | None = 0
+    prompt_tokens_details: _Cached | None = None
+
+
+class _Answer(msgspec.Struct):
+    usage: _Usage | None = None
+
+
+_ERROR_EVENT = re.compile(rb'[ \r\n]*(?:event:[^\n]*\n)?data:[ ]*\{[ ]*"error"[ ]*:[ ]*[{"]')
+_answer = msgspec.json.Decoder(_Answer)
+
+
+def read_usage(body: bytes, work: Work) -> int | None:
+    """The tokens that an unstreamed answer counts, also put on `work`; None when it does not say. The rest is not built."""
+    try:
+        usage = _answer.decode(body).usage
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return None
+    if usage is None:
+        return None
+    details = usage.prompt_tokens_details
+    return count(work, usage.prompt_tokens, usage.completion_tokens, details.cached_tokens if details else None)
+
+
+def count(work: Work, prompt: int, completion: int | None, cached: int | None) -> int:
+    """Put counted tokens on `work`; their sum."""
+    work.prompt_tokens = max(0, prompt)
+    work.completion_tokens = max(0, completion or 0)
+    work.cached_tokens = max(0, cached or 0)
+    return work.prompt_tokens + work.completion_tokens
+
+
+def begins_with_error(piece: bytes) -> bool:
+    """Is a stream's first event an error, though its status was 200?"""
+    return b'"error"' in piece[:256] and _ERROR_EVENT.match(piece) is not None
+
+
+def first_error(stream: bytes) -> bytes:
+    """The JSON object of the error event that a stream begins with."""
+    data = b"\n".join(line[5:].strip() for line in stream.split(b"\n\n", 1)[0].splitlines() if line.startswith(b"data:"))
+    try:
+        payload = msgspec.json.decode(data)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        payload = None
+    return data if isinstance(payload, dict) else msgspec.json.encode({"error": data[:1000].decode("utf-8", "replace")})

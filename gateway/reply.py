@@ -1,0 +1,153 @@
+"""What goes back to the client: one answer per request, whole or streamed, with the headers that say why.
+
+A `Reply` is the sink of the answer's bytes: `begin` once, `write` each piece, `end`. It never changes a byte; the one
+thing that it may leave out is a usage chunk that the gateway asked for and the client did not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from gateway.errors import ApiError
+from gateway.exchange import Exchange
+from gateway.http1 import Response
+
+_JSON = b"content-type: application/json\r\n"
+_SSE_EXTRA = b"cache-control: no-cache\r\nx-accel-buffering: no\r\n"    # proxies between us and the client must not hold tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The head of an answer as its source gave it."""
+
+    status: int
+    content_type: bytes
+    stream: bool
+
+
+class Flow(Protocol):
+    """The source of an answer's bytes, which can be told to hold back."""
+
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+
+
+class Reply:
+    """The answer to one exchange."""
+
+    __slots__ = ("_clock", "_flow", "_pieces", "_response", "exchange", "head", "show_usage")
+
+    def __init__(self, exchange: Exchange, response: Response, clock: Callable[[], float]) -> None:
+        self.exchange = exchange
+        self.head: Head | None = None
+        self.show_usage = True
+        self._response = response
+        self._clock = clock
+        self._pieces: list[bytes] = []
+        self._flow: Flow | None = None
+
+    @property
+    def flow(self) -> Flow | None:
+        """What feeds this answer: it is paused while the client does not take what was written."""
+        return self._flow
+
+    @flow.setter
+    def flow(self, flow: Flow | None) -> None:
+        self._flow = flow
+        self._response.on_writable = None if flow is None else flow.resume
+
+    @property
+    def writable(self) -> bool:
+        """False while the client does not take what was written."""
+        return self._response.writable
+
+    def on_writable(self, callback: Callable[[], None] | None) -> None:
+        """Call it whenever the client has taken what was written."""
+        self._response.on_writable = callback
+
+    @property
+    def gone(self) -> bool:
+        """Has the client gone?"""
+        return self._response.gone
+
+    @property
+    def begun(self) -> bool:
+        """Has the client been sent anything yet?"""
+        return self._response.started
+
+    def begin(self, head: object) -> None:
+        """Start the answer. A stream's head leaves with its first piece, a whole answer at `end`."""
+        if not isinstance(head, Head):
+            raise TypeError("an answer begins with a Head")
+        self.head = head
+        self.exchange.status = head.status
+        if head.stream:
+            self._response.start(head.status, self._headers(head.content_type) + _SSE_EXTRA)
+
+    def write(self, data: bytes, usage_only: bool = False) -> None:
+        """One piece. `usage_only` marks the chunk that carries usage and no choices."""
+        if usage_only and not self.show_usage:
+            return
+        if self.head is not None and self.head.stream:
+            self._response.write(data)
+            if self._flow is not None and not self._response.writable:
+                self._flow.pause()
+        else:
+            self._pieces.append(data)
+
+    def end(self) -> None:
+        """Everything was written."""
+        if self.head is None or self._response.ended:
+            return
+        if self.head.stream:
+            self._response.end()
+        else:
+            body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+            self._response.send(self.head.status, self._headers(self.head.content_type), body)
+
+    def json(self, status: int, body: bytes) -> None:
+        """A whole answer of our own."""
+        self.exchange.status = status
+        self._response.send(status, self._headers(b"application/json"), body)
+
+    def raw(self, status: int, content_type: bytes, body: bytes) -> None:
+        """A whole answer of our own that is not JSON."""
+        self.exchange.status = status
+        self._response.send(status, self._headers(content_type), body)
+
+    def error(self, error: ApiError) -> None:
+        """The answer is an error: a response of its own, or the last event of a stream that has begun."""
+        self.exchange.error = error.code
+        if not self._response.started:
+            self.exchange.status = error.status
+            self._response.send(error.status, self._headers(error.content_type) + _lines(error.headers), error.body())
+        elif not self._response.ended:
+            self._response.write(b"data: %b\n\n" % error.body())
+            self._response.end()
+
+    def _headers(self, content_type: bytes) -> bytes:
+        x, work = self.exchange, self.exchange.work
+        lines = [f"x-request-id: {x.client_id or x.id}"]
+        if x.standing is not None:
+            lines += x.standing()
+        if x.arrived:
+            lines.append(f"openai-processing-ms: {max(0, int((self._clock() - x.arrived) * 1000))}")
+        if x.cache:
+            lines.append(f"x-tiergate-cache: {x.cache}; reason={x.cache_reason}" if x.cache_reason else f"x-tiergate-cache: {x.cache}")
+        if x.cache_id:
+            lines.append(f"x-tiergate-cache-id: {x.cache_id}\r\nage: {x.cache_age}")
+        if work.model:
+            lines.append(f"x-tiergate-model: {work.model}\r\nx-tiergate-tier: {work.tier}")
+        if work.reason:
+            lines.append(f"x-tiergate-route: {work.reason}\r\nx-tiergate-queue-ms: {work.queued * 1000:.0f}")
+        if work.score is not None:
+            lines.append(f"x-tiergate-score: {work.score:.3f}")
+        if work.replica:
+            lines.append(f"x-tiergate-replica: {work.replica}")
+        return b"content-type: %b\r\n%b\r\n" % (content_type, "\r\n".join(lines).encode("ascii", "backslashreplace"))
+
+
+def _lines(headers: dict[str, str]) -> bytes:
+    return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("ascii", "backslashreplace")

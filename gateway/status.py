@@ -1,0 +1,61 @@
+"""What the process is doing right now: read when asked, counted nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from gateway.forward import Station
+from gateway.metrics import Labels, Metrics
+from limits.types import Priority
+
+_CLASSES = [(priority, priority.name.lower()) for priority in Priority]
+
+
+class Status:
+    """Looks at the stations for `/ready`, `/admin/status` and the gauges of `/metrics`."""
+
+    def __init__(self, stations: Mapping[str, Station]) -> None:
+        self._stations = stations
+
+    def register(self, metrics: Metrics) -> None:
+        """Add the gauges."""
+        metrics.gauge("queue_depth", "Requests waiting for a slot.", ("model", "class"), self._depths)
+        metrics.gauge("inflight_requests", "Requests that a replica is working on.", ("model", "replica"), self._inflight)
+        metrics.gauge("replica_up", "1 when the replica may get requests.", ("model", "replica"), self._up)
+
+    def ready(self) -> dict[str, object]:
+        """`ready` is true when some pool has a ready replica."""
+        models = {name: len(station.pool.ready()) for name, station in self._stations.items()}
+        return {"ready": any(models.values()), "ready_replicas": models}
+
+    def report(self) -> dict[str, object]:
+        """Pools, replicas and queues."""
+        return {"models": [self._station(station) for station in self._stations.values()]}
+
+    def _station(self, station: Station) -> dict[str, object]:
+        scheduler = station.scheduler
+        return {
+            "name": station.name,
+            "slots": {"capacity": scheduler.capacity, "inflight": scheduler.inflight},
+            "queue": {
+                "depth": {name: scheduler.depth(priority) for priority, name in _CLASSES},
+                "bytes": scheduler.queued_bytes,
+                "tokens": scheduler.queued_tokens,
+            },
+            "replicas": station.pool.stats(),
+        }
+
+    def _depths(self) -> Iterator[tuple[Labels, float]]:
+        for name, station in self._stations.items():
+            for priority, label in _CLASSES:
+                yield (name, label), station.scheduler.depth(priority)
+
+    def _inflight(self) -> Iterator[tuple[Labels, float]]:
+        for name, station in self._stations.items():
+            for replica in station.pool.stats():
+                yield (name, replica.name), replica.inflight
+
+    def _up(self) -> Iterator[tuple[Labels, float]]:
+        for name, station in self._stations.items():
+            for replica in station.pool.stats():
+                yield (name, replica.name), float(replica.ready)

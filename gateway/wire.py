@@ -1,0 +1,230 @@
+"""The body of a request: parsed once, kept as bytes, and edited only where the closed list says.
+
+Rules of this file
+1. What a client sent goes upstream byte for byte. The only edits are at the top level of the JSON object: `model`
+   replaced, `stream_options.include_usage` set on streams, `cache_salt` and `priority` set where a pool wants them,
+   and the privileged fields below deleted. Nothing else is touched, not even white space.
+2. A duplicate key at the top level is refused: two readers of one body could disagree about which counts.
+3. A body is hostile: size is bounded by the server, depth, numbers and types here. Whatever is wrong is a 400.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from gateway.errors import ApiError
+
+MAX_DEPTH = 128
+MAX_N = 128
+PRIVILEGED = frozenset({"priority", "cache_salt", "request_id", "kv_transfer_params", "ec_transfer_params"})
+"""Fields that steer the engine itself: a tenant's own are deleted."""
+
+_FIELDS = msgspec.json.Decoder(dict[str, Any])
+_RAW = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_OPEN = re.compile(rb"[ \t\r\n]*\{[ \t\r\n]*")
+_KEY = re.compile(rb'"((?:[^"\\]|\\.)*)"[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
+_NEXT = re.compile(rb"[ \t\r\n]*,[ \t\r\n]*")
+_STRINGS = re.compile(rb'"[^"]*"')
+_NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
+_IMAGE_TOKENS = 1_000   # what one image or sound counts for when its bytes cannot tell
+_MAX_PARTS = 10_000
+
+
+_Member = tuple[str, int, int, int]
+"""Where one `"key": value` of the top level lies in the body: name, start of the key, start of the value, end."""
+
+
+@dataclass(slots=True)
+class Ask:
+    """One parsed request body."""
+
+    raw: bytes
+    fields: dict[str, Any]
+    members: list[_Member] = field(repr=False)
+    model: str              # as the client calls it: the body's, or the path's
+    stream: bool
+    include_usage: bool     # the client itself asked for the usage chunk
+
+    def integer(self, name: str) -> int | None:
+        """A count that the client gave: never negative, None when absent. ApiError 400 for anything that is no integer."""
+        value = self.fields.get(name)
+        if value is None:
+            return None
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ApiError(400, "invalid_type", f"`{name}` must be an integer.", param=name)
+        return max(0, value)
+
+
+def parse(raw: bytes, model: str | None = None) -> Ask:
+    """Parse a body. `model` is the one that the path names (the Azure form). Raises ApiError 400."""
+    fields = _decode(raw)
+    members = _members(raw)
+    name = fields.get("model") if model is None else model
+    if not isinstance(name, str) or not name or len(name) > 512:
+        raise ApiError(400, "missing_model", "`model` must name a model: a string of 1 to 512 characters.", param="model")
+    stream = fields.get("stream")
+    if stream is not None and not isinstance(stream, bool):
+        raise ApiError(400, "invalid_type", "`stream` must be true or false.", param="stream")
+    options = fields.get("stream_options")
+    ask = Ask(raw, fields, members, name, bool(stream), isinstance(options, dict) and options.get("include_usage") is True)
+    for count in ("n", "best_of"):
+        if (ask.integer(count) or 0) > MAX_N:
+            raise ApiError(400, "too_many_choices", f"`{count}` may be at most {MAX_N}.", param=count)
+    return ask
+
+
+def _decode(raw: bytes) -> dict[str, Any]:
+    try:
+        if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _deeper_than(raw, MAX_DEPTH):
+            raise ApiError(400, "invalid_json", f"The JSON body is nested deeper than {MAX_DEPTH} levels.")
+        return _FIELDS.decode(raw)
+    except RecursionError:
+        raise ApiError(400, "invalid_json", f"The JSON body is nested deeper than {MAX_DEPTH} levels.") from None
+    except msgspec.ValidationError as error:
+        what = "must be a JSON object" if "`object`" in str(error) else "holds a number that is out of range"
+        raise ApiError(400, "invalid_json", f"The request body {what}.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ApiError(400, "invalid_json", f"The request body is not valid JSON: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    return "it is not valid UTF-8." if isinstance(error, UnicodeDecodeError) else f"{error}."
+
+
+def _deeper_than(raw: bytes, bound: int) -> bool:
+    """Is it nested deeper than that? Strings fall away first, then one innermost level a pass, each at memchr's speed."""
+    plain = raw.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NOT_STRUCTURE)
+    brackets = _STRINGS.sub(b"", plain)
+    for _ in range(bound):
+        inner = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        if len(inner) == len(brackets):     # nothing closes: not JSON, the parser says so
+            return len(inner) > bound
+        if not inner:
+            return False
+        brackets = inner
+    return True
+
+
+def _members(raw: bytes) -> list[_Member]:
+    """The top level's members in order. `raw` is valid JSON by now, so only duplicates can lead the walk astray.
+
+    The decoder keeps the last of two equal keys: the walk then finds other bytes than it was told of, or too many keys.
+    """
+    values = _RAW.decode(raw)
+    members: list[_Member] = []
+    opening = _OPEN.match(raw)
+    position = opening.end() if opening else 0
+    seen: set[str] = set()
+    while len(members) < len(values):
+        key = _KEY.match(raw, position)
+        name = None if key is None else _name(key.group(1))
+        if key is None or name is None or name in seen or name not in values:
+            raise _duplicate()
+        value = memoryview(values[name])
+        if not raw.startswith(value, key.end()):
+            raise _duplicate(name)
+        end = key.end() + len(value)
+        members.append((name, position, key.end(), end))
+        seen.add(name)
+        comma = _NEXT.match(raw, end)
+        if (comma is None) != (len(members) == len(values)):
+            raise _duplicate(name)
+        position = comma.end() if comma else end
+    return members
+
+
+def _name(key: bytes) -> str | None:
+    return key.decode() if b"\\" not in key else msgspec.json.decode(b'"%b"' % key, type=str)
+
+
+def _duplicate(name: str = "") -> ApiError:
+    which = f" (near `{name[:64]}`)" if name else ""
+    return ApiError(400, "duplicate_key", f"The JSON body has the same key twice at its top level{which}.")
+
+
+def edit(ask: Ask, *, model: str, cache_salt: str | None = None, priority: int | None = None) -> bytes:
+    """The body as it goes upstream. Untouched bytes stay as they were; an unedited body is the very same object."""
+    wanted: dict[str, Any] = {}
+    if ask.fields.get("model") != model:
+        wanted["model"] = model
+    if ask.stream and not ask.include_usage:
+        options = ask.fields.get("stream_options")
+        if options is None or isinstance(options, dict):
+            wanted["stream_options"] = {**(options or {}), "include_usage": True}
+    if cache_salt is not None:
+        wanted["cache_salt"] = cache_salt
+    if priority is not None:
+        wanted["priority"] = priority
+    if not wanted and PRIVILEGED.isdisjoint(ask.fields):
+        return ask.raw
+    return _rewrite(ask, wanted)
+
+
+def _rewrite(ask: Ask, wanted: Mapping[str, Any]) -> bytes:
+    """Splice the wanted values in, leave the privileged members out, keep every other byte and separator."""
+    raw = memoryview(ask.raw)
+    left = dict(wanted)
+    pieces: list[bytes | memoryview] = [raw[: ask.members[0][1]] if ask.members else b"{"]
+    previous_end = 0
+    kept = False
+    for name, start, value_start, end in ask.members:
+        separator = raw[previous_end:start]
+        previous_end = end
+        if name in PRIVILEGED and name not in left:
+            continue
+        if kept:
+            pieces.append(separator)
+        kept = True
+        if name in left:
+            pieces += (raw[start:value_start], msgspec.json.encode(left.pop(name)))
+        else:
+            pieces.append(raw[start:end])
+    for name, value in left.items():
+        pieces += (b"," if kept else b"", b'"%b":' % name.encode(), msgspec.json.encode(value))
+        kept = True
+    pieces.append(raw[previous_end:] if ask.members else b"}")
+    return b"".join(pieces)
+
+
+def prompt_size(ask: Ask) -> tuple[int, int]:
+    """(bytes of the body that are prompt text, tokens that have no text: images, sounds, ready token ids).
+
+    A bound, not a count: no tokenizer runs here. Data URLs are taken out, or one image would reserve 300,000 tokens.
+    """
+    size, tokens = len(ask.raw), 0
+    if b";base64," in ask.raw or b'"input_audio"' in ask.raw:
+        for text in _embedded(ask.fields.get("messages")):
+            size -= len(text)
+            tokens += _IMAGE_TOKENS
+    prompt = ask.fields.get("prompt", ask.fields.get("input"))
+    if isinstance(prompt, list) and prompt and isinstance(prompt[0], int | list):
+        ids = sum(len(row) if isinstance(row, list) else 1 for row in prompt)
+        return max(0, size - 6 * ids), tokens + ids
+    return max(0, size), tokens
+
+
+def prompts(ask: Ask) -> int:
+    """How many prompts one request carries: /v1/completions takes a list of them."""
+    prompt = ask.fields.get("prompt")
+    return max(1, len(prompt)) if isinstance(prompt, list) and prompt and isinstance(prompt[0], str | list) else 1
+
+
+def _embedded(messages: Any) -> list[str]:
+    found: list[str] = []
+    for message in messages if isinstance(messages, list) else ():
+        parts = message.get("content") if isinstance(message, dict) else None
+        for part in parts[:_MAX_PARTS] if isinstance(parts, list) else ():
+            if not isinstance(part, dict):
+                continue
+            holder = next((part[key] for key in ("image_url", "input_audio", "video_url", "audio_url") if key in part), None)
+            text = next((holder[key] for key in ("url", "data") if key in holder), None) if isinstance(holder, dict) else holder
+            if isinstance(text, str):
+                found.append(text)
+    return found

@@ -1,0 +1,190 @@
+"""What one scope has spent: two token buckets, requests and tokens, and a count of parallel slots.
+
+Rules of this file
+- The burst is one minute of the limit, and refill is continuous.
+- Integers only. Time is whole microseconds, and one request or token is `UNIT`: what a limit of one a minute refills
+  in UNIT microseconds. So a limit of L refills L a microsecond, and nothing is ever rounded in a balance.
+- What is kept is what was *spent*, not what is left: a scope that spent nothing is like one that was never seen,
+  and may be forgotten.
+- Spending may pass the burst (a debt); giving back stops at nothing spent.
+- An unlimited resource costs nothing: unit, rate and burst are all 0, so that it always fits, without a branch.
+
+A refund returns what was debited, whatever refilled meanwhile. So from any moment at which the bucket was full, all
+that was really used stays within burst + rate x time; within a shorter span, a tenant who reserved much more than it
+used can spend again what it got back.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from limits.types import LimitExceeded, Resource, Scope, Standing
+
+UNIT = 60_000_000
+SLOT_HINT = 1.0
+"""Seconds to wait for a parallel slot: nobody knows when one comes free."""
+
+
+class Account:
+    """The spending of one scope, true at `at` microseconds; `advance` brings it up to now."""
+
+    __slots__ = (
+        "at",
+        "max_parallel",
+        "parallel",
+        "request_burst",
+        "request_rate",
+        "request_unit",
+        "requests",
+        "scope",
+        "token_burst",
+        "token_rate",
+        "token_unit",
+        "tokens",
+    )
+
+    def __init__(self, scope: Scope, now: int) -> None:
+        self.at = now
+        self.requests = 0
+        self.tokens = 0
+        self.parallel = 0
+        self._limit(scope)
+
+    def _limit(self, scope: Scope) -> None:
+        self.scope = scope
+        self.request_rate, self.request_unit, self.request_burst = _terms(scope.rpm)
+        self.token_rate, self.token_unit, self.token_burst = _terms(scope.tpm)
+        self.max_parallel = sys.maxsize if scope.max_parallel is None else scope.max_parallel
+
+    def adopt(self, scope: Scope, now: int) -> None:
+        """Go on under other limits. Spending stays, but a lower limit makes no debt of what was none."""
+        self.advance(now)
+        request_debt = max(0, self.requests - self.request_burst)
+        token_debt = max(0, self.tokens - self.token_burst)
+        self._limit(scope)
+        self.requests = min(self.requests, self.request_burst + request_debt) if self.request_unit else 0
+        self.tokens = min(self.tokens, self.token_burst + token_debt) if self.token_unit else 0
+
+    def advance(self, now: int) -> None:
+        """Refill up to now. A clock that went back refills nothing."""
+        elapsed = now - self.at
+        if elapsed <= 0:
+            return
+        self.at = now
+        refilled = elapsed * self.request_rate
+        if self.requests > refilled:
+            self.requests -= refilled
+        else:
+            self.requests = 0
+        refilled = elapsed * self.token_rate
+        if self.tokens > refilled:
+            self.tokens -= refilled
+        else:
+            self.tokens = 0
+
+    def fits(self, requests: int, tokens: int | None, slots: int) -> bool:
+        """Whether the demand passes now. 0 requests ask nothing; 0 tokens pass unless there is a debt, None always."""
+        return not (
+            (requests and self.requests + requests * self.request_unit > self.request_burst)
+            or (tokens is not None and self.tokens + tokens * self.token_unit > self.token_burst)
+            or (slots and self.parallel >= self.max_parallel)
+        )
+
+    def take(self, requests: int, tokens: int, slots: int) -> None:
+        """Debit, into debt if need be. Only right after `advance`."""
+        self.requests += requests * self.request_unit
+        self.tokens += tokens * self.token_unit
+        self.parallel += slots
+
+    def give_request(self) -> None:
+        """Give one request back. Right at any time: refilling before or after it comes to the same."""
+        self.requests = max(0, self.requests - self.request_unit)
+
+    def give_tokens(self, tokens: int) -> None:
+        """Give tokens back, likewise at any time."""
+        back = tokens * self.token_unit
+        if self.tokens > back:
+            self.tokens -= back
+        else:
+            self.tokens = 0
+
+    def refusal(self, requests: int, tokens: int | None, slots: int) -> LimitExceeded | None:
+        """Why the demand does not fit; of several reasons the one that lasts longest."""
+        found = []
+        if requests and self.requests + requests * self.request_unit > self.request_burst:
+            found.append(self._short("requests", self.requests, requests, self.request_rate))
+        if tokens is not None and self.tokens + tokens * self.token_unit > self.token_burst:
+            found.append(self._short("tokens", self.tokens, tokens, self.token_rate))
+        if slots and self.parallel >= self.max_parallel:
+            never = self.max_parallel == 0
+            wait = 0.0 if never else SLOT_HINT
+            found.append(
+                LimitExceeded(
+                    self.scope,
+                    "parallel",
+                    limit=self.max_parallel,
+                    used=self.parallel,
+                    requested=slots,
+                    wait=wait,
+                    never=never,
+                )
+            )
+        return longest(found)
+
+    def _short(self, resource: Resource, spent: int, wanted: int, limit: int) -> LimitExceeded:
+        never = wanted > limit
+        lacking = spent + wanted * UNIT - limit * UNIT
+        # Up to the next microsecond, and one more for what a caller's sum of two floats may lose.
+        wait = 0.0 if never else (-(-lacking // limit) + 1) / 1e6 if limit else SLOT_HINT
+        used = -(-spent // UNIT)
+        return LimitExceeded(self.scope, resource, limit=limit, used=used, requested=wanted, wait=wait, never=never)
+
+    def idle(self) -> bool:
+        """Nothing spent and nothing held: forgetting it loses nothing."""
+        return not (self.parallel or self.requests or self.tokens)
+
+
+def _terms(limit: int | None) -> tuple[int, int, int]:
+    """Rate, unit and burst of a limit."""
+    return (0, 0, 0) if limit is None else (limit, UNIT, limit * UNIT)
+
+
+def longest(refusals: Iterable[LimitExceeded]) -> LimitExceeded | None:
+    """The refusal to tell: one that no waiting mends, else the one with the longest wait."""
+    return max(refusals, key=lambda refusal: (refusal.never, refusal.wait), default=None)
+
+
+def clamped(tokens: int, accounts: Iterable[Account]) -> int:
+    """Cut down to the smallest burst. A limit of 0 is a closed door, not a burst to shrink to."""
+    for account in accounts:
+        if 0 < account.token_rate < tokens:
+            tokens = account.token_rate
+    return tokens
+
+
+def standing(accounts: Iterable[Account]) -> Standing:
+    """Where the tightest of these accounts stands; they were advanced to the same moment."""
+    requests = tokens = None
+    fewest = least = 0
+    for account in accounts:
+        if account.request_unit:
+            left = account.request_burst - account.requests
+            if requests is None or left < fewest:
+                requests, fewest = account, left
+        if account.token_unit:
+            left = account.token_burst - account.tokens
+            if tokens is None or left < least:
+                tokens, least = account, left
+    return Standing(
+        *_place(requests.request_rate, fewest, requests.requests) if requests else _UNLIMITED,
+        *_place(tokens.token_rate, least, tokens.tokens) if tokens else _UNLIMITED,
+    )
+
+
+_UNLIMITED = (None, None, None)
+
+
+def _place(limit: int, left: int, spent: int) -> tuple[int, int, float]:
+    """Limit, whole units remaining, seconds until full."""
+    return limit, left // UNIT if left > 0 else 0, spent / limit / 1e6 if limit else 0.0

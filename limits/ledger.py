@@ -1,0 +1,140 @@
+"""The accounts of all scopes, and the decisions over several of them at once.
+
+Rules of this file
+- A decision checks every scope before it debits any, and awaits nothing: all or none.
+- An account with a slot held is never forgotten, so what a lease gives back always finds its account.
+- Idle accounts are dropped as new ones come, two looked at for each, so memory follows use without a pause or a timer.
+- Only a new request brings new limits into an account. One that is under way finds its accounts by id, so that it
+  does not bring back limits that have changed since it came.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
+
+from limits.bucket import Account, clamped, longest, standing
+from limits.types import Scope, Standing
+
+_MOST = 1 << 40
+"""No request uses more tokens than this. A larger number is cut to it, so that arithmetic and messages stay small."""
+
+
+class Ledger:
+    """Time is an argument, in whole microseconds, and never goes back."""
+
+    def __init__(self) -> None:
+        self._accounts: OrderedDict[str, Account] = OrderedDict()
+        self._opened = 0
+
+    def __len__(self) -> int:
+        return len(self._accounts)
+
+    def admit(self, scopes: Sequence[Scope], now: int) -> tuple[Scope, ...]:
+        """Debit one request and hold one slot of every scope; returns the scopes without repetitions."""
+        if self._opened:
+            self._sweep(now)
+        accounts: list[Account] = []
+        fits = True
+        for scope in scopes:
+            account = self._current(scope, now)
+            if account not in accounts:
+                accounts.append(account)
+                fits = fits and account.fits(1, None, 1)
+        if not fits:
+            _refuse([(account, 1, None, 1) for account in accounts])
+        for account in accounts:
+            account.take(1, 0, 1)
+        return tuple(scopes) if len(accounts) == len(scopes) else tuple([account.scope for account in accounts])
+
+    def reserve(self, scopes: Sequence[Scope], model: Scope | None, requests: int, tokens: int, *, clamp: bool, now: int) -> int:
+        """Debit tokens of every scope, and `requests` that were given back before; of `model` all three resources.
+
+        Returns what was debited, after clamping.
+        """
+        accounts = self._held(scopes, now)
+        other = None if model is None else self._other(model, accounts, now)
+        tokens = min(max(tokens, 0), _MOST)
+        if clamp:
+            tokens = clamped(tokens, accounts if other is None else [*accounts, other])
+        fits = other is None or other.fits(1, tokens, 1)
+        for account in accounts:
+            fits = fits and account.fits(requests, tokens, 0)
+        if not fits:
+            _refuse([*((account, requests, tokens, 0) for account in accounts), *([(other, 1, tokens, 1)] if other else [])])
+        for account in accounts:
+            account.take(requests, tokens, 0)
+        if other is not None:
+            other.take(1, tokens, 1)
+        return tokens
+
+    def settle(self, scopes: Sequence[Scope], reserved: int, tokens: int, now: int) -> None:
+        """Correct a reservation to what was used."""
+        more = min(max(tokens, 0), _MOST) - reserved
+        if more > 0:
+            for account in self._held(scopes, now):
+                account.take(0, more, 0)
+        elif more < 0:
+            for scope in scopes:
+                self._accounts[scope.id].give_tokens(-more)
+
+    def refund(self, scopes: Sequence[Scope]) -> None:
+        """Give one request back. What was forgotten meanwhile was full."""
+        for scope in scopes:
+            account = self._accounts.get(scope.id)
+            if account is not None:
+                account.give_request()
+
+    def release(self, scopes: Sequence[Scope]) -> None:
+        """Free one slot."""
+        for scope in scopes:
+            self._accounts[scope.id].parallel -= 1
+
+    def standing(self, scopes: Iterable[Scope], now: int) -> Standing:
+        found = [self._accounts.get(scope.id) or Account(scope, now) for scope in scopes]
+        for account in found:
+            account.advance(now)
+        return standing(found)
+
+    def _current(self, scope: Scope, now: int) -> Account:
+        """The account of a scope under its present limits, opened if need be."""
+        account = self._accounts.get(scope.id)
+        if account is None:
+            account = self._accounts[scope.id] = Account(scope, now)
+            self._opened += 1
+            return account
+        if account.scope is not scope:
+            account.adopt(scope, now)
+        account.advance(now)
+        return account
+
+    def _other(self, model: Scope, accounts: Sequence[Account], now: int) -> Account:
+        account = self._current(model, now)
+        if account in accounts:
+            raise ValueError(f"scope {model.id!r} is charged by the admission already")
+        return account
+
+    def _held(self, scopes: Sequence[Scope], now: int) -> list[Account]:
+        """The accounts of scopes whose slots are held."""
+        accounts = [self._accounts[scope.id] for scope in scopes]
+        for account in accounts:
+            account.advance(now)
+        return accounts
+
+    def _sweep(self, now: int) -> None:
+        """Look at the accounts that were longest not looked at: drop the idle, put the others at the end."""
+        accounts = self._accounts
+        for _ in range(min(2 * self._opened, len(accounts))):
+            key, account = accounts.popitem(last=False)
+            account.advance(now)
+            if not account.idle():
+                accounts[key] = account
+        self._opened = 0
+
+
+def _refuse(demands: Iterable[tuple[Account, int, int | None, int]]) -> NoReturn:
+    found = [account.refusal(requests, tokens, slots) for account, requests, tokens, slots in demands]
+    refusal = longest([one for one in found if one is not None])
+    assert refusal is not None, "refused without a reason"
+    raise refusal

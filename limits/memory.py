@@ -1,0 +1,120 @@
+"""The limiter whose balances live in this process.
+
+Rules of this file
+- Entering and leaving are the only places that may wait in another implementation; here they never do, so no
+  cancellation can fall between a debit and the lease that gives it back.
+- Admission and reservation hold scopes and plain values, never an account, so that a store elsewhere can hand out
+  the same.
+- A clock that goes back stands still here until it has caught up: no time is refilled twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Self
+
+from limits.ledger import Ledger
+from limits.types import LimitExceeded, Scope, Standing
+
+
+class MemoryLimiter:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.ledger = Ledger()
+        self._clock = clock
+        self._now = int(clock() * 1e6)
+
+    def now(self) -> int:
+        """Microseconds, never less than before."""
+        now = int(self._clock() * 1e6)
+        if now <= self._now:
+            return self._now
+        self._now = now
+        return now
+
+    def admit(self, scopes: Sequence[Scope]) -> MemoryAdmission:
+        return MemoryAdmission(self, scopes)
+
+    def standing(self, scopes: Sequence[Scope]) -> Standing:
+        return self.ledger.standing(scopes, self.now())
+
+
+class MemoryAdmission:
+    """One request under its limits. It holds a slot of every scope from entering to leaving."""
+
+    __slots__ = ("_charged", "_limiter", "_refunded", "_scopes")
+
+    def __init__(self, limiter: MemoryLimiter, scopes: Sequence[Scope]) -> None:
+        self._limiter = limiter
+        self._scopes = self._charged = scopes
+        self._refunded = False
+
+    async def __aenter__(self) -> Self:
+        limiter = self._limiter
+        self._scopes = self._charged = limiter.ledger.admit(self._scopes, limiter.now())
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        self._limiter.ledger.release(self._scopes)
+
+    def reserve(self, tokens: int, *, model_scope: Scope | None = None, clamp: bool = False) -> MemoryReservation:
+        return MemoryReservation(self, self._limiter, tokens, model_scope, clamp=clamp)
+
+    def debit(self, tokens: int, model: Scope | None, *, clamp: bool) -> tuple[int, Sequence[Scope]]:
+        """Step 2, for the reservation: the tokens taken, and the scopes that they were taken from.
+
+        A request that was given back, by an earlier refusal on another model, is taken again with the tokens.
+        """
+        limiter, scopes = self._limiter, self._scopes
+        requests = 1 if self._refunded else 0
+        try:
+            taken = limiter.ledger.reserve(scopes, model, requests, tokens, clamp=clamp, now=limiter.now())
+        except LimitExceeded:
+            self.refund()
+            raise
+        self._refunded = False
+        self._charged = scopes if model is None else (*scopes, model)
+        return taken, self._charged
+
+    def refund(self) -> None:
+        if not self._refunded:
+            self._refunded = True
+            self._limiter.ledger.refund(self._scopes)
+
+    def standing(self) -> Standing:
+        return self._limiter.ledger.standing(self._charged, self._limiter.now())
+
+
+class MemoryReservation:
+    """Tokens of one admission, and a slot of the model's scope, from entering to leaving."""
+
+    __slots__ = ("_admission", "_charged", "_clamp", "_limiter", "_model", "_settled", "tokens")
+
+    def __init__(
+        self, admission: MemoryAdmission, limiter: MemoryLimiter, tokens: int, model: Scope | None, *, clamp: bool
+    ) -> None:
+        self._admission = admission
+        self._limiter = limiter
+        self._model = model
+        self._clamp = clamp
+        self._settled = False
+        self._charged: Sequence[Scope] = ()
+        self.tokens = tokens
+
+    async def __aenter__(self) -> Self:
+        self.tokens, self._charged = self._admission.debit(self.tokens, self._model, clamp=self._clamp)
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        ledger, model = self._limiter.ledger, self._model
+        if not self._settled:
+            self.settle(0)
+            if model is not None:
+                ledger.refund((model,))
+        if model is not None:
+            ledger.release((model,))
+
+    def settle(self, tokens: int) -> None:
+        if not self._settled:
+            self._settled = True
+            self._limiter.ledger.settle(self._charged, self.tokens, tokens, self._limiter.now())

@@ -1,0 +1,160 @@
+"""The waiting line joined to the event loop: `async with scheduler.slot(ask) as slot`.
+
+Rules of this file
+- A slot is held from entering to leaving, on every way out. Who is cancelled after a slot was given to it and before
+  it woke up hands the slot on.
+- In flight never passes capacity, unless capacity shrank; then the running ones finish, and nobody follows until
+  there is room. Without capacity, waiting goes on until a deadline or until capacity is back.
+- Whatever frees or adds a slot gives it to the next in line at once: nobody waits while a slot is free.
+- One timer, for the earliest deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from typing import Self
+
+from limits.line import Entry, State
+from limits.scheduler import Queue
+from limits.types import Priority, QueueBounds, SlotAsk
+
+_LATE = 0.001
+"""A loop's timer may be a millisecond early; better once and late than twice."""
+_FAR = 3600.0
+"""A timer for a deadline further off, or for none at all, is set again after so long."""
+
+
+class Scheduler:
+    """The slots of one pool and the queue in front of them."""
+
+    def __init__(self, bounds: QueueBounds, capacity: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.queue = Queue(bounds)
+        self.capacity = max(0, capacity)
+        self.inflight = 0
+        self.dispatched = 0
+        self._clock = clock
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0
+
+    def slot(self, ask: SlotAsk) -> Slot:
+        return Slot(self, ask)
+
+    def set_capacity(self, n: int) -> None:
+        self.capacity = max(0, n)
+        self.fill()
+
+    def depth(self, priority: Priority) -> int:
+        """Requests of this class that wait."""
+        return self.queue.depth(priority)
+
+    @property
+    def queued_bytes(self) -> int:
+        return self.queue.load.bytes
+
+    @property
+    def queued_tokens(self) -> int:
+        return self.queue.load.tokens
+
+    def join(self, ask: SlotAsk, waiter: asyncio.Future[None]) -> Entry:
+        """Wait in line; QueueFull or QueueTimeout if that may not be."""
+        entry, pushed_out = self.queue.push(ask, waiter, self._clock())
+        _wake(pushed_out)
+        self._arm(waiter.get_loop())
+        return entry
+
+    def abandon(self, entry: Entry) -> None:
+        """The waiter is cancelled."""
+        if entry.state is State.DISPATCHED:
+            self.release()
+        else:
+            self.queue.cancel(entry, self._clock())
+
+    def release(self) -> None:
+        self.inflight -= 1
+        if self.queue.load.requests:
+            self.fill()
+
+    def raise_priority(self, entry: Entry, priority: Priority) -> None:
+        self.queue.raise_priority(entry, priority, self._clock())
+
+    def fill(self) -> None:
+        """Give free slots to those next in line."""
+        queue, now = self.queue, self._clock()
+        while self.inflight < self.capacity and (entry := queue.head()):
+            if entry.waiter.done():
+                queue.cancel(entry, now)
+            elif entry.deadline <= now:
+                queue.timeout(entry, now)
+                _wake([entry])
+            else:
+                queue.dispatch(entry, now)
+                self.inflight += 1
+                self.dispatched += 1
+                _wake([entry])
+
+    def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
+        """A timer that is set earlier stays: when it fires too early it is set again."""
+        deadline = self.queue.next_deadline()
+        if deadline is None or (self._timer is not None and self._due <= deadline):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._due = deadline
+        delay = min(max(0.0, deadline - self._clock()) + _LATE, _FAR)
+        self._timer = loop.call_later(delay, self._expire, loop)
+
+    def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        _wake(self.queue.expire(self._clock()))
+        self._arm(loop)
+
+
+class Slot:
+    """A request's place on a pool. `queued` is how many seconds it waited."""
+
+    __slots__ = ("_ask", "_entry", "_scheduler", "queued")
+
+    def __init__(self, scheduler: Scheduler, ask: SlotAsk) -> None:
+        self._scheduler = scheduler
+        self._ask = ask
+        self._entry: Entry | None = None
+        self.queued = 0.0
+
+    async def __aenter__(self) -> Self:
+        scheduler = self._scheduler
+        if scheduler.inflight < scheduler.capacity and not scheduler.queue.load.requests:
+            scheduler.inflight += 1
+            scheduler.dispatched += 1
+        else:
+            await self._wait()
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        self._scheduler.release()
+
+    async def _wait(self) -> None:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        entry = self._entry = self._scheduler.join(self._ask, waiter)
+        try:
+            await waiter
+        except BaseException:
+            self._scheduler.abandon(entry)
+            raise
+        finally:
+            self._entry = None
+        self.queued = entry.waited
+        if entry.failure is not None:
+            raise entry.failure
+
+    def raise_priority(self, priority: Priority) -> None:
+        """While it waits: on to a more urgent class. Later or earlier, nothing."""
+        if self._entry is not None:
+            self._scheduler.raise_priority(self._entry, priority)
+
+
+def _wake(entries: Iterable[Entry]) -> None:
+    for entry in entries:
+        if not entry.waiter.done():
+            entry.waiter.set_result(None)

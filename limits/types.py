@@ -1,0 +1,196 @@
+"""The values, protocols and exceptions of rate limits and of the queue.
+
+Callers hold these and nothing else of this package's insides. What a limiter hands out is entered and left with
+`async with` and has no reference to balances on its face, so balances may live in this process, in another, or
+in a shared store, and the caller reads the same.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+Resource = Literal["requests", "tokens", "parallel"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Something that has limits: a key, a tenant, a plan, a tenant's use of one model.
+
+    `id` names the balance: equal ids share it. Keep one Scope object for many requests: seeing the same object
+    again is cheaper than comparing a new one. None is unlimited, 0 lets nothing through. `name` is for messages.
+    """
+
+    id: str
+    kind: str
+    rpm: int | None = None
+    tpm: int | None = None
+    max_parallel: int | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        for limit in (self.rpm, self.tpm, self.max_parallel):
+            if limit is not None and limit < 0:
+                raise ValueError(f"a limit of {self.kind} {self.name or self.id!r} is negative")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a caller stands: for each resource the scope with the least left. None: unlimited.
+
+    A reset is the seconds until that bucket is full again if nothing more is spent.
+    """
+
+    request_limit: int | None = None
+    request_remaining: int | None = None
+    request_reset: float | None = None
+    token_limit: int | None = None
+    token_remaining: int | None = None
+    token_reset: float | None = None
+
+
+class LimitExceeded(Exception):  # noqa: N818 - it names what happened, as asyncio.QueueFull does
+    """A limit refused; no balance was changed. `used`, `limit` and `requested` are whole requests, tokens or slots.
+
+    After `wait` seconds the same demand passes, if nobody else spends meanwhile. When a slot is what lacks, nobody
+    knows the time, and `wait` is a hint. `never`: the demand is larger than the whole burst, so no waiting helps
+    and `wait` is 0.
+    """
+
+    def __init__(
+        self, scope: Scope, resource: Resource, *, limit: int, used: int, requested: int, wait: float, never: bool = False
+    ) -> None:
+        super().__init__(scope, resource, limit, used, requested, wait, never)
+        self.scope = scope
+        self.resource: Resource = resource
+        self.limit = limit
+        self.used = used
+        self.requested = requested
+        self.wait = wait
+        self.never = never
+
+    def __str__(self) -> str:
+        whose = f"{self.scope.kind} {self.scope.name}".rstrip()
+        what = "parallel requests" if self.resource == "parallel" else f"{self.resource} per minute"
+        end = "it can never fit" if self.never else f"try again in {self.wait:.3f} s"
+        return f"{what} of {whose}: limit {self.limit}, used {self.used}, requested {self.requested}; {end}"
+
+
+class Reservation(Protocol):
+    """Tokens set aside for a request that is about to run."""
+
+    @property
+    def tokens(self) -> int:
+        """What was set aside, after clamping."""
+
+    def settle(self, tokens: int) -> None:
+        """Charge what was really used. The first call wins; more than was set aside makes a debt that is carried.
+
+        Leaving the reservation's scope unsettled charges nothing and gives the model scope's request back.
+        """
+
+
+class Admission(Protocol):
+    """A request that passed step 1 and holds one parallel slot of every scope until its scope is left."""
+
+    def reserve(
+        self, tokens: int, *, model_scope: Scope | None = None, clamp: bool = False
+    ) -> AbstractAsyncContextManager[Reservation]:
+        """Step 2, atomic: tokens of every scope; of `model_scope` also one request and a parallel slot.
+
+        `clamp` (the caller named no maximum): more than the smallest burst is cut down to it. Without it such a
+        demand can never pass. A refusal raises LimitExceeded and gives step 1's request back.
+        """
+
+    def refund(self) -> None:
+        """Give step 1's request back, once: something later refused the request."""
+
+    def standing(self) -> Standing:
+        """Of all scopes that this request is charged to, the model scope included."""
+
+
+class Limiter(Protocol):
+    """Keeps the balances."""
+
+    def admit(self, scopes: Sequence[Scope]) -> AbstractAsyncContextManager[Admission]:
+        """Step 1, atomic: one request and one parallel slot of every scope, or LimitExceeded and nothing."""
+
+    def standing(self, scopes: Sequence[Scope]) -> Standing:
+        """Spends nothing; also for the answer to a refusal."""
+
+
+class Priority(enum.IntEnum):
+    """The class of a request; the smaller, the more urgent."""
+
+    REALTIME = 0
+    STANDARD = 1
+    BATCH = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SlotAsk:
+    """A request that wants to run on a pool. `deadline` is absolute, on the scheduler's clock."""
+
+    priority: Priority
+    tenant: str
+    tokens: int
+    size: int
+    deadline: float
+    weight: int = 1
+
+    def __post_init__(self) -> None:
+        if self.priority.__class__ is not Priority:
+            raise TypeError(f"priority must be a Priority, not {type(self.priority).__name__}")
+        if self.tokens < 0 or self.size < 0:
+            raise ValueError("an ask takes up a negative amount")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueBounds:
+    """How much may wait in front of one pool, and for how long; three-tuples go by class, realtime first.
+
+    `weights` are shares of the dispatches while all classes wait. `tenant_share` is how much of each bound one
+    tenant may hold while others want room: more than that is borrowed, and is taken back when the queue is full.
+    """
+
+    max_requests: int
+    max_bytes: int
+    max_tokens: int
+    max_wait: tuple[float, float, float]
+    weights: tuple[int, int, int] = (16, 4, 1)
+    tenant_share: float = 0.5
+
+    def __post_init__(self) -> None:
+        if min(self.max_requests, self.max_bytes, self.max_tokens, *self.max_wait) < 0:
+            raise ValueError("a bound of the queue is negative")
+        if min(self.weights) < 1:
+            raise ValueError("the weight of a class must be at least 1, or it starves")
+        if not 0 < self.tenant_share <= 1:
+            raise ValueError("tenant_share must be above 0 and at most 1")
+
+
+class QueueFull(Exception):  # noqa: N818 - as above
+    """No room to wait. `tenant`: the room is there, but this tenant holds its share; else the pool is full."""
+
+    def __init__(self, *, tenant: bool, retry_after: float) -> None:
+        super().__init__(tenant, retry_after)
+        self.tenant = tenant
+        self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        what = "the tenant holds its share of the queue" if self.tenant else "the queue is full"
+        return f"{what}; try again in {self.retry_after:.0f} s"
+
+
+class QueueTimeout(Exception):  # noqa: N818 - as above
+    """The deadline came before a slot did, after `waited` seconds in the queue."""
+
+    def __init__(self, waited: float) -> None:
+        super().__init__(waited)
+        self.waited = waited
+
+    def __str__(self) -> str:
+        return f"no slot came free within {self.waited:.3f} s"

@@ -1,0 +1,141 @@
+"""Walks a conversation backwards, from the newest thing that a person asked for, in any of the request shapes.
+
+Rules
+- Only user messages are asks. System and developer prompts, tool schemas, tool results and the model's own words are not; blocks
+  that a program put into a user message are taken out (`harness`). A turn of a tool loop serves the ask before it.
+- User messages with nothing of the model's between them are one ask.
+- Bounded, over all steps: MAX_MESSAGES messages, MAX_PARTS parts of each, MAX_PIECES messages to an ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from routing.harness import READ, joined, spoken
+
+MAX_MESSAGES = 400
+MAX_PARTS = 64
+MAX_PIECES = 8
+REPLY = 4000
+
+_TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
+_UNSPOKEN = frozenset({"user", "system", "developer"})
+# A raw prompt may be a whole conversation written out: what follows the last of these is the ask.
+_TURNS = (
+    ("<|im_start|>user", "<|im_end|>"),
+    ("<|start_header_id|>user<|end_header_id|>", "<|eot_id|>"),
+    ("<start_of_turn>user", "<end_of_turn>"),
+    ("[INST]", "[/INST]"),
+    ("\n\nHuman:", "\n\nAssistant:"),
+)
+
+
+class Thread:
+    """A place in a conversation that moves towards its beginning."""
+
+    __slots__ = ("_last", "_messages", "_place")
+
+    def __init__(self, messages: list[Any]) -> None:
+        self._messages = messages
+        self._place = len(messages)
+        self._last = max(0, len(messages) - MAX_MESSAGES)
+
+    def ask(self) -> str:
+        """The newest words of a person's before this place, which moves before them; empty when there are none."""
+        pieces: list[str] = []
+        while self._place > self._last:
+            message = self._messages[self._place - 1]
+            role = _role(message)
+            if pieces and (role not in _UNSPOKEN or len(pieces) == MAX_PIECES):
+                break
+            self._place -= 1
+            if role == "user" and (text := human_text(message.get("content"))):
+                pieces.append(text)
+        return pieces[0] if len(pieces) == 1 else joined(pieces[::-1])
+
+    def reply(self) -> str | None:
+        """What the model said just before this place, its beginning and its end; None when it said nothing there."""
+        said: list[str] = []
+        found = False
+        for place in range(self._place - 1, self._last - 1, -1):
+            message = self._messages[place]
+            role = _role(message)
+            if role == "assistant":
+                found = True
+                said.append(_model_text(message.get("content")))
+            elif role == "user" and human_text(message.get("content")):
+                break
+            if len(said) == MAX_PIECES:
+                break
+        return _ends("\n".join(text for text in said[::-1] if text)) if found else None
+
+
+def thread_of(body: Mapping[str, Any], endpoint: str) -> Thread:
+    """The conversation that a request body holds. A raw prompt is one of a single message; token ids are an empty one."""
+    if endpoint == "completions":
+        text = _prompt(body.get("prompt"))
+        return Thread([{"role": "user", "content": text}] if text else [])
+    messages = body.get("input" if endpoint == "responses" else "messages")
+    if isinstance(messages, str):
+        return Thread([{"role": "user", "content": messages}])
+    return Thread(messages if isinstance(messages, list) else [])
+
+
+def human_text(content: object) -> str:
+    """The person's words in a message's content, a string or a list of parts."""
+    if isinstance(content, str):
+        return spoken(content)
+    if not isinstance(content, list):
+        return ""
+    if len(content) == 1:
+        return spoken(_part_text(content[0]))
+    pieces: list[str] = []
+    size = 0
+    for part in content[: -MAX_PARTS - 1 : -1]:
+        pieces.append(spoken(_part_text(part)))
+        size += len(pieces[-1])
+        if size >= READ:
+            break
+    return joined(pieces[::-1])
+
+
+def _role(message: object) -> str | None:
+    if not isinstance(message, dict):
+        return None
+    role = message.get("role")
+    return role if isinstance(role, str) else None
+
+
+def _part_text(part: object) -> str:
+    if isinstance(part, str):
+        return part
+    if isinstance(part, dict) and isinstance(kind := part.get("type", "text"), str) and kind in _TEXT_PARTS:
+        text = part.get("text")
+        return text if isinstance(text, str) else ""
+    return ""
+
+
+def _model_text(content: object) -> str:
+    if isinstance(content, list):
+        return _ends("\n".join(_ends(_part_text(part)) for part in content[:MAX_PARTS]))
+    return _ends(content) if isinstance(content, str) else ""
+
+
+def _ends(text: str) -> str:
+    return text if len(text) <= REPLY else text[: REPLY // 2] + "\n" + text[-REPLY // 2 :]
+
+
+def _prompt(prompt: object) -> str:
+    """A raw prompt; several prompts are read together."""
+    if isinstance(prompt, list):
+        return joined([_last_turn(item) for item in prompt[:MAX_PIECES] if isinstance(item, str)])
+    return _last_turn(prompt) if isinstance(prompt, str) else ""
+
+
+def _last_turn(prompt: str) -> str:
+    for start, end in _TURNS:
+        place = prompt.rfind(start)
+        if place >= 0:
+            return prompt[place + len(start) :].partition(end)[0]
+    return prompt

@@ -1,0 +1,155 @@
+"""One model out of those that may answer, the reason, and who comes next.
+
+The order, and the reason that each step gives
+1. A pinned model is taken as it is: `pinned`. It is never refused for a capability or for its context; its backend says so.
+2. Capabilities, then context, thin out the candidates. Unknown is not lacking. When a step would leave nobody it is passed over:
+   nobody can, and the backend may say it (for context: those with the largest are kept).
+3. A tier override obeys: `override`. It wins over the score, not over what the request needs: when its tier was thinned out, the
+   nearest tier left answers, and the reason is what thinned it.
+4. One tier left by step 2: `capability` or `context`, and nobody is asked how hard the request is. One tier from the start:
+   `default`.
+5. The classifier: `score`, or `default` when it does not know. A tier that it wants and step 2 took away is again replaced by the
+   nearest one left, for the reason that took it.
+
+Nearest is the cheapest tier that is dearer, else the dearest that is cheaper. Within a tier the first model in config order
+answers. Next come its tier's other models, then the tiers along the fallback map, then the others from cheap to dear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from routing.types import Decision, Model, Needs, Reason, Resolution, Target, UnknownTier, Verdict
+
+# The prompt's tokens are estimated from its bytes. Code and dense JSON have more tokens a byte than prose, so a prompt is taken to
+# be an eighth longer, and a chat template to add a few dozen tokens, before a context is believed to hold it.
+MARGIN_SHARE = 8
+MARGIN_TOKENS = 32
+
+
+def able(model: Model, needs: Needs) -> bool:
+    """Whether the model is not known to lack something that the request needs."""
+    return model.capabilities is None or needs.capabilities <= model.capabilities
+
+
+def fits(model: Model, needs: Needs) -> bool:
+    """Whether the model's context, if known, holds the prompt with its margin and all the output that was asked for."""
+    return model.context is None or room(needs) <= model.context
+
+
+def room(needs: Needs) -> int:
+    """Tokens of context that the request is believed to take. At least one is needed for an answer of unknown length."""
+    margin = needs.prompt_tokens // MARGIN_SHARE + MARGIN_TOKENS
+    return needs.prompt_tokens + margin + (needs.max_tokens if needs.max_tokens is not None else 1)
+
+
+def decide(
+    resolution: Resolution,
+    needs: Needs,
+    verdict: Callable[[], Verdict],
+    *,
+    override: str | None,
+    default_tier: str,
+    threshold: float,
+    order: Sequence[str],
+    fallback: Mapping[str, str],
+) -> Decision:
+    """Where the request goes. `verdict` is called only if the answer is still open. `order` is the tiers from cheap to dear."""
+    if resolution.pinned is not None:
+        spare = tuple(t for t in resolution.candidates[1:] if able(t.model, needs) and fits(t.model, needs))
+        return Decision(resolution.pinned, "pinned", None, spare)
+    tiers = _tiers(resolution.candidates, order)
+    if override is not None and override not in tiers:
+        raise UnknownTier(override, tuple(tiers))
+    capable = _capable(resolution.candidates, needs)
+    left = _roomy(capable, needs)
+    choice = _Choice(order, tiers, _tiers(capable, order), _tiers(left, order))
+    if override is not None:
+        tier, reason = choice.nearest(override, "override")
+        return _decision(left, tier, reason, Verdict(None), choice.left, fallback)
+    if len(choice.left) == 1:
+        return _decision(left, choice.left[0], choice.forced(), Verdict(None), choice.left, fallback)
+    judged = verdict()
+    wanted, reason = _wanted(judged, tiers, default_tier, threshold)
+    tier, reason = choice.nearest(wanted, reason)
+    return _decision(left, tier, reason, judged, choice.left, fallback)
+
+
+def tier_for(score: float, threshold: float, tiers: Sequence[str]) -> str:
+    """The cheapest tier below the threshold; from it upwards the dearer ones share the rest of the scale evenly."""
+    if score < threshold or len(tiers) == 1:
+        return tiers[0]
+    dearer = len(tiers) - 1
+    step = (1.0 - threshold) / dearer
+    rank = int((score - threshold) / step) if step > 0 else dearer - 1
+    return tiers[1 + min(rank, dearer - 1)]
+
+
+class _Choice:
+    """The tiers of the candidates at the start, after capabilities, and after context, each from cheap to dear."""
+
+    __slots__ = ("capable", "left", "order", "start")
+
+    def __init__(self, order: Sequence[str], start: list[str], capable: list[str], left: list[str]) -> None:
+        self.order = order
+        self.start = start
+        self.capable = capable
+        self.left = left
+
+    def forced(self) -> Reason:
+        if len(self.start) == 1:
+            return "default"
+        return "capability" if len(self.capable) == 1 else "context"
+
+    def nearest(self, wanted: str, reason: Reason) -> tuple[str, Reason]:
+        if wanted in self.left:
+            return wanted, reason
+        ladder = [*self.order, *self.start]
+        dearer = ladder[ladder.index(wanted) :] if wanted in ladder else ladder
+        tier = next((tier for tier in dearer if tier in self.left), self.left[-1])
+        if wanted not in self.start:
+            return tier, reason
+        return tier, "context" if wanted in self.capable else "capability"
+
+
+def _tiers(targets: Iterable[Target], order: Sequence[str]) -> list[str]:
+    """The targets' tiers from cheap to dear; one that the order does not name comes last."""
+    present = dict.fromkeys(target.model.tier for target in targets)
+    return [tier for tier in order if tier in present] + [tier for tier in present if tier not in order]
+
+
+def _capable(candidates: tuple[Target, ...], needs: Needs) -> tuple[Target, ...]:
+    if not needs.capabilities:
+        return candidates
+    return tuple(target for target in candidates if able(target.model, needs)) or candidates
+
+
+def _roomy(candidates: tuple[Target, ...], needs: Needs) -> tuple[Target, ...]:
+    fitting = tuple(target for target in candidates if fits(target.model, needs))
+    if fitting:
+        return fitting
+    largest = max(target.model.context or 0 for target in candidates)
+    return tuple(target for target in candidates if target.model.context == largest)
+
+
+def _wanted(judged: Verdict, tiers: list[str], default_tier: str, threshold: float) -> tuple[str, Reason]:
+    if judged.score is None:
+        return judged.tier or default_tier, "default"
+    return judged.tier or tier_for(judged.score, threshold, tiers), "score"
+
+
+def _decision(
+    left: tuple[Target, ...], tier: str, reason: Reason, judged: Verdict, tiers: list[str], fallback: Mapping[str, str]
+) -> Decision:
+    ranked = [target for name in _succession(tier, tiers, fallback) for target in left if target.model.tier == name]
+    return Decision(ranked[0], reason, judged.score, tuple(ranked[1:]), judged.terms)
+
+
+def _succession(tier: str, tiers: list[str], fallback: Mapping[str, str]) -> dict[str, None]:
+    """The tier, then along the fallback map, then the rest from cheap to dear; each once."""
+    succession = {tier: None}
+    following = fallback.get(tier)
+    while following is not None and following not in succession:
+        succession[following] = None
+        following = fallback.get(following)
+    return succession | dict.fromkeys(tiers)

@@ -1,0 +1,202 @@
+"""What can be seen in a text without understanding it: how much of each feature, from 0 to 1.
+
+Rules
+- A feature saturates: after a few different words there is no more to gain, and the same word counts once.
+- Words that say what to do count where instructions stand, at the beginning and the end (LEAD characters of each); words that say
+  what it is about count everywhere.
+- A feature is a matter of one pass at most: word sets and counts, no pattern with alternatives over a long text.
+- `known` is False for a text in a language or script that the word lists do not cover: its silence means nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from routing.lexicon import CHORES, CREATIVE, ENGLISH, KNOWN, PHRASES, TRIGGERS, WORDS, ZH_FIRST, ZH_WORDS
+
+LEAD = 350
+SHORT = 160  # units: an ask this short may be a mere question of fact
+
+_LEAD_ONLY = frozenset({"work", "chore", "creative", "brief", "lookup", "lookup_weak", "reasoning", "format", "proof"})
+
+_WORD = re.compile(r"[a-z]+(?:[-'/][a-z]+)*")
+_NUMBER = re.compile(r"\d+")
+_HAN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]+")
+_OTHER_SCRIPT = re.compile(r"[\u0370-\u1dff\u2c00-\u2dff\u3040-\u30ff\u3130-\u318f\uac00-\ud7ff\ua640-\uabff]+")
+_LATEX = re.compile(r"\\(?:[a-zA-Z]{2,12}|[\[(])")
+_POWER = re.compile(r"[a-z0-9)]\^[{(a-z0-9-]|\b[a-z] ?[=<>] ?[-\d(a-z]")
+_ITEM = re.compile(r"^[ \t]{0,16}(?:[-*•]|\d{1,2}[.)、]|[一二三四五六七八九]、)", re.MULTILINE)
+_OPTION = re.compile(r"^[ \t]{0,8}\(?[A-J][.):][ \t]?\S|(?<=\s)\([A-E]\)\s", re.MULTILINE)
+_ARITHMETIC = re.compile(
+    r"(?:what(?:'s| is)|calculate|compute|solve|how much is|请?计算(?:一下)?|算一下|求)?[\s:：]*"
+    r"[-(]*\d[\d\s.,+\-*/×÷x^%()加减乘除以]{1,60}(?:等于(?:多少|几)?|是多少|=)?\s*[?？=.。]*",
+)
+_CHORE = re.compile(
+    r"(?:^|[.!?:\n]\s{0,4}|please |can you |could you |would you |help me |just |and |then |now |q: )(?:to )?(?:" + "|".join(sorted(CHORES)) + r")\b",
+)
+_WRITE = re.compile(
+    r"\b(?:write|compose|tell|draft|create|give|make|generate|suggest|need|want|come up with)\b[^.!?\n]{0,60}\b(?:" + "|".join(sorted(CREATIVE)) + r")\b",
+)
+_FACT = re.compile(
+    r"(?:[\w ,]{0,40}\b)?(?:who(?:'s|se)?|when|where|(?:what|which) (?:year|country|city|planet|river|team|film|movie|book|band|language|day|color"
+    r"|colour|state|ocean|continent|company|animal|element)|how (?:old|tall|far|high|big|deep)|(?:what|who)(?:'s| is| was) the (?:name|capital"
+    r"|population|meaning|currency|definition|symbol)|what (?:does|is) .{1,40} (?:mean|stand for|called)|define|the capital of)\b",
+)
+_WHAT = re.compile(r"(?:please |hi,? |q: )?(?:what(?:'s| is| are| was| were| does| did)|name (?:a|an|the|one))\b")
+_PLEASANTRY = re.compile(
+    r"(?:(?:hi|hello|hey|howdy|thanks|thank you|thx|ty|cheers|bye|goodbye|good (?:morning|afternoon|evening|night|day)|how are you"
+    r"|ok|so much|very much|a lot|again|there|everyone|all|today|doing|你好|您好|嗨|早上好|晚上好|早安|晚安|谢谢|多谢|感谢|謝謝|再见"
+    r"|你|您|好的|啊|了|吗|在吗|在嗎)[\s,.!?~，。！？～]*)+",
+)
+_NICE = re.compile(r"hi|hello|hey|howdy|thank|thx|ty|cheers|bye|good|how|你好|您好|嗨|早|晚|谢|多谢|感|謝|再见|在吗|在嗎")
+_CODE_MARKS = ("```", "def ", "class ", "return ", "import ", "#include", "SELECT ", "function(", "=> {", "();", "public ", "</", "==", ">>>")
+_TRACES = ("Traceback (most recent", '\n  File "', "\n    at ", "Exception in thread", "panic:", "error[E", "Segmentation fault", "npm ERR!")
+_SYMBOLS = frozenset("∑∫∏√≤≥≠≈∀∃∈∉⊂⊆∪∩→⇒⇔∂∇∞±π")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The features of one text. `units` is its length, a Chinese character counting as two."""
+
+    values: dict[str, float]
+    units: int
+    words: int
+    known: bool
+
+
+def read(text: str) -> Reading:
+    """The features of a text of bounded length."""
+    lower = text.lower()
+    words = set(_WORD.findall(lower))
+    han, known = (0, True) if text.isascii() else _script(text)
+    units = len(text) + han
+    lead = lower if len(lower) <= 2 * LEAD else lower[:LEAD] + "\n" + lower[-LEAD:]
+    lead_words = words if lead is lower else set(_WORD.findall(lead))
+    tally: dict[str, int] = {}
+    _count_english(words, lead_words, lead, tally)
+    _count_instructions(lead, lead_words, tally)
+    if han:
+        _count_chinese(lower, lead, tally)
+    values = _saturated(tally)
+    if han and "chore" in values:
+        values["chore"] *= 1.0 - values.get("coding", 0.0)
+    _add_shape(text, lower, units, tally, values)
+    _add_simple(lower, units, tally, values)
+    if han * 4 < len(words) * 5 and len(words) >= 8 and len(words & ENGLISH) < 2 and "code" not in values and "maths" not in values:
+        known = False
+    return Reading(values, units, len(words) + han // 2, known)
+
+
+def _script(text: str) -> tuple[int, bool]:
+    han = sum(map(len, _HAN.findall(text)))
+    other = sum(map(len, _OTHER_SCRIPT.findall(text)))
+    return han, other * 7 < len(text)
+
+
+def _count_english(words: set[str], lead_words: set[str], lead: str, tally: dict[str, int]) -> None:
+    for word in words & KNOWN:
+        kind = WORDS[word]
+        if kind not in _LEAD_ONLY or word in lead_words:
+            tally[kind] = tally.get(kind, 0) + 1
+    for trigger in lead_words & TRIGGERS:
+        for phrase, kind in PHRASES[trigger]:
+            if phrase in lead:
+                tally[kind] = tally.get(kind, 0) + 1
+
+
+def _count_instructions(lead: str, lead_words: set[str], tally: dict[str, int]) -> None:
+    if not CHORES.isdisjoint(lead_words) and _CHORE.search(lead):
+        tally["chore"] = tally.get("chore", 0) + 1
+    if not CREATIVE.isdisjoint(lead_words) and _WRITE.search(lead):
+        tally["creative"] = tally.get("creative", 0) + 1
+
+
+def _count_chinese(text: str, lead: str, tally: dict[str, int]) -> None:
+    for first in ZH_FIRST.intersection(text):
+        for word, kind in ZH_WORDS[first]:
+            if word in (lead if kind in _LEAD_ONLY else text):
+                tally[kind] = tally.get(kind, 0) + 1
+
+
+_DOUBTS = ("domain", "proof", "work", "maths", "quantities", "code", "reasoning")
+
+# How many different words it takes for a feature to be all there; less counts in proportion.
+_ENOUGH = {"proof": 1, "reasoning": 1, "work": 2, "coding": 1, "constraint": 5, "chore": 1, "creative": 1, "format": 2, "brief": 1}
+
+
+def _saturated(tally: dict[str, int]) -> dict[str, float]:
+    values = {kind: min(1.0, tally[kind] / enough) for kind, enough in _ENOUGH.items() if kind in tally}
+    field = min(tally.get("field", 0), 6)
+    learned = tally.get("domain", 0) + max(0, field - 1) / 4
+    if learned:
+        values["domain"] = min(1.0, learned / 2)
+    return values
+
+
+def _add_shape(text: str, lower: str, units: int, tally: dict[str, int], values: dict[str, float]) -> None:
+    values["length"] = min(1.0, max(0.0, math.log2(max(units, 1) / 80) / 6))
+    marks = sum(mark in text for mark in _CODE_MARKS)
+    if marks >= 2 or "```" in text:
+        values["code"] = min(1.0, marks / 3 + 0.34)
+    if any(trace in text for trace in _TRACES):
+        values["trace"] = 1.0
+    maths = _maths(text, lower) + min(2, tally.get("sums", 0))
+    if maths:
+        values["maths"] = min(1.0, maths / 3)
+    if "\n" in text:
+        _add_lists(text, values)
+    questions = text.count("?") + text.count("？")
+    if questions > 1:
+        values["questions"] = min(1.0, (questions - 1) / 3)
+    _add_quantities(lower, values)
+
+
+def _maths(text: str, lower: str) -> int:
+    found = 0
+    if "\\" in text:
+        found += min(3, len(_LATEX.findall(text)))
+    if "^" in text or "=" in text:
+        found += min(2, len(_POWER.findall(lower[:2000])))
+    if not text.isascii():
+        found += min(2, len(_SYMBOLS.intersection(text)))
+    return found
+
+
+def _add_lists(text: str, values: dict[str, float]) -> None:
+    options = len(_OPTION.findall(text))
+    if options >= 3:
+        values["options"] = 1.0
+    items = len(_ITEM.findall(text))
+    if items >= 2:
+        values["steps"] = min(1.0, items / 6)
+
+
+_AMOUNTS = ("how many", "how much", "how long", "how far", "total", "average", "altogether", "percent", "%", "多少", "几", "一共", "平均")
+
+
+def _add_quantities(lower: str, values: dict[str, float]) -> None:
+    """Several numbers and a question of how much: a problem in words."""
+    if len(lower) > 30 and any(amount in lower for amount in _AMOUNTS):
+        numbers = len(_NUMBER.findall(lower[:2000]))
+        if numbers >= 2:
+            values["quantities"] = min(1.0, numbers / 3)
+
+
+def _add_simple(lower: str, units: int, tally: dict[str, int], values: dict[str, float]) -> None:
+    """The signs of an easy request. A question of fact only counts while nothing hard is about."""
+    if units < 80 and _ARITHMETIC.fullmatch(lower):
+        values["arithmetic"] = 1.0
+    elif units < 60 and _NICE.match(lower) and _PLEASANTRY.fullmatch(lower):
+        values["pleasantry"] = 1.0
+    elif units <= SHORT and "options" not in values and len(_NUMBER.findall(lower)) < 2:
+        fact = 1.0 if "lookup" in tally or _FACT.match(lower) else 0.6 if _WHAT.match(lower) or "lookup_weak" in tally else 0.0
+        doubt = max(values.get(kind, 0.0) for kind in _DOUBTS)
+        if fact > doubt:
+            values["lookup"] = fact - doubt
+
+
+def strongest(values: Iterable[tuple[str, float]], count: int) -> tuple[tuple[str, float], ...]:
+    return tuple(sorted(values, key=lambda term: -abs(term[1]))[:count])

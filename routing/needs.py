@@ -1,0 +1,128 @@
+"""What a request cannot do without, read from its parsed body.
+
+Rules
+- Only what is explicit counts: a field that asks for it, or a part of that kind in a message. Nothing is guessed from text.
+- `tools`: a non-empty `tools` or `functions`, unless `tool_choice` (`function_call`) is "none". A `tool_choice` alone asks nothing.
+- `json_schema`: output that must be constrained while decoding (schema, regex, grammar, choice). Plain `json_object` is not: any
+  model can be asked for JSON.
+- `vision`: image or video parts anywhere in the conversation, also inside tool results. `audio`: audio parts, or audio as an
+  output modality.
+- `reasoning`: an effort other than none, or thinking switched on. Chat-template switches are the model's own business.
+- The body is hostile. Any shape is taken, none raises; nothing recurses; at most MAX_PARTS messages and parts are looked at,
+  newest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from routing.types import Needs
+
+MAX_PARTS = 4096
+
+_CONSTRAINED = ("structured_outputs", "guided_json", "guided_regex", "guided_grammar", "guided_choice")
+_CONSTRAINED_FORMATS = frozenset({"json_schema", "structural_tag", "regex", "grammar"})
+_OUTPUT_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+_PART_NEEDS = {
+    "image_url": "vision",
+    "input_image": "vision",
+    "image": "vision",
+    "image_pil": "vision",
+    "image_embeds": "vision",
+    "video_url": "vision",
+    "video": "vision",
+    "input_audio": "audio",
+    "audio_url": "audio",
+    "audio": "audio",
+}
+_UNTYPED_PARTS = ("image_url", "video_url", "input_audio", "audio_url")
+
+
+def needs_of(body: Mapping[str, Any], endpoint: str, prompt_tokens: int) -> Needs:
+    """The capabilities and the room that the request needs."""
+    found: set[str] = set()
+    if _wants_tools(body):
+        found.add("tools")
+    if _wants_constrained(body):
+        found.add("json_schema")
+    if _wants_reasoning(body):
+        found.add("reasoning")
+    modalities = body.get("modalities")
+    if isinstance(modalities, list) and "audio" in modalities[:8]:
+        found.add("audio")
+    _add_media(body.get("input" if endpoint == "responses" else "messages"), found)
+    return Needs(frozenset(found), prompt_tokens, _max_tokens(body))
+
+
+def _wants_tools(body: Mapping[str, Any]) -> bool:
+    tools, functions = body.get("tools"), body.get("functions")
+    if isinstance(tools, list) and tools and body.get("tool_choice") != "none":
+        return True
+    return isinstance(functions, list) and bool(functions) and body.get("function_call") != "none"
+
+
+def _wants_constrained(body: Mapping[str, Any]) -> bool:
+    if any(body.get(field) for field in _CONSTRAINED):
+        return True
+    holders = (body.get("response_format"), _member(body.get("text"), "format"), _member(body.get("output_config"), "format"))
+    kinds = [_member(holder, "type") for holder in holders]
+    return any(isinstance(kind, str) and kind in _CONSTRAINED_FORMATS for kind in kinds)
+
+
+def _wants_reasoning(body: Mapping[str, Any]) -> bool:
+    for effort in (body.get("reasoning_effort"), _member(body.get("reasoning"), "effort")):
+        if isinstance(effort, str) and effort.strip().lower() not in ("", "none"):
+            return True
+    return _member(body.get("thinking"), "type") in ("enabled", "adaptive")
+
+
+def _max_tokens(body: Mapping[str, Any]) -> int | None:
+    limits = [limit for field in _OUTPUT_LIMITS if type(limit := body.get(field)) is int]
+    return max(0, *limits) if limits else None
+
+
+def _add_media(messages: object, found: set[str]) -> None:
+    if not isinstance(messages, list):
+        return
+    for part in _parts(messages):
+        kind = part.get("type")
+        if isinstance(kind, str):
+            need = _PART_NEEDS.get(kind)
+        else:
+            need = next((_PART_NEEDS[key] for key in _UNTYPED_PARTS if key in part), None)
+        if need is not None:
+            found.add(need)
+
+
+def _parts(messages: list[Any]) -> Iterator[dict[str, Any]]:
+    """Message parts, newest message first: those in a content list, and one level down in tool results."""
+    budget = MAX_PARTS
+    for message in reversed(messages):
+        if budget <= 0:
+            return
+        budget -= 1
+        if not isinstance(message, dict):
+            continue
+        content = message.get("content")
+        if content.__class__ is str:
+            continue
+        if isinstance(content, list):
+            budget -= len(content)
+            yield from _flat(content[: budget + len(content)])
+        else:
+            output = message.get("output")
+            yield from _flat([message, *(output[:budget] if isinstance(output, list) else ())])
+
+
+def _flat(parts: list[Any]) -> Iterator[dict[str, Any]]:
+    for part in parts:
+        if isinstance(part, dict):
+            yield part
+            inner = part.get("content")
+            if isinstance(inner, list):
+                yield from (item for item in inner[:64] if isinstance(item, dict))
+
+
+def _member(value: object, key: str) -> object:
+    return value.get(key) if isinstance(value, dict) else None

@@ -1,0 +1,124 @@
+"""From the model name that a client wrote to the models that may answer it.
+
+Rules
+- A name is `auto`, an alias, a model or an adapter, compared exactly; it may hold `/`. No name means two things.
+- An alias stands for `auto`, a model or an adapter, never for another alias.
+- Permission is asked for what would run: the model or the adapter. `auto` and aliases grant nothing and need nothing, so a key
+  that may call one model may say `auto` and gets that model. An adapter is asked for by its own name.
+- `auto` means the models that the key may call and that serve the endpoint, in config order. Adapters are never candidates:
+  they were trained for one thing, and only their caller knows that this is it.
+- A pinned model falls back to the names in its own `fallback` that the key may call and that serve the endpoint. An adapter has
+  none: another model does not hold what the adapter learned.
+- The refusals in order: unknown, not allowed, not served. A key that may not call a model learns nothing of its endpoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from routing.types import EndpointNotServed, Listing, Model, ModelNotAllowed, Resolution, Target, UnknownModel
+
+Allowed = Callable[[str], bool]
+
+
+class Catalog:
+    """Every name that a client may ask for. Built once from the config; a contradiction in it is a ValueError."""
+
+    def __init__(
+        self,
+        models: Sequence[Model],
+        *,
+        auto: str = "auto",
+        aliases: Mapping[str, str] | None = None,
+        adapters: Mapping[str, tuple[str, str]] | None = None,
+    ) -> None:
+        self._auto = auto
+        self._aliases = dict(aliases or {})
+        self._models = {model.name: Target(model.name, model, model.served_name) for model in models}
+        self._adapters = {name: self._adapter(name, pool, served) for name, (pool, served) in (adapters or {}).items()}
+        self._targets = self._models | self._adapters
+        self._refuse_double_names([model.name for model in models])
+        self._check_references()
+        self._fallbacks = {name: self._chain(target.model.fallback, name) for name, target in self._models.items()}
+        self._serving = _by_endpoint(self._models.values())
+
+    def resolve(self, requested: str, endpoint: str, allowed: Allowed) -> Resolution:
+        """The models that may answer. Raises UnknownModel, ModelNotAllowed or EndpointNotServed."""
+        name = self._aliases.get(requested, requested)
+        if name == self._auto:
+            return self._resolve_auto(requested, endpoint, allowed)
+        target = self._targets.get(name)
+        if target is None:
+            raise UnknownModel(requested)
+        if not allowed(name):
+            raise ModelNotAllowed(requested)
+        if endpoint not in target.model.endpoints:
+            raise EndpointNotServed(requested, endpoint)
+        spare = [t for t in self._fallbacks.get(name, ()) if endpoint in t.model.endpoints and allowed(t.name)]
+        return Resolution(requested, target, (target, *spare), auto=False)
+
+    def _resolve_auto(self, requested: str, endpoint: str, allowed: Allowed) -> Resolution:
+        candidates = tuple(target for target in self._serving.get(endpoint, ()) if allowed(target.name))
+        if not candidates:
+            if not any(map(allowed, self._models)):
+                raise ModelNotAllowed(requested)
+            raise EndpointNotServed(requested, endpoint)
+        return Resolution(requested, None, candidates, auto=True)
+
+    def names(self, allowed: Allowed) -> list[Listing]:
+        """What the key may ask for: `auto`, then aliases, models and adapters in config order."""
+        autos = [target for name, target in self._models.items() if allowed(name)]
+        listings: list[Listing] = []
+        if autos:
+            listings.append(Listing(self._auto, "auto", self._auto, _largest(autos)))
+        for alias, name in self._aliases.items():
+            if name == self._auto and autos:
+                listings.append(Listing(alias, "alias", name, _largest(autos)))
+            elif name != self._auto and allowed(name):
+                listings.append(Listing(alias, "alias", name, self._targets[name].model.context))
+        listings += [Listing(t.name, "model", t.name, t.model.context) for t in autos]
+        listings += [Listing(n, "adapter", t.model.name, t.model.context) for n, t in self._adapters.items() if allowed(n)]
+        return listings
+
+    def _adapter(self, name: str, pool: str, served_name: str) -> Target:
+        if pool not in self._models:
+            raise ValueError(f"adapter {name!r} belongs to {pool!r}, which is not a model")
+        return Target(name, self._models[pool].model, served_name)
+
+    def _refuse_double_names(self, models: list[str]) -> None:
+        seen: set[str] = set()
+        for name in (self._auto, *self._aliases, *models, *self._adapters):
+            if name in seen:
+                raise ValueError(f"the name {name!r} is given twice")
+            seen.add(name)
+
+    def _check_references(self) -> None:
+        for alias, name in self._aliases.items():
+            if name in self._aliases:
+                raise ValueError(f"alias {alias!r} stands for {name!r}, which is an alias itself")
+            if name != self._auto and name not in self._targets:
+                raise ValueError(f"alias {alias!r} stands for {name!r}, which is not a model")
+
+    def _chain(self, names: Iterable[str], owner: str) -> tuple[Target, ...]:
+        chain: list[Target] = []
+        for written in names:
+            name = self._aliases.get(written, written)
+            if name not in self._targets or name == owner:
+                raise ValueError(f"{owner!r} falls back to {written!r}, which is not another model")
+            if self._targets[name] not in chain:
+                chain.append(self._targets[name])
+        return tuple(chain)
+
+
+def _by_endpoint(targets: Iterable[Target]) -> dict[str, tuple[Target, ...]]:
+    serving: dict[str, tuple[Target, ...]] = {}
+    for target in targets:
+        for endpoint in target.model.endpoints:
+            serving[endpoint] = (*serving.get(endpoint, ()), target)
+    return serving
+
+
+def _largest(targets: Iterable[Target]) -> int | None:
+    contexts = [target.model.context for target in targets]
+    known = [context for context in contexts if context is not None]
+    return max(known) if len(known) == len(contexts) else None
