@@ -146,6 +146,8 @@ class Connection(asyncio.Protocol):
         self._ended(None)
 
     def connection_lost(self, error: Exception | None) -> None:
+        if error is not None:
+            self._salvage()
         self._ended(error)
         self._alarm.cancel()
         del self._parser, self._alarm  # both refer to us: without this only the cycle collector would free us
@@ -157,7 +159,7 @@ class Connection(asyncio.Protocol):
         self._choked = False
         if self._unsent:
             self.since = self._loop.time()
-            self._pump()
+            self._loop.call_soon(self._pump)  # a write that fails in here would end an asyncio transport twice
 
     # ---- the parser's side
 
@@ -227,9 +229,23 @@ class Connection(asyncio.Protocol):
         self._pump()
 
     def _pump(self) -> None:
-        while self._unsent and not self._choked and not self.closed:
+        while self._unsent and not self._choked and not self._transport.is_closing():
             self._transport.write(self._unsent[:SLICE])
             self._unsent = self._unsent[SLICE:]
+
+    def _salvage(self) -> None:
+        """A peer that refuses a large body and closes resets the connection, and our write may learn of it first. What the
+        peer said before is still in the kernel.
+        """
+        answer, plain = self._answer, self._transport.get_extra_info("ssl_object") is None
+        if answer is None or answer.halted or not plain:
+            return
+        try:
+            fileno = self._transport.get_extra_info("socket").fileno()
+            while answer.open and (data := os.read(fileno, SLICE)):
+                self.data_received(data)
+        except OSError:
+            return
 
     def _written(self) -> bool:
         return not self._unsent and not self._transport.get_write_buffer_size()

@@ -7,11 +7,18 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from fractions import Fraction
 
-_QUANTITY = re.compile(r"(\d[\d_]{0,17}(?:\.\d{1,18})?) ?([A-Za-z]{0,3})", re.ASCII)
+_QUANTITY = re.compile(r"(\d[\d_]{0,23}(?:\.\d{1,24})?) ?([A-Za-z]{0,3})", re.ASCII)
 
-# (unit, numerator, denominator): milliseconds divide, since 250 / 1000 is exact where 250 * 0.001 is not.
-_SECONDS = {"": (1, 1), "ms": (1, 1000), "s": (1, 1), "m": (60, 1), "h": (3600, 1), "d": (86400, 1)}
+_SECONDS = {
+    "": Fraction(1),
+    "ms": Fraction(1, 1000),
+    "s": Fraction(1),
+    "m": Fraction(60),
+    "h": Fraction(3600),
+    "d": Fraction(86400),
+}
 _SHOWN_SECONDS = ("h", "m", "s", "ms")
 
 _BYTES = {
@@ -34,8 +41,7 @@ def parse_duration(text: str) -> float:
     number, unit = _split(text)
     if unit not in _SECONDS:
         raise ValueError("not a duration")
-    numerator, denominator = _SECONDS[unit]
-    return float(number) * numerator / denominator
+    return float(number * _SECONDS[unit])
 
 
 def format_duration(value: float) -> str:
@@ -43,9 +49,8 @@ def format_duration(value: float) -> str:
     if value == 0:
         return "0s"
     for unit in _SHOWN_SECONDS:
-        numerator, denominator = _SECONDS[unit]
-        count = round(value * denominator / numerator)
-        if count and float(count) * numerator / denominator == value:
+        count = round(Fraction(value) / _SECONDS[unit])
+        if count and float(count * _SECONDS[unit]) == value:
             return f"{count}{unit}"
     return f"{Decimal(repr(value)):f}s"
 
@@ -70,8 +75,8 @@ def format_size(value: int) -> str:
     return f"{count}{unit}"
 
 
-def _split(text: str) -> tuple[Decimal, str]:
+def _split(text: str) -> tuple[Fraction, str]:
     match = _QUANTITY.fullmatch(text)
     if match is None:
         raise ValueError("not a quantity")
-    return Decimal(match[1].replace("_", "")), match[2]
+    return Fraction(match[1].replace("_", "")), match[2]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from routing.lexicon import CHORES, CREATIVE, ENGLISH, KNOWN, PHRASES, TRIGGERS, WORDS, ZH_FIRST, ZH_WORDS
@@ -22,14 +22,14 @@ SHORT = 160  # units: an ask this short may be a mere question of fact
 
 _LEAD_ONLY = frozenset({"work", "chore", "creative", "brief", "lookup", "lookup_weak", "reasoning", "format", "proof"})
 
-_WORD = re.compile(r"[a-z]+(?:[-'/][a-z]+)*")
+_WORD = re.compile(r"[a-z][a-z-]*")
 _NUMBER = re.compile(r"\d+")
 _HAN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]+")
 _OTHER_SCRIPT = re.compile(r"[\u0370-\u1dff\u2c00-\u2dff\u3040-\u30ff\u3130-\u318f\uac00-\ud7ff\ua640-\uabff]+")
 _LATEX = re.compile(r"\\(?:[a-zA-Z]{2,12}|[\[(])")
-_POWER = re.compile(r"[a-z0-9)]\^[{(a-z0-9-]|\b[a-z] ?[=<>] ?[-\d(a-z]")
-_ITEM = re.compile(r"^[ \t]{0,16}(?:[-*•]|\d{1,2}[.)、]|[一二三四五六七八九]、)", re.MULTILINE)
-_OPTION = re.compile(r"^[ \t]{0,8}\(?[A-J][.):][ \t]?\S|(?<=\s)\([A-E]\)\s", re.MULTILINE)
+_EQUATION = re.compile(r"=(?:(?<=[^a-z][a-z]=)|(?<=[^a-z][a-z] =)) ?[-\d(a-z]")
+_ITEM = re.compile(r"\n[ \t]{0,16}(?:[-*•]|\d{1,2}[.)、]|[一二三四五六七八九]、)")
+_OPTION = re.compile(r"\n[ \t]{0,8}\(?[a-jA-J][.):]")
 _ARITHMETIC = re.compile(
     r"(?:what(?:'s| is)|calculate|compute|solve|how much is|请?计算(?:一下)?|算一下|求)?[\s:：]*"
     r"[-(]*\d[\d\s.,+\-*/×÷x^%()加减乘除以]{1,60}(?:等于(?:多少|几)?|是多少|=)?\s*[?？=.。]*",
@@ -41,10 +41,12 @@ _WRITE = re.compile(
     r"\b(?:write|compose|tell|draft|create|give|make|generate|suggest|need|want|come up with)\b[^.!?\n]{0,60}\b(?:" + "|".join(sorted(CREATIVE)) + r")\b",
 )
 _FACT = re.compile(
-    r"(?:[\w ,]{0,40}\b)?(?:who(?:'s|se)?|when|where|(?:what|which) (?:year|country|city|planet|river|team|film|movie|book|band|language|day|color"
-    r"|colour|state|ocean|continent|company|animal|element)|how (?:old|tall|far|high|big|deep)|(?:what|who)(?:'s| is| was) the (?:name|capital"
-    r"|population|meaning|currency|definition|symbol)|what (?:does|is) .{1,40} (?:mean|stand for|called)|define|the capital of)\b",
+    r"(?:please |hi,? |q: )?(?:who(?:'s|se)?|when|where|how (?:old|tall|far|high|big|deep)|define"
+    r"|(?:what|who)(?:'s| is| was) the (?:name|capital|population|meaning|currency|definition|symbol)"
+    r"|(?:in |on )?(?:what|which) (?:year|country|city|planet|river|team|film|movie|book|band|day|colou?r|state|ocean|continent|animal|element)"
+    r"|what (?:does|is) [^?]{1,40} (?:mean|stand for|called))\b",
 )
+_FACT_INSIDE = re.compile(r"\b(?:who (?:is|was|plays?|played|sings?|sang|wrote|won|has|did)|(?:what|which) year|capital of|meaning of)\b")
 _WHAT = re.compile(r"(?:please |hi,? |q: )?(?:what(?:'s| is| are| was| were| does| did)|name (?:a|an|the|one))\b")
 _PLEASANTRY = re.compile(
     r"(?:(?:hi|hello|hey|howdy|thanks|thank you|thx|ty|cheers|bye|goodbye|good (?:morning|afternoon|evening|night|day)|how are you"
@@ -71,7 +73,8 @@ def read(text: str) -> Reading:
     """The features of a text of bounded length."""
     lower = text.lower()
     words = set(_WORD.findall(lower))
-    han, known = (0, True) if text.isascii() else _script(text)
+    characters: Set[str] = frozenset() if text.isascii() else set(lower)
+    han, known = _script(text, characters)
     units = len(text) + han
     lead = lower if len(lower) <= 2 * LEAD else lower[:LEAD] + "\n" + lower[-LEAD:]
     lead_words = words if lead is lower else set(_WORD.findall(lead))
@@ -79,20 +82,22 @@ def read(text: str) -> Reading:
     _count_english(words, lead_words, lead, tally)
     _count_instructions(lead, lead_words, tally)
     if han:
-        _count_chinese(lower, lead, tally)
+        _count_chinese(lower, lead, characters, tally)
     values = _saturated(tally)
-    if han and "chore" in values:
-        values["chore"] *= 1.0 - values.get("coding", 0.0)
-    _add_shape(text, lower, units, tally, values)
+    _add_shape(text, lower, units, characters, tally, values)
     _add_simple(lower, units, tally, values)
+    if "chore" in values:
+        values["chore"] *= 1.0 - max(values.get("maths", 0.0), values.get("coding", 0.0) if han else 0.0)
     if han * 4 < len(words) * 5 and len(words) >= 8 and len(words & ENGLISH) < 2 and "code" not in values and "maths" not in values:
         known = False
     return Reading(values, units, len(words) + han // 2, known)
 
 
-def _script(text: str) -> tuple[int, bool]:
-    han = sum(map(len, _HAN.findall(text)))
-    other = sum(map(len, _OTHER_SCRIPT.findall(text)))
+def _script(text: str, characters: Set[str]) -> tuple[int, bool]:
+    """The number of Chinese characters, and whether enough of the text is in a script that is listened for."""
+    alphabet = "".join(characters)
+    han = sum(map(len, _HAN.findall(text))) if _HAN.search(alphabet) else 0
+    other = sum(map(len, _OTHER_SCRIPT.findall(text))) if _OTHER_SCRIPT.search(alphabet) else 0
     return han, other * 7 < len(text)
 
 
@@ -114,14 +119,14 @@ def _count_instructions(lead: str, lead_words: set[str], tally: dict[str, int]) 
         tally["creative"] = tally.get("creative", 0) + 1
 
 
-def _count_chinese(text: str, lead: str, tally: dict[str, int]) -> None:
-    for first in ZH_FIRST.intersection(text):
+def _count_chinese(text: str, lead: str, characters: Set[str], tally: dict[str, int]) -> None:
+    for first in ZH_FIRST & characters:
         for word, kind in ZH_WORDS[first]:
             if word in (lead if kind in _LEAD_ONLY else text):
                 tally[kind] = tally.get(kind, 0) + 1
 
 
-_DOUBTS = ("domain", "proof", "work", "maths", "quantities", "code", "reasoning")
+_NOT_PLAIN = frozenset({"proof", "maths", "quantities", "code", "reasoning"})
 
 # How many different words it takes for a feature to be all there; less counts in proportion.
 _ENOUGH = {"proof": 1, "reasoning": 1, "work": 2, "coding": 1, "constraint": 5, "chore": 1, "creative": 1, "format": 2, "brief": 1}
@@ -136,40 +141,40 @@ def _saturated(tally: dict[str, int]) -> dict[str, float]:
     return values
 
 
-def _add_shape(text: str, lower: str, units: int, tally: dict[str, int], values: dict[str, float]) -> None:
+def _add_shape(text: str, lower: str, units: int, characters: Set[str], tally: dict[str, int], values: dict[str, float]) -> None:
     values["length"] = min(1.0, max(0.0, math.log2(max(units, 1) / 80) / 6))
     marks = sum(mark in text for mark in _CODE_MARKS)
     if marks >= 2 or "```" in text:
         values["code"] = min(1.0, marks / 3 + 0.34)
     if any(trace in text for trace in _TRACES):
         values["trace"] = 1.0
-    maths = _maths(text, lower) + min(2, tally.get("sums", 0))
+    maths = _maths(text, lower, characters) + min(2, tally.get("sums", 0))
     if maths:
         values["maths"] = min(1.0, maths / 3)
     if "\n" in text:
         _add_lists(text, values)
+    elif "(B)" in text and "(C)" in text:
+        values["options"] = 1.0
     questions = text.count("?") + text.count("？")
     if questions > 1:
         values["questions"] = min(1.0, (questions - 1) / 3)
     _add_quantities(lower, values)
 
 
-def _maths(text: str, lower: str) -> int:
+def _maths(text: str, lower: str, characters: Set[str]) -> int:
     found = 0
     if "\\" in text:
         found += min(3, len(_LATEX.findall(text)))
-    if "^" in text or "=" in text:
-        found += min(2, len(_POWER.findall(lower[:2000])))
-    if not text.isascii():
-        found += min(2, len(_SYMBOLS.intersection(text)))
-    return found
+    if "=" in text:
+        found += min(2, len(_EQUATION.findall(lower)))
+    found += min(2, text.count("^"))
+    return found + min(2, len(_SYMBOLS & characters))
 
 
 def _add_lists(text: str, values: dict[str, float]) -> None:
-    options = len(_OPTION.findall(text))
-    if options >= 3:
+    if len(_OPTION.findall(text)) >= 3:
         values["options"] = 1.0
-    items = len(_ITEM.findall(text))
+    items = len(_ITEM.findall("\n" + text))
     if items >= 2:
         values["steps"] = min(1.0, items / 6)
 
@@ -192,10 +197,12 @@ def _add_simple(lower: str, units: int, tally: dict[str, int], values: dict[str,
     elif units < 60 and _NICE.match(lower) and _PLEASANTRY.fullmatch(lower):
         values["pleasantry"] = 1.0
     elif units <= SHORT and "options" not in values and len(_NUMBER.findall(lower)) < 2:
-        fact = 1.0 if "lookup" in tally or _FACT.match(lower) else 0.6 if _WHAT.match(lower) or "lookup_weak" in tally else 0.0
-        doubt = max(values.get(kind, 0.0) for kind in _DOUBTS)
-        if fact > doubt:
-            values["lookup"] = fact - doubt
+        fact = 1.0 if _FACT.match(lower) or _FACT_INSIDE.search(lower) or "lookup" in tally else 0.0
+        if not fact and (_WHAT.match(lower) or "lookup_weak" in tally):
+            fact = 0.6
+        fact -= max(values.get("domain", 0.0), values.get("work", 0.0))
+        if fact > 0 and values.keys().isdisjoint(_NOT_PLAIN):
+            values["lookup"] = fact
 
 
 def strongest(values: Iterable[tuple[str, float]], count: int) -> tuple[tuple[str, float], ...]:

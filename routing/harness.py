@@ -71,7 +71,7 @@ _CLOSE = re.compile("</(" + "|".join(sorted(map(re.escape, BLOCKS), key=len, rev
 _TOOL_RESULT = re.compile(r"\[[a-z_]{2,40}(?: for '[^']{0,300}')?\] Result:")
 
 HEAD = 2000
-TAIL = 6000
+TAIL = 4000
 READ = HEAD + TAIL
 
 

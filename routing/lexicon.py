@@ -32,7 +32,7 @@ _PROOF = _verbs("prove disprove derive deduce") | _nouns("proof theorem lemma co
 
 _WORK = (
     _verbs(
-        "analyse analyze evaluate assess critique compare contrast design architect refactor debug diagnose optimise optimize "
+        "analyse analyze evaluate assess critique compare contrast design refactor debug diagnose optimise optimize "
         "implement investigate troubleshoot benchmark migrate parallelise parallelize formalise formalize reconcile prioritise "
         "prioritize justify synthesise synthesize harden restructure redesign rewrite"
     )
@@ -51,7 +51,7 @@ _CODING = _nouns(
 # Elementary mathematics.
 _SUMS = _nouns(
     "sum product slope area perimeter probability average ratio fraction remainder digit triangle circle rectangle equation inequality "
-    "divisor integer prime vertex angle radius diameter circumference parabola factor multiple percentage binomial permutation "
+    "divisor integer prime vertex angle radius diameter circumference parabola percentage binomial permutation "
     "combination quadratic polynomial square cube vector matrix"
 ) | {"divisible", "vertices", "matrices", "arithmetic", "geometric", "perpendicular", "parallel", "decimal", "solve", "simplify"}
 
@@ -83,7 +83,7 @@ _DOMAIN = (
     )
     | set(
         "mens actus habeas certiorari prima statutory contractual appellate indictable tortious intravenous myocardial hepatic renal "
-        "pulmonary cerebral malignant benign subcutaneous congenital mg/dl mmol bayesian stochastic eigen covalent molar np-complete "
+        "pulmonary cerebral malignant benign subcutaneous congenital mmol bayesian stochastic eigen covalent molar np-complete "
         "econometric macroeconomic microeconomic isotonic abelian cyclic injective surjective continuous differentiable orthogonal "
         "hermitian gdpr hipaa sox basel ifrs gaap".split()
     )

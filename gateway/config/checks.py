@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from gateway.config.kinds import is_pattern
-from gateway.config.problems import Path, Problems, quote, suggest
+from gateway.config.problems import Path, Problems, quote, render_path, suggest
 from gateway.config.reader import Reader
 from gateway.config.schema import Config, Tenant
 
@@ -25,8 +25,10 @@ class Report:
         mark = self._reader.mark(path)
         self._problems.add(mark.line, mark.column, path, message)
 
-    def line(self, path: Path) -> int:
-        return self._reader.mark(path).line
+    def where(self, path: Path) -> str:
+        """The line of a value, or the key whose default it is."""
+        mark = self._reader.marks.get(path)
+        return f"on line {mark.line}" if mark is not None else render_path(path)
 
     def show(self, value: str) -> str:
         return "from the environment" if value in self._reader.from_env else quote(value)
@@ -44,7 +46,7 @@ class Report:
         first: dict[str, Path] = {}
         for path, name in named:
             if name in first:
-                self(path, f"{what(self.show(name))} is already on line {self.line(first[name])}")
+                self(path, f"{what(self.show(name))} is taken already: {self.where(first[name])}")
             elif name:
                 first[name] = path
 
@@ -60,12 +62,12 @@ def check(config: Config, report: Report) -> None:
 
 
 def public_names(config: Config) -> Iterator[tuple[Path, str]]:
-    """Everything that a client may put in `model`, with its place; aliases last."""
+    """Everything that a client may put in `model`, with its place; the first to have a name keeps it."""
+    yield ("routing", "auto"), config.routing.auto
     for index, model in enumerate(config.models):
         yield ("models", index, "name"), model.name
         for number, adapter in enumerate(model.adapters):
             yield ("models", index, "adapters", number, "name"), adapter.name
-    yield ("routing", "auto"), config.routing.auto
     for alias in config.routing.aliases:
         yield ("routing", "aliases", alias), alias
 

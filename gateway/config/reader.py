@@ -15,7 +15,7 @@ from typing import Any, get_args, get_origin
 
 from gateway.config import fields
 from gateway.config.kinds import Kind, Text, Unfit
-from gateway.config.problems import Path, Problems, quote, suggest
+from gateway.config.problems import Path, Problems, nearest, quote
 from gateway.config.yamltree import Mapping, Mark, Node, Scalar, Sequence
 
 _VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)\}|\$\{")
@@ -63,8 +63,9 @@ class Reader:
         seen: set[str] = set()
         for key, value in self._entries(node, path):
             if key.text not in hints:
-                hint = "" if self._problems.full else suggest(key.text, hints)
-                self._add(key.mark, (*path, key.text), f"unknown key{hint}")
+                meant = None if self._problems.full else nearest(key.text, hints)
+                seen.add(meant or "")  # then it is not missing as well
+                self._add(key.mark, (*path, key.text), f'unknown key; did you mean "{meant}"?' if meant else "unknown key")
             elif not self._left_out(hints[key.text], value):
                 seen.add(key.text)
                 read = self._read(hints[key.text], value, (*path, key.text))

@@ -36,6 +36,9 @@ class Secret:
     def __hash__(self) -> int:
         return hash((Secret, self._text))
 
+    def __format__(self, spec: str) -> str:
+        return format("***", spec)
+
     def __repr__(self) -> str:
         return "***"
 

@@ -77,7 +77,8 @@ def compose(text: str, problems: Problems) -> Node | None:
         problems.add(error.mark.line, error.mark.column, (), error.message)
     except yaml.MarkedYAMLError as error:
         mark = _mark(error.problem_mark or error.context_mark)
-        problems.add(mark.line, mark.column, (), f"not valid YAML: {_one_line(error.problem or error.context)}")
+        hint = "; ${…} inside braces needs quotes" if "${" in _line(text, mark.line) else ""
+        problems.add(mark.line, mark.column, (), f"not valid YAML: {_one_line(error.problem or error.context)}{hint}")
     except (yaml.YAMLError, ValueError, OverflowError):  # the pure Python scanner lets chr() fail on \UFFFFFFFF
         problems.add(1, 1, (), "not valid YAML")
     return None
@@ -95,6 +96,11 @@ def _check_text(text: str) -> None:
 
 def _mark(mark: _YamlMark | None) -> Mark:
     return Mark(mark.line + 1, mark.column + 1) if mark is not None else Mark(1, 1)
+
+
+def _line(text: str, number: int) -> str:
+    lines = text.splitlines()
+    return lines[number - 1] if number <= len(lines) else ""
 
 
 def _one_line(text: str | None) -> str:

@@ -130,7 +130,7 @@ async def test_a_limit_of_zero_is_a_closed_door(limiter, limits, resource):
     with pytest.raises(LimitExceeded) as refused:
         await once(limiter, [tenant(**limits)], 10, clamp=True)
     assert (refused.value.resource, refused.value.never, refused.value.limit) == (resource, True, 0)
-    zero = limiter.standing([tenant(rpm=0, tpm=0)])
+    zero = limiter.standing([key(rpm=0, tpm=0)])
     assert (zero.request_remaining, zero.token_remaining, zero.token_reset) == (0, 0, 0.0)
 
 

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,21 @@ def up(*flags: str, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def survivors(processes: list[psutil.Process], seconds: float = 20.0) -> list[psutil.Process]:
+    """Those that still run after a generous while; returns as soon as all are gone. A zombie is gone: it only waits for init."""
+
+    def runs(process: psutil.Process) -> bool:
+        try:
+            return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
+
+    end = time.monotonic() + seconds
+    while (left := [process for process in processes if runs(process)]) and time.monotonic() < end:
+        time.sleep(0.02)
+    return left
+
+
 class Running:
     """A trial that came up: its process, those below it, and what it said."""
 
@@ -58,8 +74,7 @@ class Running:
         return self.process.returncode, stderr
 
     def survivors(self) -> list[psutil.Process]:
-        """Those below it that are still there after a generous while."""
-        return psutil.wait_procs(self.below, timeout=20)[1]
+        return survivors(self.below)
 
 
 @contextlib.contextmanager

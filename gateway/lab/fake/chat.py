@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.lab.fake import checks, fields
 from gateway.lab.fake.chat_format import ChatFormat
-from gateway.lab.fake.errors import overflow
+from gateway.lab.fake.errors import bad, overflow
 from gateway.lab.fake.exchange import Exchange, encode
 from gateway.lab.fake.generate import answer, job
 from gateway.lab.fake.reply import Reply, Wish
@@ -28,6 +28,7 @@ async def chat(app: App, x: Exchange, raw: bytes) -> None:
     model, adapter = app.model(body.get("model"))
     n = body.get("n") or 1
     refuse_overflow(app, n)
+    refuse_priority(app, body)
     prompt = render(body)
     ask = _ask(app, x, body, model, prompt)
     name = "max_tokens" if body.get("max_completion_tokens") is None else "max_completion_tokens"
@@ -42,6 +43,13 @@ def refuse_overflow(app: App, n: int) -> None:
     if app.engine.overflows(n):
         app.metrics.rejections += 1
         raise overflow()
+
+
+def refuse_priority(app: App, body: dict[str, Any]) -> None:
+    """A priority under fcfs is ignored by vLLM 0.32, whatever its documentation says; older ones and `strict_priority` refuse."""
+    value = body.get("priority")
+    if value and app.options.strict_priority and app.options.scheduling_policy != "priority":
+        raise bad(f"Got priority {value} but Priority scheduling is not enabled.", "priority", value)
 
 
 def limit(replies: list[Reply], body: dict[str, Any], most: int) -> None:

@@ -110,9 +110,9 @@ def room(prompt: int, wanted: int | None, name: str, limit: int) -> int:
     left = limit - max(wanted or 0, 0)
     if prompt > left:
         # vLLM stops counting one token past what fits, hence the "at least"
-        message = f"This model's maximum context length is {limit} tokens. However, your prompt contains at least {left + 1} input tokens"
+        length = f"This model's maximum context length is {limit} tokens."
         raise bad(
-            f"{message}, which exceeds this limit even without any output tokens. Please reduce the length of the input prompt.",
+            f"{length} However, your prompt contains at least {left + 1} input tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input prompt.",
             "input_tokens",
             left + 1,
         )

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from gateway.lab.fake import checks, fields
-from gateway.lab.fake.chat import identity, limit, refuse_overflow
+from gateway.lab.fake.chat import identity, limit, refuse_overflow, refuse_priority
 from gateway.lab.fake.completion_format import CompletionFormat
 from gateway.lab.fake.errors import invalid
 from gateway.lab.fake.exchange import Exchange
@@ -30,6 +30,7 @@ async def completions(app: App, x: Exchange, raw: bytes) -> None:
     model, adapter = app.model(body.get("model"))
     n = 1 if body.get("n") is None else body["n"]
     refuse_overflow(app, max(n, 1))
+    refuse_priority(app, body)
     prompts = prompts_of(body["prompt"])
     echo_only = bool(body.get("echo")) and body["max_tokens"] == 0
     ask = _ask(app, x, body, model, prompts)

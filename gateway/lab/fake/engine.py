@@ -17,6 +17,7 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Self
 
 from gateway.lab.fake.kvcache import PrefixCache, block_keys
 from gateway.lab.fake.metrics import Metrics
@@ -59,7 +60,7 @@ class Lease:
         self._itl = engine.speed.itl + job.slow
         self.paced = bool(any(engine.speed) or job.slow)
 
-    async def __aenter__(self) -> Lease:
+    async def __aenter__(self) -> Self:
         engine = self.engine
         self._arrived = self.clock()
         if not engine.admit_now(self):

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from uvicorn._types import ASGIReceiveCallable, ASGISendCallable, HTTPScope
+from uvicorn._types import ASGISendCallable, HTTPScope
 
 from gateway.lab.fake.errors import VLLMError, invalid, not_json_type
 from gateway.lab.fake.faults import Fault
@@ -129,10 +129,10 @@ class Exchange:
 
 
 def parse_json(raw: bytes) -> Any:
-    """msgspec is the quick way; what it refuses is asked of the standard library, which words the error and allows NaN."""
+    """The quick way is msgspec; what it refuses is asked of the standard library, which words the error and allows NaN."""
     try:
         return msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         try:
             return json.loads(raw)
         except (ValueError, RecursionError) as error:

@@ -90,7 +90,7 @@ class Faults:
         self.extend([rule])
         return self.rules[-1]
 
-    def extend(self, rules: Sequence[Mapping[str, Any]]) -> None:
+    def extend(self, rules: Sequence[Any]) -> None:
         """All of them or, when one is wrong, none."""
         for rule in rules:
             unknown = sorted(rule.keys() - _UNSET.keys()) if isinstance(rule, Mapping) else [repr(rule)]

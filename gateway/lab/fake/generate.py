@@ -6,7 +6,7 @@ Faults that concern tokens are applied here. A departed client cancels the corou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from gateway.lab.fake.engine import Engine, Job, Lease
@@ -32,6 +32,7 @@ class Format(Protocol):
 
 
 def job(ask: Ask, body: dict[str, Any], replies: Sequence[Reply], x: Exchange, adapter: str | None) -> Job:
+    """The header `X-Vllm-Priority` wins over the body's `priority`, as in vLLM."""
     longest = max(reply.tokens for reply in replies)
     slow = x.fault.slow if x.fault is not None else 0.0
     priority = body.get("priority") or 0
@@ -164,7 +165,7 @@ def _with_usage(event: bytes, form: Format, lease: Lease, fault: Fault) -> bytes
 
 def _broken(fault: Fault) -> VLLMError:
     where = fault.error_in_stream
-    told = where.get("error") if hasattr(where, "get") else None
+    told = where.get("error") if isinstance(where, Mapping) else None
     if isinstance(told, dict):
         return VLLMError(int(told.get("code", 500)), str(told.get("type")), str(told.get("message")), told.get("param"))
     return VLLMError(500, "InternalServerError", "Internal server error")

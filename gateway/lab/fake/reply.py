@@ -6,6 +6,7 @@ filled, and else words of the ring: the same for the same prompt when the reques
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import zlib
@@ -87,20 +88,14 @@ class Reply:
         if found is None:
             return
         at, stop = found
-        size, complete = 0, at + len(stop)
-        for count, piece in enumerate(self.content, 1):
-            size += len(piece)
-            if size >= complete:
-                break
+        complete = at + len(stop)
+        sizes = list(itertools.accumulate(map(len, self.content)))
+        made = next(place for place, size in enumerate(sizes) if size >= complete) + 1
+        # all these tokens were made, only the text of the last ones is cut: vLLM counts them too
         shown = complete if include else at
-        # the tokens were all made, the text of the last ones is cut: vLLM counts them too
-        kept = self.content[:count]
-        overshoot = size - shown
-        for place in range(len(kept) - 1, -1, -1):
-            cut = min(overshoot, len(kept[place]))
-            kept[place] = kept[place][: len(kept[place]) - cut]
-            overshoot -= cut
-        self.content, self.quoted, self.calls = kept, None, []
+        starts = [0, *sizes]
+        self.content = [piece[: max(0, shown - start)] for piece, start in zip(self.content[:made], starts, strict=False)]
+        self.quoted, self.calls = None, []
         self.finish, self.stop_reason, self.eos = "stop", stop, False
 
 
@@ -188,7 +183,7 @@ class Author:
 
 
 def _finish(body: dict[str, Any]) -> str:
-    """vLLM ends a named call with `stop` and every other one with `tool_calls`."""
+    """As vLLM has it, a named call ends with `stop` and every other one with `tool_calls`."""
     return "stop" if isinstance(body.get("tool_choice"), dict) else "tool_calls"
 
 

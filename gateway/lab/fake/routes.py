@@ -33,7 +33,7 @@ async def models(app: App, x: Exchange, raw: bytes) -> None:  # noqa: ARG001 - e
 
 
 def _card(name: str, *, root: str, parent: str | None = None, length: int | None = None) -> dict[str, Any]:
-    """vLLM makes the cards anew for each listing, so that `created` is the time of asking."""
+    """As vLLM makes the cards anew for each listing, `created` is the time of asking."""
     made = int(time.time())
     permission = {
         "id": f"modelperm-{random.getrandbits(64):016x}",

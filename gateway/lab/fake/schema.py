@@ -142,22 +142,20 @@ def _string(schema: dict[str, Any]) -> str:
 
 
 def _number(schema: dict[str, Any], *, whole: bool) -> int | float:
-    low, high, step = schema.get("minimum"), schema.get("maximum"), schema.get("multipleOf")
-    above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
     gap = 1 if whole else 0.5
-    if _numeric(above):
-        low = above + gap if low is None else max(low, above + gap)
-    if _numeric(below):
-        high = below - gap if high is None else min(high, below - gap)
-    value: float = low if _numeric(low) else min(1, high) if _numeric(high) else 1
-    if _numeric(step) and step > 0:
+    low = max(_limit(schema, "minimum", 0, -math.inf), _limit(schema, "exclusiveMinimum", gap, -math.inf))
+    high = min(_limit(schema, "maximum", 0, math.inf), _limit(schema, "exclusiveMaximum", -gap, math.inf))
+    step = _limit(schema, "multipleOf", 0, 0)
+    value: float = low if low > -math.inf else min(1, high)
+    if step > 0:
         value = math.ceil(value / step) * step
     elif whole:
         value = math.ceil(value)
-    if _numeric(low) and _numeric(high) and not low <= value <= high:
-        value = (low + high) / 2 if not whole else math.floor(high)
+    if value > high > -math.inf and low > -math.inf:
+        value = math.floor(high) if whole else (low + high) / 2
     return int(value) if whole else value
 
 
-def _numeric(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def _limit(schema: dict[str, Any], name: str, shift: float, missing: float) -> float:
+    value = schema.get(name)
+    return value + shift if isinstance(value, (int, float)) and not isinstance(value, bool) else missing

@@ -19,6 +19,7 @@ Markers do the same from within the prompt's last message:
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Mapping
@@ -59,8 +60,11 @@ class Script:
 
     @classmethod
     def load(cls, path: str) -> Script:
-        """Raises ValueError with the entry's place for anything that is not as documented."""
-        data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        """Raises OSError for a file that cannot be read, ValueError for one that is not as documented."""
+        try:
+            data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        except yaml.YAMLError as error:
+            raise ValueError(f"{path} is not YAML: {error}") from None
         return cls.of(data)
 
     @classmethod
@@ -90,7 +94,7 @@ def _entry(at: int, reply: Any) -> _Entry:
 def _line(fields: Mapping[str, Any]) -> Line:
     deltas = fields.get("deltas")
     content = json.dumps(fields["json"]) if "json" in fields else fields.get("content")
-    calls = tuple((str(call["name"]), _arguments(call.get("arguments", {}))) for call in fields.get("tool_calls") or ())
+    calls = tuple((str(call.get("name")), _arguments(call.get("arguments", {}))) for call in fields.get("tool_calls") or ())
     return Line(
         content=content,
         deltas=tuple(map(str, deltas)) if deltas is not None else None,
@@ -128,11 +132,9 @@ def _end(message: str, found: re.Match[str]) -> int | None:
     if found[1] in ("json", "tool"):
         brace = start if found[1] == "json" else message.find("{", start)
         closing = message.find("]]", start)
-        if 0 <= brace and (found[1] == "json" or closing < 0 or brace < closing):
-            try:
+        if brace >= 0 and (found[1] == "json" or closing < 0 or brace < closing):
+            with contextlib.suppress(ValueError):
                 start = json.JSONDecoder().raw_decode(message, brace)[1]
-            except ValueError:
-                pass
     end = message.find("]]", start)
     return end if end >= 0 else None
 
@@ -143,6 +145,10 @@ def _applied(line: Line, name: str, text: str) -> Line:
     if name == "tool":
         tool, _, arguments = text.partition(" ")
         return replace(line, tools=(*line.tools, (tool, arguments.strip() or "{}")))
-    if name in ("say", "json"):
-        return replace(line, content=(line.content or "") + text)
-    return replace(line, **{{"reason": "reasoning", "refuse": "refusal", "finish": "finish"}[name]: text})
+    if name == "reason":
+        return replace(line, reasoning=text)
+    if name == "refuse":
+        return replace(line, refusal=text)
+    if name == "finish":
+        return replace(line, finish=text)
+    return replace(line, content=(line.content or "") + text)

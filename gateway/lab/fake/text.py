@@ -17,11 +17,12 @@ EOS = "<|im_end|>"
 EOS_ID = 2
 _MARK = b"\x01"  # in front of the bytes, so that leading zeros and short tokens keep their length
 
-_WORDS = (
-    "the and for are but not you all any can had her was one our out day get has him his how new now old see two way who did "
-    "its let put say she too use map key log row net box set run end top low fit aim act add age air art ask bad bag bar bed "
-    "big bit bus buy car cup cut dry due eat egg far few fly fun gas got hot ice job joy kit law led leg lie lot mix own"
-).split()
+_LETTERS = (
+    "theandforarebutnotyouallanycanhadherwasoneouroutdaygethashimhishownewnowoldseetwowaywhodiditsletputsayshetoo"
+    "usemapkeylogrownetboxsetrunendtoplowfitaimactaddageairartaskbadbagbarbedbigbitbusbuycarcupcutdrydueeateggfar"
+    "fewflyfungasgothoticejobjoykitlawledleglielotmixown"
+)
+_WORDS = tuple(_LETTERS[at : at + 3] for at in range(0, len(_LETTERS), 3))
 
 
 def _ring(size: int) -> tuple[str, ...]:

@@ -3,10 +3,9 @@
     python -m gateway.lab.up.child MODULE ARGUMENT…      runs a module in this process
     python -m gateway.lab.up.child -- COMMAND ARGUMENT…  runs a program below this process
 
-Two strings tie it to its parent, for neither holds everywhere:
-- standard input is a pipe that only the parent can write to. Its end means that the parent is gone, also after SIGKILL.
-  A thread waits for that, so the program itself needs no code for it.
-- on Linux the kernel sends SIGTERM at the parent's death, also to a child whose interpreter is busy in C code.
+What ties it to its parent: standard input is a pipe that only the parent can write to, so its end means that the parent
+is gone, also after SIGKILL. A thread waits for that; the program itself needs no code for it. For a module on Linux the
+kernel sends SIGTERM at the parent's death besides, since an interpreter that is busy in C code runs no thread.
 
 The child was started as the leader of a session of its own, so it speaks for its whole process group: a program's
 workers end with it, and a Ctrl-C in the terminal reaches the parent alone, who ends the children in order.
@@ -32,21 +31,18 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(argv: Sequence[str]) -> int:
-    follow_parent()
+    orphaned = threading.Event()
+    threading.Thread(target=_end_with_parent, args=(orphaned,), name="parent-watch", daemon=True).start()
     if argv[0] == "--":
-        return run_command(argv[1:])
+        return run_command(argv[1:], orphaned)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     sys.argv = list(argv)
     runpy.run_module(argv[0], run_name="__main__", alter_sys=True)
     return 0
 
 
-def follow_parent() -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    threading.Thread(target=_end_with_parent, name="parent-watch", daemon=True).start()
-
-
-def run_command(argv: Sequence[str]) -> int:
+def run_command(argv: Sequence[str], orphaned: threading.Event) -> int:
     """The program in this process group; asked to end, it is asked in turn, and its exit code becomes ours."""
     process = subprocess.Popen(argv, stdin=subprocess.DEVNULL)  # noqa: S603 - the command line is the user's own
 
@@ -55,12 +51,15 @@ def run_command(argv: Sequence[str]) -> int:
 
     signal.signal(signal.SIGTERM, pass_on)
     code = process.wait()
+    if orphaned.is_set():  # nobody else is left to end what the program left behind
+        os.killpg(0, signal.SIGKILL)
     return code if code >= 0 else 128 - code
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(orphaned: threading.Event) -> None:
     while os.read(0, 4096):
         pass  # nothing is ever said on this pipe; only its end counts
+    orphaned.set()
     os.killpg(0, signal.SIGTERM)
     time.sleep(GRACE)
     os.killpg(0, signal.SIGKILL)

@@ -244,7 +244,7 @@ async def test_a_lease_of_the_bad_time_does_not_count_in_the_good(pool, clock):
     assert sick.inflight == 0
 
 
-def turn(pool, held, verb, replica, choice, clock):
+def turn(pool, held, *, verb, replica, choice, clock):
     """One event of a random history."""
     lease = held[choice % len(held)] if held else None
     match verb:
@@ -278,7 +278,7 @@ def test_counts_are_those_of_the_leases_held_whatever_else_happens(steps):
     pool, held, heard = make_pool(clock, 3), [], []
     pool.on_capacity(heard.append)
     for verb, which, choice in steps:
-        turn(pool, held, verb, pool.replicas[which], choice, clock)
+        turn(pool, held, verb=verb, replica=pool.replicas[which], choice=choice, clock=clock)
         for replica in pool.replicas:
             assert replica.inflight == sum(lease.replica is replica for lease in held)
         able = [replica for replica in pool.replicas if replica.up and not replica.draining]
@@ -287,7 +287,7 @@ def test_counts_are_those_of_the_leases_held_whatever_else_happens(steps):
         assert set(pool.ready()) == set(allowed if sound else able)
         assert [replica for replica in pool.replicas if replica.ready] == sorted(pool.ready(), key=pool.replicas.index)
     assert all(one != other for one, other in pairwise(heard))
-    for lease in list(held):
+    for lease in held:
         leave(lease)
     assert all(replica.inflight == 0 and not replica.breaker._probing for replica in pool.replicas)
 

@@ -70,3 +70,11 @@ def test_failing_fast_does_not_look_fast(replica):
     assert made.latency == 1.0
     made.observe_failure(60.0, 12.0)
     assert made.latency > 30
+
+
+def test_a_replica_outside_any_pool_can_change(replica):
+    """Its state can be set before a pool hears of it."""
+    made = replica("s1")
+    made.up = made.draining = True
+    assert made.up
+    assert made.draining

@@ -1,10 +1,11 @@
 """Large request bodies, and answers that come while they are still being written."""
 
 import asyncio
+import socket
 import tracemalloc
 
 import pytest
-from wire_peer import CEILING, Peer, Server, ask, deadlines, head, ok
+from wire_peer import CEILING, Peer, Server, ask, client_at, deadlines, head, ok
 
 from backends.errors import UpstreamTimeout
 
@@ -53,16 +54,19 @@ async def test_a_large_body_is_not_copied():
 
 
 @pytest.mark.parametrize("size", [1_000, 100_000, len(LARGE)])
-@pytest.mark.parametrize("end", ["close", "reset", "stay"])
+@pytest.mark.parametrize("end", ["close", "half-close", "stay"])
 async def test_an_early_answer_is_delivered(size, end):
     """A server that refuses before it has read the body, and closes, is heard; its socket is not used again."""
     refusal = b"HTTP/1.1 413 Too Large\r\nconnection: close\r\ncontent-length: 9\r\n\r\ntoo large"
 
     async def script(peer: Peer) -> None:
         await peer.reader.readuntil(b"\r\n\r\n")
-        peer.writer.write(refusal)
+        await peer.send(refusal)
         if end == "stay":
             await go.wait()
+        elif end == "half-close":
+            peer.writer.write_eof()
+            await peer.reader.read(65_536)
 
     go = asyncio.Event()
     async with Server(script) as server, asyncio.timeout(CEILING):
@@ -71,6 +75,29 @@ async def test_an_early_answer_is_delivered(size, end):
             assert await ask(client, LARGE[:size]) == (413, b"too large"), number
         assert len(server.peers) == 10
         go.set()
+        await client.close()
+
+
+def refusing(listening: socket.socket, bodies: list[int], answer: bytes) -> None:
+    """Read a part of each request, answer, and close with the rest unread, which the kernel turns into a reset."""
+    for size in bodies:
+        connection, _ = listening.accept()
+        with connection:
+            while size > 0:
+                size -= len(connection.recv(65_536))
+            connection.sendall(answer)
+
+
+async def test_an_early_answer_outruns_the_reset():
+    """An early answer is heard even when our write learns of the reset before our read finds the answer."""
+    bodies = [100, 70_000, 1_000_000] * 20
+    answer = b"HTTP/1.1 413 Too Large\r\nconnection: close\r\ncontent-length: 9\r\n\r\ntoo large"
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        serving = asyncio.create_task(asyncio.to_thread(refusing, listening, bodies, answer))
+        client = client_at(listening.getsockname()[1])
+        for number in range(len(bodies)):
+            assert await ask(client, LARGE[: 1 << 22]) == (413, b"too large"), number
+        await serving
         await client.close()
 
 

@@ -73,9 +73,11 @@ class Server:
         self._script = script
         self._tls = tls
         self.peers: list[Peer] = []
+        self.unhandled: list[dict[str, object]] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Server:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: self.unhandled.append(context))
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
         self.port: int = self._server.sockets[0].getsockname()[1]
         return self
@@ -86,6 +88,7 @@ class Server:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.sleep(0)
+        assert not self.unhandled, "a callback raised, or a task failed unseen"
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

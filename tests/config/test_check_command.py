@@ -1,0 +1,64 @@
+"""`tiergate check`."""
+
+import argparse
+import json
+
+import pytest
+
+from gateway.commands import check
+
+GOOD = 'models: [{name: a, replicas: [{name: r, url: "http://h/v1", api_key: hunter2}]}]\n'
+
+
+@pytest.fixture
+def run(tmp_path, capsys):
+    def run(text, *options):
+        file = tmp_path / "config.yaml"
+        if text is not None:
+            file.write_text(text)
+        parser = argparse.ArgumentParser()
+        check.add_arguments(parser)
+        code = check.run(parser.parse_args([str(file), *options]))
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_a_good_config_is_printed_whole(run):
+    """On stdout, with exit code 0, secrets hidden."""
+    code, out, err = run(GOOD)
+    assert (code, err) == (0, "")
+    assert "drain_timeout: 2m" in out
+    assert "hunter2" not in out
+
+
+def test_a_bad_config_is_all_its_errors(run, tmp_path):
+    """On stderr, one line each, with exit code 2."""
+    code, out, err = run("models: 1\nservr: {}\n")
+    assert (code, out) == (2, "")
+    assert err.splitlines() == [
+        f"{tmp_path}/config.yaml:1:9: models: expected a list, got a single value",
+        f'{tmp_path}/config.yaml:2:1: servr: unknown key; did you mean "server"?',
+    ]
+
+
+def test_json_has_the_errors_or_the_config(run):
+    """One object on stdout in both cases."""
+    code, out, err = run("models: 1\n", "--json")
+    message = "expected a list, got a single value"
+    assert (code, err) == (2, "")
+    assert json.loads(out) == {
+        "ok": False,
+        "errors": [{"line": 1, "column": 9, "path": "models", "message": message}],
+        "config": None,
+    }
+    code, out, _ = run(GOOD, "--json")
+    assert (code, json.loads(out)["ok"], json.loads(out)["errors"]) == (0, True, [])
+    assert json.loads(out)["config"]["models"][0]["replicas"][0]["api_key"] == "***"
+
+
+def test_a_missing_file_is_one_line(run):
+    """Not a traceback."""
+    code, out, err = run(None)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "cannot be read: No such file or directory" in err

@@ -1,0 +1,157 @@
+"""A whole gateway in front of fake vLLM servers, in the test's own loop, on ports of their own."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+import yaml
+
+from gateway.app import Gateway
+from gateway.config import parse
+from gateway.lab.fake import FakeVLLM, Options
+
+KEY = "tg-test-key-of-acme"
+OTHER_KEY = "tg-test-key-of-globex"
+ADMIN_KEY = "tg-admin-key"
+
+
+class MemoryLog:
+    """A request log that tests can read."""
+
+    def __init__(self) -> None:
+        self.lines: list[dict[str, Any]] = []
+
+    def write(self, facts: dict[str, object]) -> None:
+        self.lines.append(msgspec.json.decode(msgspec.json.encode(facts)))
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class Stack:
+    """`small` and `large` are the fakes of the two tiers; more replicas of them are in `fakes` by name."""
+
+    gateway: Gateway
+    fakes: dict[str, FakeVLLM]
+    log: MemoryLog
+    client: httpx.AsyncClient
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.gateway.port}"
+
+    @property
+    def small(self) -> FakeVLLM:
+        return self.fakes["s1"]
+
+    @property
+    def large(self) -> FakeVLLM:
+        return self.fakes["l1"]
+
+    async def chat(self, content: str = "hello", *, key: str = KEY, headers: dict[str, str] | None = None, **body: Any) -> httpx.Response:
+        """One chat request; extra keywords are fields of the body."""
+        message = {"model": "small-model", "messages": [{"role": "user", "content": content}], **body}
+        return await self.client.post(
+            "/v1/chat/completions", json=message, headers={"authorization": f"Bearer {key}", **(headers or {})}
+        )
+
+    async def line(self) -> dict[str, Any]:
+        """The next log line that is not there yet, or the last one."""
+        count = len(self.log.lines)
+        for _ in range(500):
+            if len(self.log.lines) > count:
+                break
+            await asyncio.sleep(0.01)
+        return self.log.lines[-1]
+
+    async def until(self, condition: Callable[[], bool], seconds: float = 10.0) -> None:
+        """Wait for something that must come; the ceiling is generous on purpose."""
+        async with asyncio.timeout(seconds):
+            while not condition():
+                await asyncio.sleep(0.005)
+
+    def idle(self) -> bool:
+        """Every counter of the gateway is back at zero."""
+        parts = self.gateway.parts
+        stations = parts.stations.values()
+        return (
+            all(not replica.inflight for station in stations for replica in station.pool.replicas)
+            and all(not s.scheduler.inflight and not s.scheduler.queue.load.requests for s in stations)
+            and not len(parts.flights)
+            and not parts.flights.tasks
+            and not parts.edge.running
+        )
+
+
+def config_of(fakes: dict[str, FakeVLLM], changes: dict[str, Any]) -> str:
+    """The YAML of a two-tier config over the fakes; `changes` are merged in."""
+    small = [{"name": name, "url": fake.url} for name, fake in fakes.items() if name.startswith("s")]
+    large = [{"name": name, "url": fake.url} for name, fake in fakes.items() if name.startswith("l")]
+    tree: dict[str, Any] = {
+        "server": {"port": 0, "drain_timeout": "5s"},
+        "admin": {"key": ADMIN_KEY},
+        "timeouts": {"connect": "1s", "first_token": "10s", "between_tokens": "10s", "total": "30s"},
+        "models": [
+            {"name": "small-model", "tier": "small", "served_name": "fake", "context": 4096, "replicas": small,
+             "endpoints": ["chat", "completions", "embeddings"]},
+            {"name": "large-model", "tier": "large", "served_name": "fake", "context": 32768, "replicas": large},
+        ],
+        "routing": {"fallback": {"small": "large", "large": "small"}},
+        "cache": {"secret": "test-secret"},
+        "health": {"interval": "200ms"},
+        "plans": {"pro": {"priority": "realtime"}},
+        "tenants": [
+            {"name": "acme", "plan": "pro", "keys": [{"id": "k1", "sha256": hashlib.sha256(KEY.encode()).hexdigest()}]},
+            {"name": "globex", "plan": "pro", "keys": [{"id": "k1", "sha256": hashlib.sha256(OTHER_KEY.encode()).hexdigest()}]},
+        ],
+    }  # fmt: skip
+    return yaml.safe_dump(_merged(tree, changes))
+
+
+def _merged(tree: Any, changes: Any) -> Any:
+    """Mappings merge, `{index: change}` merges into a list, anything else replaces."""
+    if isinstance(tree, dict) and isinstance(changes, dict):
+        return tree | {key: _merged(tree.get(key), value) for key, value in changes.items()}
+    if isinstance(tree, list) and isinstance(changes, dict):
+        return [_merged(item, changes[i]) if i in changes else item for i, item in enumerate(tree)]
+    return changes
+
+
+Start = Callable[..., Awaitable[Stack]]
+
+
+@pytest.fixture
+async def start(tmp_path: Any) -> AsyncIterator[Start]:
+    """`await start(config changes, fakes={name: Options})` → a running Stack whose replicas are all up."""
+    async with AsyncExitStack() as scope:
+
+        async def make(changes: dict[str, Any] | None = None, *, fakes: dict[str, Options] | None = None) -> Stack:
+            running = {name: await scope.enter_async_context(FakeVLLM(options)) for name, options in
+                       (fakes or {"s1": Options(), "l1": Options()}).items()}  # fmt: skip
+            log = MemoryLog()
+            config = parse(config_of(running, {"keys": {"path": str(tmp_path / "keys.json")}, **(changes or {})}), tmp_path / "config.yaml")
+            gateway = Gateway(config, log)
+            await gateway.start()
+            scope.push_async_callback(gateway.stop)
+            client = await scope.enter_async_context(
+                httpx.AsyncClient(base_url=f"http://127.0.0.1:{gateway.port}", timeout=30, trust_env=False)
+            )
+            stack = Stack(gateway, running, log, client)
+            await stack.until(lambda: all(r.up for s in gateway.parts.stations.values() for r in s.pool.replicas))
+            return stack
+
+        yield make
+
+
+@pytest.fixture
+async def stack(start: Start) -> Stack:
+    """The plain two tiers, one replica each."""
+    return await start()

@@ -1,0 +1,123 @@
+import json
+
+import pytest
+
+from gateway.lab.fake import Options
+
+TWO = {"s1": Options(), "s2": Options(), "l1": Options()}
+
+
+def calls(stack):
+    return {name: len([c for c in fake.calls if c.method == "POST"]) for name, fake in stack.fakes.items()}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("fault", [{"status": s} for s in (429, 500, 502, 503, 504)] + [{"close_before_headers": True}, {"cut_after_tokens": 0}])
+async def test_a_failure_before_the_first_byte_goes_to_another_replica(start, fault, stream):
+    """A retryable status or a broken connection is not seen by the client while another replica is ready."""
+    stack = await start({"models": {0: {"balance": {"kind": "round_robin"}}}}, fakes=dict(TWO))
+    stack.fakes["s1"].faults.add(**fault)
+    for _ in range(4):
+        answer = await stack.chat("hi", stream=stream)
+        assert answer.status_code == 200
+        assert answer.headers["x-tiergate-replica"] == "s2"
+    assert calls(stack)["s1"] >= 1
+    assert calls(stack)["l1"] == 0
+    assert stack.idle()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("status", [400, 413, 422, 418])
+async def test_a_backends_own_client_error_passes_as_it_is(stack, status, stream):
+    """What the backend says of the request reaches the client byte for byte, and is not retried."""
+    body = {"error": {"message": "no such thing", "type": "BadRequestError", "param": None, "code": status}}
+    stack.small.faults.add(status=status, body=body)
+    answer = await stack.chat("hi", stream=stream)
+    assert answer.status_code == status
+    assert answer.json() == body
+    assert calls(stack) == {"s1": 1, "l1": 0}
+    assert stack.idle()
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+async def test_a_refusal_of_the_gateway_itself_is_the_operators_fault(stack, status):
+    """A backend that refuses the gateway's key or path is a 502 that says so, never a 401 to the client."""
+    stack.small.faults.add(status=status)
+    answer = await stack.chat("hi")
+    assert answer.status_code == 502
+    assert answer.json()["error"]["code"] == "backend_misconfigured"
+
+
+async def test_auto_falls_back_to_the_other_tier(stack):
+    """When every replica of a tier fails, `auto` is answered by the fallback tier, and the header says so."""
+    stack.small.faults.add(status=500)
+    answer = await stack.chat("hi", model="auto", headers={"x-tiergate-tier": "small"})
+    assert answer.status_code == 200
+    assert answer.headers["x-tiergate-route"] == "fallback"
+    assert answer.headers["x-tiergate-tier"] == "large"
+    assert stack.idle()
+
+
+async def test_the_last_429_is_kept(stack):
+    """When everything fails and a backend said 429, the client gets that answer with its retry-after."""
+    stack.small.faults.add(status=429, headers={"retry-after": "7"}, body={"error": {"message": "busy"}})
+    stack.large.faults.add(status=500)
+    answer = await stack.chat("hi", model="auto", headers={"x-tiergate-tier": "small"})
+    assert answer.status_code == 429
+    assert answer.headers["retry-after"] == "7"
+    assert answer.json() == {"error": {"message": "busy"}}
+
+
+async def test_three_attempts_in_all(start):
+    """A status that moves on is tried on three replicas and no more."""
+    stack = await start(fakes={f"s{i}": Options() for i in range(1, 6)} | {"l1": Options()})
+    for fake in stack.fakes.values():
+        fake.faults.add(status=503)
+    answer = await stack.chat("hi")
+    assert answer.status_code == 502
+    assert sum(calls(stack).values()) == 3
+    assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
+
+
+async def test_two_attempts_once_a_sent_body_was_lost(start):
+    """A connection that broke after the body was sent may have cost work: one more try, not two."""
+    stack = await start(fakes={f"s{i}": Options() for i in range(1, 6)} | {"l1": Options()})
+    for fake in stack.fakes.values():
+        fake.faults.add(close_before_headers=True)
+    answer = await stack.chat("hi")
+    assert answer.status_code == 502
+    assert len({c.headers["x-request-id"] for fake in stack.fakes.values() for c in fake.calls if c.method == "POST"}) == 1
+    assert len([name for name, n in calls(stack).items() if n]) == 2
+
+
+async def test_a_hanging_backend_is_a_timeout_and_does_not_hold_others(start):
+    """A replica that never answers costs its own request a 504 in time; the other model goes on."""
+    stack = await start({"timeouts": {"first_token": "300ms", "total": "1s"}})
+    stack.small.faults.add(hang_before_headers=True)
+    for stream in (True, False):
+        answer = await stack.chat("hi", stream=stream)
+        assert answer.status_code == 504
+        assert answer.json()["error"]["code"] == "upstream_timeout"
+    assert (await stack.chat("hi", model="large-model")).status_code == 200
+    assert stack.idle()
+
+
+async def test_no_replica_ready_is_a_503_that_invites_a_retry(stack):
+    """With every replica of a pinned model down the answer is 503 with retry-after, at once."""
+    await stack.small.stop()
+    await stack.until(lambda: not stack.gateway.parts.stations["small-model"].pool.ready())
+    answer = await stack.chat("hi")
+    assert answer.status_code == 503
+    assert answer.json()["error"]["code"] == "no_replica_ready"
+    assert "retry-after" in answer.headers
+
+
+async def test_a_prompt_too_long_for_the_small_model_moves_up_once(start):
+    """Under `auto` the backend's context-length 400 sends the request to the larger model instead of to the client."""
+    stack = await start({"models": {0: {"context": None}}}, fakes={"s1": Options(max_model_len=64), "l1": Options()})
+    answer = await stack.chat("word " * 200, model="auto", headers={"x-tiergate-tier": "small"})
+    assert answer.status_code == 200
+    assert answer.headers["x-tiergate-route"] == "context"
+    pinned = await stack.chat("word " * 200)
+    assert pinned.status_code == 400
+    assert "maximum context length" in pinned.text

@@ -1,0 +1,146 @@
+"""Any sequence of arrivals, dispatches, raises, cancellations and timeouts, against plain lists."""
+
+from collections import Counter
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from limits.line import State
+from limits.scheduler import Queue
+from limits.types import Priority, QueueBounds, QueueFull, QueueTimeout, SlotAsk
+
+MAX_WAIT = (20.0, 40.0, 60.0)
+TENANTS = ["a", "b", "c", "d"]
+
+
+class Nobody:
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, result: None, /) -> None:
+        raise AssertionError("the order woke a waiter")
+
+
+def used(entries) -> tuple[int, int, int]:
+    asks = [entry.ask for entry in entries]
+    return len(asks), sum(ask.size for ask in asks), sum(ask.tokens for ask in asks)
+
+
+class Line(RuleBasedStateMachine):
+    @initialize(share=st.sampled_from([0.25, 0.5, 1.0]), bound=st.integers(1, 12))
+    def begin(self, share, bound):
+        self.queue = Queue(QueueBounds(bound, 10 * bound, 100 * bound, MAX_WAIT, (5, 2, 1), share))
+        self.bound = (bound, 10 * bound, 100 * bound)
+        self.share = (max(1, int(bound * share)), int(10 * bound * share), int(100 * bound * share))
+        self.now = 0.0
+        self.waiting = []  # in the order of coming, a raised one last
+        self.ends = Counter()
+        self.came = 0
+
+    def ended(self, entry, state):
+        assert entry.state is state
+        self.waiting.remove(entry)
+        self.ends[state] += 1
+
+    def beyond(self, tenant, extra=(0, 0, 0)):
+        held = used(entry for entry in self.waiting if entry.ask.tenant == tenant)
+        return any(h + e > s for h, e, s in zip(held, extra, self.share, strict=True))
+
+    @rule(
+        priority=st.sampled_from(Priority),
+        tenant=st.sampled_from(TENANTS),
+        tokens=st.integers(0, 150),
+        size=st.integers(0, 15),
+        wait=st.floats(-1, 50),
+        weight=st.integers(1, 3),
+    )
+    def arrive(self, priority, tenant, tokens, size, wait, weight):
+        ask = SlotAsk(priority, tenant, tokens, size, self.now + wait, weight)
+        before = used(self.waiting)
+        fits = all(b + e <= limit for b, e, limit in zip(before, (1, size, tokens), self.bound, strict=True))
+        beyond = self.beyond(tenant, (1, size, tokens))
+        try:
+            entry, victims = self.queue.push(ask, Nobody(), self.now)
+        except QueueTimeout:
+            assert wait <= 0 or self.now + wait <= self.now
+            return
+        except QueueFull as full:
+            assert not fits
+            assert full.tenant == (beyond and any(other.ask.tenant != tenant for other in self.waiting))
+            assert 1 <= full.retry_after <= 60
+            assert not self.may_be_pushed(priority, tenant, (size, tokens), beyond)
+            return
+        self.came += 1
+        assert bool(victims) != fits
+        for victim in victims:
+            assert victim.ask.tenant == tenant or not beyond
+            assert victim.priority > priority or (victim.priority == priority and self.beyond(victim.ask.tenant))
+            line = [e for e in self.waiting if (e.ask.tenant, e.priority) == (victim.ask.tenant, victim.priority)]
+            assert line[-1] is victim
+            self.ended(victim, State.PUSHED_OUT)
+        self.waiting.append(entry)
+
+    def may_be_pushed(self, priority, tenant, need, beyond):
+        """Whether all that plainly may go, the less urgent, would have made room."""
+        stay = used(e for e in self.waiting if e.priority <= priority or (beyond and e.ask.tenant != tenant))
+        return all(s + e <= limit for s, e, limit in zip(stay, (1, *need), self.bound, strict=True))
+
+    @precondition(lambda self: self.waiting)
+    @rule()
+    def dispatch(self):
+        entry = self.queue.head()
+        peers = [e for e in self.waiting if (e.ask.tenant, e.priority) == (entry.ask.tenant, entry.priority)]
+        assert peers[0] is entry
+        self.queue.dispatch(entry, self.now)
+        self.ended(entry, State.DISPATCHED)
+
+    @precondition(lambda self: self.waiting)
+    @rule(data=st.data())
+    def cancel(self, data):
+        entry = data.draw(st.sampled_from(self.waiting))
+        for _ in range(2):
+            self.queue.cancel(entry, self.now)
+        self.ended(entry, State.CANCELLED)
+
+    @precondition(lambda self: self.waiting)
+    @rule(data=st.data(), priority=st.sampled_from(Priority))
+    def raise_priority(self, data, priority):
+        entry = data.draw(st.sampled_from(self.waiting))
+        deadline, old = entry.deadline, entry.priority
+        self.queue.raise_priority(entry, priority, self.now)
+        assert entry.deadline >= deadline
+        assert entry.priority == min(old, priority)
+        if priority < old:
+            self.waiting.remove(entry)
+            self.waiting.append(entry)
+
+    @rule(seconds=st.sampled_from([0.0, 0.1, 1.0]) | st.floats(0, 30))
+    def time_passes(self, seconds):
+        self.now += seconds
+        expired = self.queue.expire(self.now)
+        assert {e for e in self.waiting if e.deadline <= self.now} == set(expired)
+        for entry in expired:
+            assert isinstance(entry.failure, QueueTimeout)
+            self.ended(entry, State.EXPIRED)
+
+    @invariant()
+    def nothing_is_lost_or_counted_twice(self):
+        queue = self.queue
+        assert self.came == sum(self.ends.values()) + len(self.waiting)
+        assert used(self.waiting) == (queue.load.requests, queue.load.bytes, queue.load.tokens)
+        assert all(load <= bound for load, bound in zip(used(self.waiting), self.bound, strict=True))
+        for priority in Priority:
+            assert queue.depth(priority) == sum(entry.priority is priority for entry in self.waiting)
+        assert all(entry.state is State.WAITING for entry in self.waiting)
+        assert (queue.head() is None) == (not self.waiting)
+        assert queue.next_deadline() == min((entry.deadline for entry in self.waiting), default=None)
+        assert len(queue._deadlines) <= 2 * len(self.waiting) + 64
+        assert set(queue._tenants) == {entry.ask.tenant for entry in self.waiting}
+        assert set(queue._borrowers) == {tenant for tenant in TENANTS if self.beyond(tenant)}
+
+
+class TestLine(Line.TestCase):
+    """Every entry ends exactly once, bounds hold, counts are exact, and only those who may are pushed out."""
+
+    settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
