@@ -8,7 +8,7 @@ ARGS   ?=
 
 VENV := .venv
 BIN  := $(VENV)/bin
-CODE := gateway routing caches limits backends tests bench
+CODE := $(wildcard gateway routing caches limits backends tests bench)
 
 # A virtual environment holds absolute paths, so one that came along with a moved or copied checkout is made anew:
 # the name of its stamp carries the place.

@@ -19,7 +19,8 @@ class Deadlines:
     """Seconds from where each begins, but `total_at`, which is a `loop.time()`.
 
     `first_token`: from the request written (each part of a large one begins it again) to the first byte of the body.
-    `between_tokens`: from one read to the next. None: no such timer. While an answer is paused only `total_at` runs.
+    `between_tokens`: from one piece of the body to the next. Nothing but body moves them: no drip of a head or of interim
+    answers. None: no such timer. While an answer is paused only `total_at` runs.
     """
 
     connect: float

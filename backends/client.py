@@ -17,6 +17,7 @@ Rules:
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import os
 import socket
 import ssl
@@ -81,7 +82,8 @@ class Client:
         self._idle_seconds = idle_seconds
         self._max_idle = max_idle
         self._ssl = (ssl_context or ssl.create_default_context()) if origin.scheme == "https" else None
-        self._addresses: tuple[str, ...] = ()
+        self._literal = _is_address(origin.host)
+        self._addresses: tuple[str, ...] = (origin.host,) if self._literal else ()
         self._lookup: asyncio.Task[None] | None = None
         self._idle: dict[Connection, float] = {}  # by the time of the last byte, in the order of their return
         self._sweeper: asyncio.TimerHandle | None = None
@@ -89,6 +91,8 @@ class Client:
 
     async def resolve(self) -> None:
         """Look the name up. ConnectFailed when that fails; the addresses known before stay in use."""
+        if self._literal:
+            return
         loop = asyncio.get_running_loop()
         try:
             found = await loop.getaddrinfo(self.origin.host, self.origin.port, type=socket.SOCK_STREAM)
@@ -225,6 +229,14 @@ def _hostname(host: str | None) -> str:
     except UnicodeError:
         raise ValueError("the host is not a name that can be looked up") from None
     return host
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _reason(error: OSError) -> str:

@@ -122,7 +122,7 @@ class HealthMonitor:
         if now < watch.resolve_at:
             return
         watch.resolve_at = now + _RESOLVE_SECONDS
-        with suppress(UpstreamError, OSError, TimeoutError):
+        with suppress(UpstreamError, OSError):
             async with asyncio.timeout(self._timeout):
                 await watch.replica.client.resolve()
 
@@ -141,7 +141,7 @@ class HealthMonitor:
 
     async def _scrape(self, replica: Replica) -> None:
         """Advice only: when it cannot be had, the last one goes stale by itself."""
-        with suppress(UpstreamError, OSError, TimeoutError):
+        with suppress(UpstreamError, OSError):
             status, page = await self._get(replica, b"/metrics", _MAX_METRICS)
             waiting = read_gauge(page, WAITING) if status == 200 else None
             if waiting is not None:

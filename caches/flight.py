@@ -59,15 +59,16 @@ class Flight(Relay):
     caller's own: what subscribers are to know of the work.
     """
 
-    __slots__ = ("key", "note", "on_raise", "priority", "task")
+    __slots__ = ("key", "note", "on_raise", "priority", "task", "trace")
 
     def __init__(self, key: bytes | None, bounds: RecordBounds, *, stream: bool, priority: int) -> None:
         super().__init__(bounds, stream=stream)
         self.key = key
         self.priority = priority
         self.on_raise: Callable[[int], None] | None = None
-        self.task: asyncio.Task[None] | None = None
         self.note: object = None
+        self.task: asyncio.Task[None] | None = None  # until it is done
+        self.trace: TracebackType | None = None  # of the failure, before any subscriber raised it on
 
     def end(self) -> None:
         """The answer is complete: subscribers need not wait for what the producer still does, nor does their leaving stop it.

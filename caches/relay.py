@@ -190,6 +190,7 @@ class Relay:
 
     def leave(self, reader: Reader) -> None:
         self.readers.pop(reader, None)
+        reader.live, reader.sink = False, None
 
     def _introduce(self, reader: Reader, sink: Sink) -> None:
         reader.given = True

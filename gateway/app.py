@@ -56,7 +56,7 @@ class Gateway:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.signalled)
         gc.collect()
-        gc.freeze()     # what start-up made stays: no collection needs to walk it again
+        gc.freeze()  # what start-up made stays: no collection needs to walk it again
         print(f"tiergate: listening on http://{self.config.server.host}:{self.port}", file=sys.stderr, flush=True)
         await self._stopping.wait()
         await self.stop()
@@ -94,7 +94,8 @@ class Gateway:
                 await edge.idle()
         if edge.running:
             _log.warning("drain timeout: ending %d requests", edge.running)
-            await edge.end_all(ApiError(503, "shutting_down", "The gateway shut down before this answer was complete."))
+            edge.close(ApiError(503, "shutting_down", "The gateway shut down before this answer was complete."))
+            await self._server.cancel_all()
         self._stopping.set()
 
     async def stop(self) -> None:
@@ -113,5 +114,3 @@ class Gateway:
         while True:
             await asyncio.sleep(_KEYS_SECONDS)
             self.parts.ring.refresh()
-
-

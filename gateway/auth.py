@@ -12,12 +12,12 @@ Rules:
 from __future__ import annotations
 
 import fnmatch
-import hashlib
 import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from types import MappingProxyType
 from typing import Protocol
 
@@ -93,8 +93,7 @@ class Authenticator:
 
     def authenticate(self, headers: Iterable[tuple[bytes, bytes]]) -> Principal:
         """The caller that the headers (names in lower case) prove, or a 401."""
-        key = credential(headers)
-        known = hashlib.sha256(key).digest()
+        known = sha256(credential(headers)).digest()
         principal = self._table.get(known)
         if principal is None:
             raise self._unknown(known)
@@ -128,9 +127,10 @@ def credential(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     for name, value in headers:
         if name in _HEADERS:
             found = _bearer(value) if name == b"authorization" else value
-            if key is not None and key != found:
+            if key is None:
+                key = found
+            elif key != found:
                 raise _refused("conflicting_api_keys", "The request carries two different API keys; send one.")
-            key = found
     if key is None:
         raise _refused("missing_api_key", "No API key: send it as `Authorization: Bearer KEY`, or as `api-key`.")
     if not 0 < len(key) <= _LONGEST_KEY or not key.isascii():
@@ -192,6 +192,8 @@ def _allow(names: Iterable[str]) -> tuple[Allowed, ...]:
 
 
 def _bearer(value: bytes) -> bytes:
+    if value.startswith(b"Bearer "):  # as nearly everybody writes it
+        return value[7:].strip()
     scheme, _, key = value.partition(b" ")
     if scheme.lower() != b"bearer":
         raise _refused("invalid_api_key", "The Authorization header must be `Bearer KEY`.")

@@ -145,9 +145,7 @@ def _breaker(config: Config) -> Breaker:
 def _monitor(config: Config, stations: dict[str, Station], clock: Clock) -> HealthMonitor:
     health = config.health
     pools = [station.pool for station in stations.values()]
-    return HealthMonitor(
-        pools, interval=health.interval, timeout=health.timeout, fall=health.fall, rise=health.rise, clock=clock
-    )
+    return HealthMonitor(pools, interval=health.interval, timeout=health.timeout, fall=health.fall, rise=health.rise, clock=clock)
 
 
 def _catalog(config: Config) -> Catalog:

@@ -37,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
         return int(importlib.import_module(COMMANDS[parsed.command][0]).run(parsed))
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:     # the reader of our output has what it wanted
+    except BrokenPipeError:  # the reader of our output has what it wanted
         sys.stderr.close()
         return 0
 

@@ -58,8 +58,8 @@ class Edge:
         self._prefix = f"req-{urandom(6).hex()}-"
         self._numbers = counter(1)
         self.draining = False
-        self._closing: ApiError | None = None       # what requests that are cut off at the end are told
-        self._active: dict[str, asyncio.Task[object] | None] = {}
+        self._closing: ApiError | None = None  # what requests that are cut off at the end are told
+        self.running = 0  # requests under way
 
     async def handle(self, request: Request, response: Response) -> None:
         """One request, from its head to the end of its answer."""
@@ -67,7 +67,7 @@ class Edge:
         x.method = request.method.decode("latin-1")
         x.client_id = _client_id(request)
         reply = Reply(x, response, self._clock)
-        self._active[x.id] = asyncio.current_task()
+        self.running += 1
         try:
             await self._dispatch(x, request, reply)
             x.outcome = x.outcome or ("ok" if x.status < 400 else "client_error")
@@ -82,11 +82,11 @@ class Edge:
                 x.outcome, x.status = "client_gone", x.status or 499
                 raise
             self._refuse(x, reply, self._closing)
-        except Exception:   # the edge of the process: one request's fault must not be another's, and must be seen
+        except Exception:  # noqa: BLE001 - the edge of the process: one request's fault must be seen, and not be another's
             _log.exception("request %s failed inside the gateway", x.id)
-            self._refuse(x, reply, ApiError(500, "internal_error", "The gateway failed on this request.", outcome="upstream_error"))
+            self._refuse(x, reply, ApiError(500, "internal_error", "The gateway failed on this request."))
         finally:
-            del self._active[x.id]
+            self.running -= 1
             if x.endpoint:
                 self._account(x)
 
@@ -98,28 +98,19 @@ class Edge:
         except ApiError as error:
             reply.error(error)
 
-    @property
-    def running(self) -> int:
-        """Requests under way."""
-        return len(self._active)
-
     async def idle(self) -> None:
         """Returns when no request is under way."""
-        while self._active:     # noqa: ASYNC110 - once, at the end of the process
+        while self.running:  # noqa: ASYNC110 - once, at the end of the process
             await asyncio.sleep(0.02)
 
-    async def end_all(self, error: ApiError) -> None:
-        """Cut off what runs: each client is told `error`, as an answer or as its stream's last event."""
+    def close(self, error: ApiError) -> None:
+        """Whoever is cancelled from here on without having left is told `error`: as an answer, or as its stream's last event."""
         self._closing = error
-        tasks = [task for task in self._active.values() if task is not None]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=5)
 
     def wire_error(self, error: ApiError) -> bytes:
         """A request that never became one: counted, and given the headers of its answer."""
-        x = Exchange(self._prefix + format(next(self._numbers), "x"), 0.0, endpoint="wire", status=error.status)
+        x = Exchange(self._prefix + format(next(self._numbers), "x"), 0.0)
+        x.endpoint, x.status = "wire", error.status
         x.outcome, x.error = error.outcome, error.code
         self._account(x)
         return b"content-type: application/json\r\nx-request-id: %b\r\n" % x.id.encode()

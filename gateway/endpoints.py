@@ -16,7 +16,7 @@ class Endpoint:
 
     name: str
     path: bytes
-    generates: bool = True      # it makes tokens, and so reserves for them
+    generates: bool = True  # it makes tokens, and so reserves for them
 
 
 ENDPOINTS = (
@@ -49,12 +49,12 @@ def route(url: bytes) -> Route:
 
 def _slowly(url: bytes) -> Route:
     path = url.split(b"?", 1)[0].split(b"#", 1)[0].decode("latin-1")
-    if path.startswith(("http://", "https://")):    # the absolute form, which proxies' clients send
+    if path.startswith(("http://", "https://")):  # the absolute form, which proxies' clients send
         path = "/" + path.split("/", 3)[3] if path.count("/") >= 3 else "/"
     path = path.rstrip("/") or "/"
     if path.startswith(_DEPLOYMENTS):
         model, slash, operation = path[len(_DEPLOYMENTS) :].partition("/")
-        while slash and "/" + operation not in _BY_PATH:    # a model's name may hold slashes
+        while slash and "/" + operation not in _BY_PATH:  # a model's name may hold slashes
             more, slash, operation = operation.partition("/")
             model = f"{model}/{more}"
         return Route(_BY_PATH.get("/" + operation), unquote(model, errors="replace")) if slash else Route(None, rest=path)

@@ -58,7 +58,7 @@ class ApiError(Exception):
         )
 
 
-class BackendAnswer(ApiError):
+class BackendAnswer(ApiError):  # noqa: N818 - it is the answer
     """An error answer of a backend that passes on as it is: its own bytes, status and content type."""
 
     def __init__(self, status: int, content_type: bytes, answer: bytes, headers: Mapping[str, str] | None = None) -> None:

@@ -49,7 +49,7 @@ class Station:
     pool: Pool
     scheduler: Scheduler
     timeouts: Timeouts
-    engine_priority: bool = False       # the engine schedules by `priority`
+    engine_priority: bool = False  # the engine schedules by `priority`
     default_max_tokens: int = 1024
 
 
@@ -58,12 +58,12 @@ class Call:
     """What is sent for one request to one model, and what is known of how it went."""
 
     request_id: str
-    path: bytes                 # below the replica's base path, e.g. b"/chat/completions"
-    headers: bytes              # header lines that pass on from the client
+    path: bytes  # below the replica's base path, e.g. b"/chat/completions"
+    headers: bytes  # header lines that pass on from the client
     body: bytes
-    model: str                  # as the backend calls it
+    model: str  # as the backend calls it
     stream: bool
-    deadline: float             # absolute, the loop's clock
+    deadline: float  # absolute, the loop's clock
     balance: BalanceAsk
     work: Work
     ending: Ending = Ending.NOT_SENT
@@ -87,16 +87,17 @@ class Failures:
         if self.limited is not None:
             return self.limited
         if self.timed_out:
-            return ApiError(504, "upstream_timeout", "The model did not answer in time. Long answers are best streamed.", outcome="timeout")
+            message = "The model did not answer in time. Long answers are best streamed."
+            return ApiError(504, "upstream_timeout", message, outcome="timeout")
         if not self.attempts:
             message = "No replica of this model is ready. Please try again shortly."
             return ApiError(503, "no_replica_ready", message, kind="overloaded_error", headers=waiting(1.0), outcome="rejected")
-        headers = {"retry-after": self.retry_after} if self.retry_after else None
-        return ApiError(502, "upstream_error", f"Every attempt to reach this model failed; the last one: {self.last}.", headers=headers)
+        message = f"Every attempt to reach this model failed; the last one: {self.last}."
+        return ApiError(502, "upstream_error", message, headers={"retry-after": self.retry_after} if self.retry_after else None)
 
 
 class AttemptFailed(Exception):  # noqa: N818 - it is an outcome, told to the loop of this file only
-    """This replica could not serve; nothing was sent to the client."""
+    """One replica could not serve; nothing was sent to the client."""
 
     def __init__(self, reason: str, message: str, *, broke_after_send: bool = False) -> None:
         super().__init__(message)
@@ -145,8 +146,10 @@ class Forwarder:
     async def _attempt(self, call: Call, station: Station, replica: Replica, sink: Sink, failures: Failures) -> None:
         work, started = call.work, self._clock()
         times = station.timeouts
-        deadlines = Deadlines(
-            times.connect, times.first_token if call.stream else None, times.between_tokens if call.stream else None, call.deadline
+        deadlines = (
+            Deadlines(times.connect, times.first_token, times.between_tokens, call.deadline)
+            if call.stream
+            else Deadlines(times.connect, None, None, call.deadline)
         )
         async with station.pool.lease(replica) as lease:
             work.replica = replica.name
@@ -222,7 +225,14 @@ class Forwarder:
         self._refuse(call, lease, answer.status, body, content_type, retry_after=after is not None)
 
     def _refuse(
-        self, call: Call, lease: Lease, status: int, body: bytes, content_type: bytes = b"application/json", *, retry_after: bool = False
+        self,
+        call: Call,
+        lease: Lease,
+        status: int,
+        body: bytes,
+        content_type: bytes = b"application/json",
+        *,
+        retry_after: bool = False,
     ) -> None:
         call.ending = Ending.FAILED
         if status in _MOVE_ON:
@@ -230,7 +240,7 @@ class Forwarder:
             raise AttemptFailed(str(status), f"it answered {status}{_said(body)}")
         lease.settle(Outcome.NEUTRAL if status in _MISCONFIGURED or status >= 500 else Outcome.OK)
         if status in _MISCONFIGURED:
-            message = f"A backend of this model refuses the gateway with status {status}: its operator has to check key, name and path."
+            message = f"A backend refuses the gateway with status {status}: the operator has to check its key, name and path."
             raise ApiError(502, "backend_misconfigured", message)
         call.ending = Ending.REFUSED
         overflow = status == 400 and any(words in body for words in _OVERFLOW)

@@ -34,10 +34,10 @@ _REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
 _STATUS_LINES = {code: b"HTTP/1.1 %d %s\r\n" % (code, phrase) for code, phrase in _REASONS.items()}
 _MAX_URL = 8192
 _MAX_PIPELINED = 16
-_PIPELINED_BYTES = 65_536       # of a body that nobody waits for yet: past it the socket is not read
+_PIPELINED_BYTES = 65_536  # of a body that nobody waits for yet: past it the socket is not read
 _DRAIN_BYTES = 64 * 1024 * 1024  # of a refused body: clients that write before they read would miss the answer
 _DRAIN_SECONDS = 2.0
-_UNREAD_SECONDS = 120.0         # an answer that its client does not take
+_UNREAD_SECONDS = 120.0  # an answer that its client does not take
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Request:
         self.version_10 = False
         self.head_only = False
         self.complete = False
-        self.refused = False    # the body is read and dropped from here on
+        self.refused = False  # the body is read and dropped from here on
         self.arrived = 0.0
 
     def header(self, name: bytes) -> bytes | None:
@@ -134,7 +134,7 @@ class Response:
     def __init__(self, connection: Connection, request: Request) -> None:
         self._connection = connection
         self._request = request
-        self._head: bytes | None = None     # started, but not yet written: it travels with the first piece
+        self._head: bytes | None = None  # started, but not yet written: it travels with the first piece
         self._chunked = True
         self.started = False
         self.ended = False
@@ -158,7 +158,7 @@ class Response:
         head = b"%b%bcontent-length: %d\r\n%b\r\n" % (self._line(status), headers, len(body), self._closing())
         if self._request.head_only:
             self._connection.write(head)
-        elif len(body) > _PIPELINED_BYTES:      # two writes are cheaper than a copy of a large body
+        elif len(body) > _PIPELINED_BYTES:  # two writes are cheaper than a copy of a large body
             self._connection.write(head)
             self._connection.write(body)
         else:
@@ -220,7 +220,7 @@ class Connection(asyncio.Protocol):
     """One client's connection: parses requests, runs the handler for one at a time, writes its answers."""
 
     __slots__ = ("_current", "_deadline", "_feed", "_head_bytes", "_in_head", "_parser", "_queue", "_reading", "_receiving",
-                 "_response", "_task", "_transport", "_unread_since", "bounds", "loop", "peer", "server", "writable")  # fmt: skip
+                 "_response", "_transport", "_unread_since", "bounds", "loop", "peer", "server", "task", "writable")  # fmt: skip
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -231,10 +231,10 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpRequestParser(self)
         self._feed: Callable[[bytes], None] = self._parser.feed_data
-        self._receiving: Request | None = None      # its head or body is being read
-        self._current: Request | None = None        # its handler runs
+        self._receiving: Request | None = None  # its head or body is being read
+        self._current: Request | None = None  # its handler runs
         self._response: Response | None = None
-        self._task: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[None] | None = None
         self._queue: deque[Request] = deque()
         self._in_head = False
         self._head_bytes = 0
@@ -259,8 +259,8 @@ class Connection(asyncio.Protocol):
         self._queue.clear()
         if self._receiving is not None:
             self._receiving.wake(ConnectionResetError("the client went away"))
-        if self._task is not None:
-            self._task.cancel()
+        if self.task is not None:
+            self.task.cancel()
 
     def data_received(self, data: bytes) -> None:
         if self._receiving is None:
@@ -272,7 +272,7 @@ class Connection(asyncio.Protocol):
         except httptools.HttpParserUpgrade:
             self._fail(ApiError(400, "upgrade_not_supported", "HTTP/1.1 only: send the request without an Upgrade header."))
         except httptools.HttpParserError as error:
-            ours = error.__context__    # what one of the callbacks below raised
+            ours = error.__context__  # what one of the callbacks below raised
             known = ours if isinstance(ours, ApiError) else None
             self._fail(known or ApiError(400, "bad_http", "This is not a well-formed HTTP/1.1 request."))
         else:
@@ -310,14 +310,14 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         request = cast(Request, self._receiving)
         self._in_head = False
-        if self._head_bytes > self.bounds.max_header:   # it may be the body, come in the same read
+        if self._head_bytes > self.bounds.max_header:  # it may be the body, come in the same read
             size = sum(len(name) + len(value) + 4 for name, value in request.headers)
             if size > self.bounds.max_header:
                 raise self._head_too_large()
         self._head_bytes = 0
         now = self.loop.time()
         self._deadline = now + self.bounds.body_timeout
-        request.arrived = time.monotonic()   # finer than the loop's clock, from the same origin
+        request.arrived = time.monotonic()  # finer than the loop's clock, from the same origin
         request.method = self._parser.get_method()
         request.keep_alive = self._parser.should_keep_alive()
         request.version_10 = self._parser.get_http_version() == "1.0"
@@ -389,7 +389,7 @@ class Connection(asyncio.Protocol):
             return
         self._deadline = 0.0
         if self._receiving is None or self._receiving.refused:
-            self.close()        # idle for keep_alive, or drained for long enough
+            self.close()  # idle for keep_alive, or drained for long enough
         elif self._in_head:
             self._fail(ApiError(408, "header_timeout", "The request head did not arrive in time."))
         else:
@@ -403,12 +403,12 @@ class Connection(asyncio.Protocol):
     def _run(self, request: Request) -> None:
         self._current = request
         self._response = response = Response(self, request)
-        self._task = self.loop.create_task(self.server.handler(request, response))  # type: ignore[arg-type] # a coroutine in fact
-        self._task.add_done_callback(self._finished)
+        self.task = self.loop.create_task(self.server.handler(request, response))  # type: ignore[arg-type] # a coroutine in fact
+        self.task.add_done_callback(self._finished)
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         request, response = cast(Request, self._current), cast(Response, self._response)
-        self._current = self._response = self._task = None
+        self._current = self._response = self.task = None
         if self._transport is None:
             return
         if task.cancelled() or task.exception() is not None or not response.ended:
@@ -438,7 +438,7 @@ class Connection(asyncio.Protocol):
             Response(self, request).send(error.status, self.server.on_wire_error(error), error.body())
             self._deadline = self.loop.time() + _DRAIN_SECONDS
             self._feed = _drop
-        elif self._task is not None and self._receiving is self._current:
+        elif self.task is not None and self._receiving is self._current:
             request.wake(error)
             self._feed = _drop
         else:
@@ -494,6 +494,14 @@ class Server:
         for connection in list(self.connections):
             if not connection.busy:
                 connection.close()
+
+    async def cancel_all(self) -> None:
+        """Cancel every handler, and give each five seconds to say good-bye to its client."""
+        tasks = [connection.task for connection in self.connections if connection.task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=5)
 
     async def stop(self) -> None:
         """Close the listener and every connection, whatever it is doing; handlers are cancelled and awaited for 5 s."""

@@ -46,10 +46,10 @@ class Job:
     resolution: Resolution
     needs: Needs
     wishes: Wishes
-    headers: bytes              # header lines that go upstream
+    headers: bytes  # header lines that go upstream
     work: Work = field(default_factory=Work)
     failures: Failures = field(default_factory=Failures)
-    slot: Slot | None = None    # while it waits for one
+    slot: Slot | None = None  # while it waits for one
 
     def raise_priority(self, priority: int) -> None:
         """Somebody of a higher class waits for the same answer."""

@@ -69,7 +69,7 @@ class JsonLog:
             while not self._closing.wait(self._interval):
                 self._flush()
             self._flush()
-        except (OSError, ValueError):   # the reader is gone: the gateway lives on without its log
+        except (OSError, ValueError):  # the reader is gone: the gateway lives on without its log
             self.write = lambda facts: None  # type: ignore[method-assign] # noqa: ARG005
 
     def _flush(self) -> None:

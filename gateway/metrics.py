@@ -71,7 +71,7 @@ class Histogram:
         return family
 
     def _fresh(self) -> list[float]:
-        return [0.0] * (len(self.bounds) + 2)   # a bucket beyond the last bound, and the sum
+        return [0.0] * (len(self.bounds) + 2)  # a bucket beyond the last bound, and the sum
 
 
 class Gauge:
@@ -99,10 +99,12 @@ class Metrics(Collector):
             p + "request_duration_seconds", "From the request's head to the end of its answer.", _SECONDS, ("model", "tier")
         )
         self.overhead = Histogram(
-            p + "overhead_seconds", "Time inside the gateway alone: no backend, no queue, no waiting for the client's body.", _FINE
+            p + "overhead_seconds",
+            "Time inside the gateway alone: no backend, no queue, no waiting for the client's body.",
+            _FINE,
         )
         self.ttft = Histogram(
-            p + "time_to_first_token_seconds", "From the request's head to the first byte of a stream.", _SECONDS, ("model", "tier")
+            p + "time_to_first_token_seconds", "From the request to the first byte of a stream.", _SECONDS, ("model", "tier")
         )
         self.tpot = Histogram(
             p + "time_per_output_token_seconds", "Mean time between the tokens of one stream.", _TOKEN, ("model", "tier")

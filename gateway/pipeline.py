@@ -52,7 +52,7 @@ from routing.needs import needs_of
 from routing.resolve import Catalog
 from routing.types import Classifier, Decision, Target
 
-_ENGINE_PRIORITY = {Priority.REALTIME: 0, Priority.STANDARD: 10, Priority.BATCH: 20}    # vLLM: lower is sooner
+_ENGINE_PRIORITY = {Priority.REALTIME: 0, Priority.STANDARD: 10, Priority.BATCH: 20}  # vLLM: lower is sooner
 _SSE = b"text/event-stream; charset=utf-8"
 
 
@@ -151,16 +151,19 @@ class Pipeline:
         if not (use.lookup or use.store):
             x.cache, x.cache_reason = ("off", "") if use.reason == "off" else ("bypass", use.reason or "")
             self._metrics.cache_lookups.add(("exact", "bypass"))
-            return await self._alone(job, reply)
+            await self._alone(job, reply)
+            return
         key = self._key(job)
         entry = await self._exact.get(key) if use.lookup else None
         if entry is not None:
             self._metrics.cache_lookups.add(("exact", "hit"))
-            return self._replay(x, job, entry, reply)
+            self._replay(x, job, entry, reply)
+            return
         x.cache, x.cache_reason = "miss" if use.lookup else "bypass", use.reason or ""
         if not use.store:
             self._metrics.cache_lookups.add(("exact", "miss"))
-            return await self._alone(job, reply)
+            await self._alone(job, reply)
+            return
         await self._share(x, job, key, use, reply)
 
     async def _alone(self, job: Job, reply: Reply) -> None:
@@ -186,7 +189,6 @@ class Pipeline:
     def _replay(self, x: Exchange, job: Job, entry: Entry, reply: Reply) -> None:
         x.cache, x.cache_id, x.cache_age = "exact", entry.id, max(0, int(self._wall() - entry.stored_at))
         x.work.model, x.work.tier = entry.model, entry.tier
-        x.tokens_saved = entry.completion_tokens
         self._metrics.tokens_saved.add((), entry.completion_tokens)
         _deliver(job, entry.body, reply)
 
@@ -212,7 +214,8 @@ class Pipeline:
                         seat.flight.note = job.work
                     else:
                         x.shared, x.cache, x.work = True, "shared", cast(Work, seat.flight.note)
-                    return await self._follow(job, seat, reply)
+                    await self._follow(job, seat, reply)
+                    return
             except Orphaned as orphaned:
                 spent = orphaned.spent
                 x.shared, job.work, job.failures = False, Work(), Failures()
@@ -222,7 +225,8 @@ class Pipeline:
         if seat.same_wire:
             reply.on_writable(seat.catch_up)
             await seat.follow(reply)
-            return reply.end()
+            reply.end()
+            return
         head, pieces = await seat.whole()
         body: bytes | None = b"".join(pieces)
         if cast(Head, head).stream:

@@ -11,7 +11,7 @@ from limits.types import LimitExceeded, QueueFull, QueueTimeout
 from routing.types import EndpointNotServed, ModelNotAllowed, UnknownModel, UnknownTier
 
 _UNITS = {"requests": "requests per minute", "tokens": "tokens per minute", "parallel": "parallel requests"}
-_MAX_WAIT = 60.0    # SDKs that obey retry-after hold a worker that long; past it a retry is not worth waiting for
+_MAX_WAIT = 60.0  # SDKs that obey retry-after hold a worker that long; past it a retry is not worth waiting for
 
 
 def waiting(seconds: float) -> dict[str, str]:

@@ -15,7 +15,7 @@ from gateway.exchange import Exchange
 from gateway.http1 import Response
 
 _JSON = b"content-type: application/json\r\n"
-_SSE_EXTRA = b"cache-control: no-cache\r\nx-accel-buffering: no\r\n"    # proxies between us and the client must not hold tokens
+_SSE_EXTRA = b"cache-control: no-cache\r\nx-accel-buffering: no\r\n"  # proxies between us and the client must not hold tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,8 @@ class Reply:
         if x.arrived:
             lines.append(f"openai-processing-ms: {max(0, int((self._clock() - x.arrived) * 1000))}")
         if x.cache:
-            lines.append(f"x-tiergate-cache: {x.cache}; reason={x.cache_reason}" if x.cache_reason else f"x-tiergate-cache: {x.cache}")
+            reason = f"; reason={x.cache_reason.replace(' ', '-')}" if x.cache_reason else ""
+            lines.append(f"x-tiergate-cache: {x.cache}{reason}")
         if x.cache_id:
             lines.append(f"x-tiergate-cache-id: {x.cache_id}\r\nage: {x.cache_age}")
         if work.model:

@@ -1,16 +1,16 @@
 """What a request costs its tenant, for every way that it can end. One table, one function.
 
-    how it ended                                         charge in tokens
-    ---------------------------------------------------  -----------------------------------------------
-    refused, queued, or never sent to a replica          0
-    failed upstream before any byte                      0
-    complete, with usage                                 the usage
-    complete stream without usage                        prompt estimate + deltas counted
-    complete answer (not streamed) without usage         the reservation: what was generated is unknown
-    stream cut, timed out or left after its first byte   the usage if it came, else prompt estimate + deltas
-    client left a stream before its first token          prompt estimate: the prefill was done
-    client left an unstreamed request in a replica       the reservation: what was generated is unknown
-    error answer of the backend (400, 413, 422 …)        0
+how it ended                                         charge in tokens
+---------------------------------------------------  -----------------------------------------------
+refused, queued, or never sent to a replica          0
+failed upstream before any byte                      0
+complete, with usage                                 the usage
+complete stream without usage                        prompt estimate + deltas counted
+complete answer (not streamed) without usage         the reservation: what was generated is unknown
+stream cut, timed out or left after its first byte   the usage if it came, else prompt estimate + deltas
+client left a stream before its first token          prompt estimate: the prefill was done
+client left an unstreamed request in a replica       the reservation: what was generated is unknown
+error answer of the backend (400, 413, 422 …)        0
 """
 
 from __future__ import annotations
@@ -22,16 +22,14 @@ class Ending(enum.Enum):
     """How the part of a request that a replica saw came to its end."""
 
     NOT_SENT = "not_sent"
-    FAILED = "failed"               # before any byte of an answer
-    REFUSED = "refused"             # the backend answered with an error
+    FAILED = "failed"  # before any byte of an answer
+    REFUSED = "refused"  # the backend answered with an error
     COMPLETE = "complete"
-    CUT = "cut"                     # after the first byte: broken, timed out, or the client left
-    LEFT = "left"                   # the client left before the first byte
+    CUT = "cut"  # after the first byte: broken, timed out, or the client left
+    LEFT = "left"  # the client left before the first byte
 
 
-def charge(
-    ending: Ending, *, stream: bool, usage: int | None, prompt_estimate: int, deltas: int, reserved: int
-) -> int:
+def charge(ending: Ending, *, stream: bool, usage: int | None, prompt_estimate: int, deltas: int, reserved: int) -> int:
     """Tokens to settle. `usage` is prompt + completion as the backend counted them, None when it did not."""
     if ending in (Ending.NOT_SENT, Ending.FAILED, Ending.REFUSED):
         return 0

@@ -31,7 +31,7 @@ _KEY = re.compile(rb'"((?:[^"\\]|\\.)*)"[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
 _NEXT = re.compile(rb"[ \t\r\n]*,[ \t\r\n]*")
 _STRINGS = re.compile(rb'"[^"]*"')
 _NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
-_IMAGE_TOKENS = 1_000   # what one image or sound counts for when its bytes cannot tell
+_IMAGE_TOKENS = 1_000  # what one image or sound counts for when its bytes cannot tell
 _MAX_PARTS = 10_000
 
 
@@ -46,9 +46,9 @@ class Ask:
     raw: bytes
     fields: dict[str, Any]
     members: list[_Member] = field(repr=False)
-    model: str              # as the client calls it: the body's, or the path's
+    model: str  # as the client calls it: the body's, or the path's
     stream: bool
-    include_usage: bool     # the client itself asked for the usage chunk
+    include_usage: bool  # the client itself asked for the usage chunk
 
     def integer(self, name: str) -> int | None:
         """A count that the client gave: never negative, None when absent. ApiError 400 for anything that is no integer."""
@@ -104,7 +104,7 @@ def _deeper_than(raw: bytes, bound: int) -> bool:
     brackets = _STRINGS.sub(b"", plain)
     for _ in range(bound):
         inner = brackets.replace(b"[]", b"").replace(b"{}", b"")
-        if len(inner) == len(brackets):     # nothing closes: not JSON, the parser says so
+        if len(inner) == len(brackets):  # nothing closes: not JSON, the parser says so
             return len(inner) > bound
         if not inner:
             return False

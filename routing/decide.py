@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from routing.types import Decision, Model, Needs, Reason, Resolution, Target, UnknownTier, Verdict
 
-# The prompt's tokens are estimated from its bytes. Code and dense JSON have more tokens a byte than prose, so a prompt is taken to
-# be an eighth longer, and a chat template to add a few dozen tokens, before a context is believed to hold it.
+# The prompt's tokens are estimated from its bytes. Code and dense JSON have more tokens a byte than prose, so a prompt is taken
+# to be an eighth longer, and a chat template to add a few dozen tokens, before a context is believed to hold it.
 MARGIN_SHARE = 8
 MARGIN_TOKENS = 32
 
@@ -64,15 +64,16 @@ def decide(
     capable = _capable(resolution.candidates, needs)
     left = _roomy(capable, needs)
     choice = _Choice(order, tiers, _tiers(capable, order), _tiers(left, order))
+    judged = Verdict(None)
     if override is not None:
         tier, reason = choice.nearest(override, "override")
-        return _decision(left, tier, reason, Verdict(None), choice.left, fallback)
-    if len(choice.left) == 1:
-        return _decision(left, choice.left[0], choice.forced(), Verdict(None), choice.left, fallback)
-    judged = verdict()
-    wanted, reason = _wanted(judged, tiers, default_tier, threshold)
-    tier, reason = choice.nearest(wanted, reason)
-    return _decision(left, tier, reason, judged, choice.left, fallback)
+    elif len(choice.left) == 1:
+        tier, reason = choice.left[0], choice.forced()
+    else:
+        judged = verdict()
+        tier, reason = choice.nearest(*_wanted(judged, tiers, default_tier, threshold))
+    ranked = [t for name in _succession(tier, choice.left, fallback) for t in left if t.model.tier == name]
+    return Decision(ranked[0], reason, judged.score, tuple(ranked[1:]), judged.terms)
 
 
 def tier_for(score: float, threshold: float, tiers: Sequence[str]) -> str:
@@ -104,7 +105,7 @@ class _Choice:
     def nearest(self, wanted: str, reason: Reason) -> tuple[str, Reason]:
         if wanted in self.left:
             return wanted, reason
-        ladder = [*self.order, *self.start]
+        ladder = list(dict.fromkeys((*self.order, *self.start)))
         dearer = ladder[ladder.index(wanted) :] if wanted in ladder else ladder
         tier = next((tier for tier in dearer if tier in self.left), self.left[-1])
         if wanted not in self.start:
@@ -136,13 +137,6 @@ def _wanted(judged: Verdict, tiers: list[str], default_tier: str, threshold: flo
     if judged.score is None:
         return judged.tier or default_tier, "default"
     return judged.tier or tier_for(judged.score, threshold, tiers), "score"
-
-
-def _decision(
-    left: tuple[Target, ...], tier: str, reason: Reason, judged: Verdict, tiers: list[str], fallback: Mapping[str, str]
-) -> Decision:
-    ranked = [target for name in _succession(tier, tiers, fallback) for target in left if target.model.tier == name]
-    return Decision(ranked[0], reason, judged.score, tuple(ranked[1:]), judged.terms)
 
 
 def _succession(tier: str, tiers: list[str], fallback: Mapping[str, str]) -> dict[str, None]:

@@ -15,39 +15,42 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-# Blocks that hold nothing of the person's, by the program that writes them.
-_CLAUDE_CODE = (
-    "system-reminder command-name command-message local-command-stdout local-command-stderr local-command-caveat bash-stdout "
-    "bash-stderr bash-input user-prompt-submit-hook session-start-hook task-notification ide_opened_file ide_selection "
-    "ide_diagnostics new-diagnostics post-tool-use-hook function_results budget:token_budget system_warning env"
-)
-_CODEX = (
-    "environment_context user_instructions INSTRUCTIONS permissions turn_aborted user_shell_command user_action skill skills "
-    "collaboration_mode apps_instructions subagent_notification recommended_plugins image"
-)
-_CURSOR = (
-    "additional_data current_file attached_files open_and_recently_viewed_files recently_viewed_files user_info rules user_rules "
-    "project_layout git_status cursor_rules_context always_applied_workspace_rules agent_requestable_workspace_rules system_reminder "
-    "agent_transcripts agent_skills manually_attached_skills linter_errors edit_history image_files mcp_file_system timestamp "
-    "system_notification external_links attached_code_selections file_contents"
-)
-_CLINE = (
-    "environment_details file_content folder_content url_content final_file_content explicit_instructions workspace_diagnostics "
-    "workspace_problems terminal_output git_working_state git_commit hook_context notice slice"
-)
-_COPILOT = (
-    "environment_info workspace_info context editorContext reminderInstructions attachments attachment toolReferences repoContext "
-    "userMemory sessionMemory conversation-summary instructions modeInstructions todoList"
-)
-_OTHERS = "session_context RUNTIME_INFORMATION REPOSITORY_INFO EXTRA_INFO repository_context retrieved_context search_results memories"
+# Blocks that hold nothing of the person's, by the program that writes them. Names that people use for their own structure
+# (<instructions>, <document>, <example>) are not here, even where some program writes them too.
+_CLAUDE_CODE = """
+    system-reminder command-name command-message local-command-stdout local-command-stderr local-command-caveat bash-input
+    bash-stdout bash-stderr user-prompt-submit-hook session-start-hook post-tool-use-hook task-notification ide_opened_file
+    ide_selection ide_diagnostics new-diagnostics function_results system_warning budget:token_budget
+"""
+_CODEX = """
+    environment_context user_instructions permissions turn_aborted user_shell_command user_action collaboration_mode
+    apps_instructions subagent_notification recommended_plugins image skills
+"""
+_CURSOR = """
+    additional_data current_file attached_files open_and_recently_viewed_files recently_viewed_files user_info rules user_rules
+    project_layout git_status cursor_rules_context always_applied_workspace_rules agent_requestable_workspace_rules
+    system_reminder agent_transcripts agent_skills manually_attached_skills linter_errors edit_history image_files mcp_file_system
+    timestamp system_notification external_links attached_code_selections file_contents
+"""
+_CLINE = """
+    environment_details file_content folder_content url_content final_file_content explicit_instructions workspace_diagnostics
+    workspace_problems terminal_output git_working_state git_commit hook_context
+"""
+_COPILOT = """
+    environment_info workspace_info context editorContext reminderInstructions attachments attachment toolReferences repoContext
+    userMemory sessionMemory conversation-summary modeInstructions todoList
+"""
+_OTHERS = "session_context RUNTIME_INFORMATION REPOSITORY_INFO EXTRA_INFO repository_context retrieved_context search_results"
 
-BLOCKS = frozenset(" ".join((_CLAUDE_CODE, _CODEX, _CURSOR, _CLINE, _COPILOT, _OTHERS)).split())
+BLOCKS = frozenset(f"{_CLAUDE_CODE} {_CODEX} {_CURSOR} {_CLINE} {_COPILOT} {_OTHERS}".split())
 
 # Tags around the person's own words. Where one is found, nothing outside it counts.
-_SPOKEN = ("user_query", "userRequest", "user_request", "task", "feedback", "user_message", "answer", "command-args")
+_SPOKEN = ("user_query", "userRequest", "user_request", "command-args")
+# The same, in the tool results that Cline and its kin send as plain user text.
+_SPOKEN_IN_RESULT = ("feedback", "user_message", "answer")
 # Lines after which the person's words begin.
 _SPOKEN_AFTER = ("## My request for Codex:", "# My request for Codex:", "## My request:", "# User request:")
-# A message that begins so is a program's as a whole (unless it marks the person's words).
+# A message that begins so is a program's as a whole, unless it marks the person's words.
 _WHOLE = (
     "# Context from my IDE setup",
     "# Files mentioned by the user",
@@ -57,36 +60,34 @@ _WHOLE = (
     "[Request interrupted by user",
     "[TASK RESUMPTION]",
     "[ERROR] You did not use a tool",
-    "The user has not provided any feedback",
     "I have *added these files to the chat*",
     "Here are summaries of some files present in my git repo",
     "I switched to a new code base",
     "This is the Gemini CLI. We are setting up the context",
-    "Called the ",
+    "Called the Read tool with",
 )
 
-_OPEN = re.compile("<(" + "|".join(sorted(map(re.escape, BLOCKS), key=len, reverse=True)) + r")(?:\s[^<>]{0,300})?>")
-_CLOSE = re.compile("</(" + "|".join(sorted(map(re.escape, BLOCKS), key=len, reverse=True)) + ")>")
-# The tool results that Cline and its kin send as plain user text.
-_TOOL_RESULT = re.compile(r"\[[a-z_]{2,40}(?: for '[^']{0,300}')?\] Result:")
+_NAMES = "|".join(sorted(map(re.escape, (*BLOCKS, *_SPOKEN)), key=len, reverse=True))
+_OPEN = re.compile(rf"<({_NAMES})(?:\s[^<>]{{0,300}})?>")
+_CLOSE = re.compile(rf"</({_NAMES})(?:\s[^<>]{{0,60}})?>")
+_TOOL_RESULT = re.compile(r"\[[a-z_]{2,40}(?: for '[^']{0,300}')?\] Result:|The user denied this operation")
 
 HEAD = 2000
 TAIL = 4000
 READ = HEAD + TAIL
+MAX_EDGE_BLOCKS = 64
+_PREAMBLE_STARTS = frozenset("<#") | {begin[0] for begin in _WHOLE} | {"["}
 
 
 def spoken(text: str) -> str:
     """What a person wrote in a user message: its first HEAD and last TAIL characters at most, stripped."""
     if "<" in text:
-        text = _marked(text)
+        text = _marked(text, _SPOKEN) or text
         if len(text) > READ:
-            text = _clipped(_without_edge_blocks(text))
-            text = _after_cut_block(text)
+            text = _after_cut_block(_clipped(_without_edge_blocks(text)))
         text = _without_blocks(text)
     text = _clipped(text).strip()
-    if text[:1] not in "#[CTIH":
-        return text
-    return _after_marker(text)
+    return _without_preamble(text) if text[:1] in _PREAMBLE_STARTS else text
 
 
 def joined(pieces: Iterable[str]) -> str:
@@ -97,46 +98,45 @@ def _clipped(text: str) -> str:
     return text if len(text) <= READ else text[:HEAD] + "\n" + text[-TAIL:]
 
 
-def _marked(text: str) -> str:
-    """The words inside the last pair of tags that mark them, else the whole text."""
-    for tag in _SPOKEN:
+def _marked(text: str, tags: Iterable[str]) -> str:
+    """The words inside the last pair of one of the tags; empty where there is none."""
+    for tag in tags:
         end = text.rfind(f"</{tag}>")
-        if end > 0:
-            start = text.rfind(f"<{tag}>", 0, end)
-            inside = text[start + len(tag) + 2 : end] if start >= 0 else ""
-            if inside and not inside.isspace():
-                return inside
-    return text
+        start = text.rfind(f"<{tag}>", 0, end) if end > 0 else -1
+        if start >= 0 and (inside := text[start + len(tag) + 2 : end].strip()):
+            return inside
+    return ""
 
 
-def _after_marker(text: str) -> str:
+def _without_preamble(text: str) -> str:
+    """What follows a marker of the person's words; nothing of a message that is a program's as a whole."""
+    if text.startswith("<task>"):
+        return _marked(text, ("task",)) or text
     for marker in _SPOKEN_AFTER:
         place = text.rfind(marker)
         if place >= 0:
             return text[place + len(marker) :].strip()
-    if text.startswith(_WHOLE) or _TOOL_RESULT.match(text):
-        return ""
-    return text
+    if _TOOL_RESULT.match(text):
+        return _marked(text, _SPOKEN_IN_RESULT)
+    return "" if text.startswith(_WHOLE) else text
 
 
 def _without_edge_blocks(text: str) -> str:
     """Drops the blocks that a long text begins and ends with, however long they are."""
     start, end = 0, len(text)
-    for _ in range(64):
-        while start < end and text[start].isspace():
-            start += 1
+    for _ in range(MAX_EDGE_BLOCKS):
+        start += len(piece := text[start : start + 4096]) - len(piece.lstrip())
         opened = _OPEN.match(text, start, end)
-        closed = text.find(f"</{opened[1]}>", opened.end(), end) if opened else -1
-        if opened is None or closed < 0:
+        after = _after_close(text, opened[1], opened.end()) if opened else -1
+        if after < 0:
             break
-        start = closed + len(opened[1]) + 3
-    for _ in range(64):
-        while start < end and text[end - 1].isspace():
-            end -= 1
-        last = text.rfind("</", max(start, end - 64), end)
-        ending = _CLOSE.fullmatch(text, last, end) if last >= 0 else None
-        opening = text.rfind(f"<{ending[1]}", start, last) if ending else -1
-        if ending is None or opening < 0:
+        start = after
+    for _ in range(MAX_EDGE_BLOCKS):
+        end -= len(piece := text[max(start, end - 4096) : end]) - len(piece.rstrip())
+        last = text.rfind("</", max(start, end - 100), end)
+        closed = _CLOSE.fullmatch(text, last, end) if last >= 0 else None
+        opening = text.rfind(f"<{closed[1]}", start, last) if closed else -1
+        if opening < 0:
             break
         end = opening
     return text[start:end]
@@ -147,12 +147,12 @@ def _after_cut_block(text: str) -> str:
     if len(text) <= READ:
         return text
     tail = text[HEAD + 1 :]
-    closing = _CLOSE.search(tail)
-    if closing is None or f"<{closing[1]}" in tail[: closing.start()]:
+    closed = _CLOSE.search(tail)
+    if closed is None or f"<{closed[1]}" in tail[: closed.start()]:
         return text
     head = text[:HEAD]
-    opening = head.rfind(f"<{closing[1]}")
-    return (head[:opening] if opening >= 0 else head) + "\n" + tail[closing.end() :]
+    opening = head.rfind(f"<{closed[1]}")
+    return (head[:opening] if opening >= 0 else head) + "\n" + tail[closed.end() :]
 
 
 def _without_blocks(text: str) -> str:
@@ -163,10 +163,16 @@ def _without_blocks(text: str) -> str:
         name = opened[1]
         if opened.start() < place or name in unended:
             continue
-        closed = text.find(f"</{name}>", opened.end())
-        if closed < 0:
+        after = _after_close(text, name, opened.end())
+        if after < 0:
             unended.add(name)
             continue
         kept.append(text[place : opened.start()])
-        place = closed + len(name) + 3
+        place = after
     return text if not kept else "".join((*kept, text[place:]))
+
+
+def _after_close(text: str, name: str, place: int) -> int:
+    """Where the text goes on behind the block's closing tag; -1 when there is none."""
+    closing = text.find(f"</{name}", place)
+    return -1 if closing < 0 else text.find(">", closing) + 1 or -1

@@ -2,7 +2,7 @@
 
 Rules
 - Only what is explicit counts: a field that asks for it, or a part of that kind in a message. Nothing is guessed from text.
-- `tools`: a non-empty `tools` or `functions`, unless `tool_choice` (`function_call`) is "none". A `tool_choice` alone asks nothing.
+- `tools`: a non-empty `tools` or `functions`, unless `tool_choice` (`function_call`) is "none". A `tool_choice` alone needs none.
 - `json_schema`: output that must be constrained while decoding (schema, regex, grammar, choice). Plain `json_object` is not: any
   model can be asked for JSON.
 - `vision`: image or video parts anywhere in the conversation, also inside tool results. `audio`: audio parts, or audio as an

@@ -1,15 +1,15 @@
 """The classifier `rules`: how hard a request is, by features and weights that anybody can read and dispute.
 
-The score is `1 / (1 + exp(-(BIAS + Σ weight × feature)))`, features from 0 to 1 (`features`), weights in the table below. Above one
-half means more signs of a hard request than of an easy one; it is no probability that a small model fails. Keyword rules cannot
-give that: they see what a request is about, not whether it is hard.
+The score is `1 / (1 + exp(-(BIAS + Σ weight × feature)))`: features from 0 to 1 (`features`), weights in the table below. Above
+one half means more signs of a hard request than of an easy one; it is no probability that a small model fails. Rules about words
+cannot give that: they see what a request is about, not whether it is hard.
 
 Rules
 - Judged is the newest human ask. Neither the system prompt, nor tool schemas, tool results or blocks put in by programs count.
 - A follow-up is judged by the hardest of: itself, the asks that it follows up, and the reply that it answers ("yes" to a plan is
   as hard as the plan). Thanks, a small chore or a fact asked in passing stand for themselves.
-- "Don't know" is an outcome of its own: nothing that speaks, no text, a language that the words do not cover. Length and number of
-  questions alone do not speak. Nothing is called easy for want of signs that it is hard.
+- "Don't know" is an outcome of its own: nothing that speaks, no text, a language that the words do not cover. Length, number of
+  questions and the like do not speak alone. Nothing is called easy for want of signs that it is hard.
 - Nothing raises for any body, and the work is bounded: FOLLOW_UPS steps back, each within the bounds of `conversation`.
 """
 
@@ -20,8 +20,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from routing.conversation import Thread, thread_of
-from routing.features import Reading, read, strongest
+from routing.conversation import thread_of
+from routing.features import Reading, read
 from routing.types import Verdict
 
 BIAS = -0.4
@@ -46,7 +46,7 @@ WEIGHTS: Mapping[str, float] = {
     # signs of an easy one
     "brief": -0.6,  # "in one word"
     "creative": -0.8,  # a poem, a joke, an email
-    "lookup": -1.6,  # who, when, capital of
+    "fact": -1.6,  # who, when, capital of
     "chore": -1.7,  # translate, summarise, extract, classify
     "arithmetic": -2.4,  # 17 * 23
     "pleasantry": -3.0,  # hello, thanks
@@ -62,20 +62,21 @@ UNSURE_UNITS = 240
 TERMS = 6
 
 _CLASSIFIED = frozenset({"chat", "completions", "responses", "messages"})
-_STANDS_ALONE = ("pleasantry", "chore", "arithmetic", "lookup", "creative")
+_STANDS_ALONE = ("pleasantry", "chore", "arithmetic", "fact", "creative")
 _HARD = frozenset(name for name, weight in WEIGHTS.items() if weight > 0)
 
 _GOES_ON = re.compile(
-    r"(?:y|n|yes|yep|yeah|yup|no|nope|ok|okay|k|sure|right|correct|exactly|agreed|approved?|confirm(?:ed)?|lgtm|go|continue|proceed"
-    r"|carry on|keep|do|please|pls|just|start|next|more|again|retry|try|redo|undo|revert|run|fix|commit|push|merge|ship|apply|save|finish"
-    r"|great|perfect|nice|cool|good|awesome|sounds|looks|fine|and|also|but|then|now|so|or|instead|actually|wait|hmm|why|how about"
-    r"|what about|what if|what else|use|make|change|add|remove|delete|update|rename|move|option|the (?:first|second|third|last|former"
-    r"|latter|other)|both|all|none|either|first|second|third|\d{1,2}|[a-e])\b",
+    r"(?:y|n|yes|yep|yeah|yup|no|nope|ok|okay|k|sure|right|correct|exactly|agreed|approved?|confirm(?:ed)?|lgtm|go|continue"
+    r"|proceed|carry on|keep|do|please|pls|just|start|next|more|again|retry|try|redo|undo|revert|run|fix|commit|push|merge|ship"
+    r"|apply|save|finish|great|perfect|nice|cool|good|awesome|sounds|looks|fine|and|also|but|then|now|so|or|instead|actually|wait"
+    r"|hmm|why|how about|what about|what if|what else|use|make|change|add|remove|delete|update|rename|move|option|both|all|none"
+    r"|either|first|second|third|the (?:first|second|third|last|former|latter|other)|\d{1,2}|[a-e])\b",
 )
-_GOES_ON_ZH = (
-    "是 好 行 可以 对 對 嗯 继续 繼續 接着 接著 开始 開始 同意 确认 確認 没问题 沒問題 就这 就這 改 再 换 換 那 还有 還有 然后 然後 为什么 為什麼 "
-    "怎么 怎麼 试 試 提交 第 按 照 用 加 去掉 删 刪 修 不 请继续 請繼續 下一步 执行 執行 运行 運行 重来 重來 把它 把这 把這 全部 都 另外 但 先"
-)
+_GOES_ON_ZH = """
+    是 好 行 可以 对 對 嗯 继续 繼續 接着 接著 开始 開始 同意 确认 確認 没问题 沒問題 就这 就這 改 再 换 換 那 还有 還有 然后
+    然後 为什么 為什麼 怎么 怎麼 试 試 提交 第 按 照 用 加 去掉 删 刪 修 不 请继续 請繼續 下一步 执行 執行 运行 運行 重来 重來
+    把它 把这 把這 全部 都 另外 但 先
+"""
 _STARTS_ZH = tuple(_GOES_ON_ZH.split())
 _POINTS_BACK = re.compile(r"\b(?:it|its|that|this|these|those|them|they|same|above|previous|earlier|former|latter|one)\b")
 _POINTS_BACK_ZH = re.compile(r"它|这个|這個|那个|那個|这些|這些|这样|這樣|上面|刚才|剛才|之前|前面|上述|一下")
@@ -114,7 +115,8 @@ def judge(reading: Reading) -> Verdict:
     if not reading.known or evidence < EVIDENCE:
         return Verdict(None)
     total = BIAS + sum(amount for _, amount in spoken)
-    return Verdict(1.0 / (1.0 + math.exp(-total)), None, strongest(spoken, TERMS))
+    spoken.sort(key=_strength)
+    return Verdict(1.0 / (1.0 + math.exp(-total)), None, tuple(spoken[:TERMS]))
 
 
 def follows_up(text: str, reading: Reading) -> bool:
@@ -126,13 +128,21 @@ def follows_up(text: str, reading: Reading) -> bool:
     if reading.units > FOLLOW_UP_UNITS:
         return False
     lower = text.lower()
-    return bool(_GOES_ON.match(lower) or _POINTS_BACK.search(lower)) or lower.startswith(_STARTS_ZH) or bool(_POINTS_BACK_ZH.search(lower))
+    return (
+        bool(_GOES_ON.match(lower) or _POINTS_BACK.search(lower))
+        or lower.startswith(_STARTS_ZH)
+        or bool(_POINTS_BACK_ZH.search(lower))
+    )
+
+
+def _strength(term: tuple[str, float]) -> float:
+    return -abs(term[1])
 
 
 def _as_proposal(reading: Reading) -> Reading:
     """A reply counts for the hard work that it speaks of, never for what is easy in it."""
     hard = {name: value for name, value in reading.values.items() if name in _HARD}
-    return Reading(hard, reading.units, reading.words, reading.known)
+    return Reading(hard, reading.units, reading.known)
 
 
 def _harder(one: Verdict, other: Verdict) -> Verdict:

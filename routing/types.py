@@ -1,10 +1,10 @@
 """The values that routing takes and gives, and the few ways in which it refuses.
 
-    RoutingError
-    ├── UnknownModel         no such name in the catalogue
-    ├── ModelNotAllowed      the name is known, the key may not call what it stands for
-    ├── EndpointNotServed    known and allowed, but not at this endpoint
-    └── UnknownTier          a tier override that no candidate model is in
+RoutingError
+├── UnknownModel         no such name in the catalogue
+├── ModelNotAllowed      the name is known, the key may not call what it stands for
+├── EndpointNotServed    known and allowed, but not at this endpoint
+└── UnknownTier          a tier override that no candidate model is in
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 Reason = Literal["pinned", "score", "capability", "context", "session", "load", "override", "fallback", "default"]
-Capability = Literal["tools", "json_schema", "vision", "audio", "reasoning"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,26 +105,26 @@ class RoutingError(Exception):
     """A request that cannot be routed; the client's or the operator's to mend, never worth a retry."""
 
 
-class UnknownModel(RoutingError):
+class UnknownModel(RoutingError):  # noqa: N818 -- says what is the matter; the base says that it is an error
     def __init__(self, requested: str) -> None:
         super().__init__(f"no model is called {_shown(requested)}")
         self.requested = requested
 
 
-class ModelNotAllowed(RoutingError):
+class ModelNotAllowed(RoutingError):  # noqa: N818 -- says what is the matter; the base says that it is an error
     def __init__(self, requested: str) -> None:
         super().__init__(f"this key may not call {_shown(requested)}")
         self.requested = requested
 
 
-class EndpointNotServed(RoutingError):
+class EndpointNotServed(RoutingError):  # noqa: N818 -- says what is the matter; the base says that it is an error
     def __init__(self, model: str, endpoint: str) -> None:
         super().__init__(f"{_shown(model)} does not serve {endpoint}")
         self.model = model
         self.endpoint = endpoint
 
 
-class UnknownTier(RoutingError):
+class UnknownTier(RoutingError):  # noqa: N818 -- says what is the matter; the base says that it is an error
     def __init__(self, tier: str, known: tuple[str, ...]) -> None:
         super().__init__(f"no tier is called {_shown(tier)}; known here: {', '.join(known)}")
         self.tier = tier

@@ -48,7 +48,7 @@ class LeastLatency:
         latencies = [replica.latency for replica in replicas]
         weights = [exp(_DECAY * (now - replica.latency_at)) for replica in replicas]  # 0 for one never measured
         total = sum(weights)
-        average = sum(map(mul, latencies, weights)) / total if total > 0.0 else 1.0
+        average = sum(map(mul, latencies, weights)) / (total or 1.0)
         base = average + _FLOOR
         return [
             (base + (latency - average) * weight) * (replica.inflight + 1)

@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 
 from gateway.config import Config, ConfigError, load
+from gateway.keyfile import KeyFileError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,6 +47,9 @@ def serve(config: Config) -> int:
     logging.basicConfig(level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         return uvloop.run(Gateway(config).run())
+    except KeyFileError as error:
+        print(f"tiergate serve: {error}", file=sys.stderr)
+        return 2
     except OSError as error:
         address = f"{config.server.host}:{config.server.port}"
         print(f"tiergate serve: cannot listen on {address}: {error.strerror or error}", file=sys.stderr)

@@ -84,7 +84,7 @@ def _names(config: Config, report: Report) -> None:
 
 
 def _models(config: Config, report: Report) -> None:
-    names = [model.name for model in config.models]
+    names = [name for model in config.models for name in (model.name, *(adapter.name for adapter in model.adapters))]
     for index, model in enumerate(config.models):
         here: Path = ("models", index)
         replicas = (((*here, "replicas", number, "name"), replica.name) for number, replica in enumerate(model.replicas))

@@ -57,16 +57,9 @@ def kind_of(hint: Any) -> Kind:
 
 
 def zero(hint: Any) -> object:
-    """A value of the right type in place of one that could not be read, so that the checks can go on."""
-    hint, nullable = without_none(hint)
-    if nullable:
-        return None
-    if dataclasses.is_dataclass(hint):
-        return blank(hint, {})
+    """A list or a scalar of the right type in place of one that could not be read, so that the checks can go on."""
     if get_origin(hint) is tuple:
         return ()
-    if get_origin(hint) is Mapping:
-        return {}
     bare: Any = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     return bare()
 

@@ -43,6 +43,15 @@ def split_url(text: str) -> SplitResult | None:
     return parts if usable else None
 
 
+def _is_host(host: str) -> bool:
+    """A name that can be looked up, or an address."""
+    try:
+        host.encode("idna")  # which knows how long a label may be
+    except UnicodeError:
+        return False
+    return _HOST.fullmatch(f"[{host}]" if ":" in host else host) is not None
+
+
 def is_pattern(name: str) -> bool:
     """Whether a model's name is a glob."""
     return not _GLOB.isdisjoint(name)
@@ -231,8 +240,7 @@ class Url(_Shown):
 
     def read(self, text: str) -> str:
         parts = split_url(text)
-        host = (parts.hostname or "") if parts is not None else ""
-        if parts is None or parts.scheme not in ("http", "https") or not _HOST.fullmatch(f"[{host}]" if ":" in host else host):
+        if parts is None or parts.scheme not in ("http", "https") or not _is_host(parts.hostname or ""):
             raise Unfit(f"expected {self.expects}")
         if "@" in parts.netloc:
             raise Unfit("a URL must not hold credentials: use api_key")

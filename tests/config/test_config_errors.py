@@ -63,7 +63,7 @@ CASES = {
     ),
     "nothing": (
         "{port: 8000}",
-        "{port: }",
+        "{port: ~}",
         "1:16: server.port: expected a whole number from 0 to 65535, got nothing; leave the key out",
     ),
     "no URL": ("http://10.0.0.1:8000/v1", "10.0.0.1:8000", "6:25: models[0].replicas[0].url: expected a URL such as"),
@@ -275,6 +275,19 @@ CASES = {
         "${PORT}, host: h}",
         "; ${…} inside braces needs quotes",
     ),
+    "no size at all": (
+        "{port: 8000}",
+        "{max_body: 0}",
+        "1:20: server.max_body: expected a size from 1 byte to 1024 TiB",
+    ),
+    "a plan's name": ("pro: {rpm: 10}", 'pro: {rpm: 10}\n  "a/b": {}', "15:3: plans.a/b: expected a name of letters"),
+    "an alias of a list": ("{x: a}", "{x: [a]}", "12:16: routing.aliases.x: expected a name of letters"),
+    "a moment too late": (
+        "plan: pro",
+        f"plan: pro\n    keys: [{{id: k, sha256: {HASH}, expires: 9999-12-31T23:59:59-05:00}}]",
+        "18:103: tenants[0].keys[0].expires: expected a moment from 1970 to 9998",
+    ),
+    "no path": ("routing:", 'keys: {path: ""}\nrouting:', "11:14: keys.path: expected a path"),
     "a tab": ("  aliases", "\t aliases", "12:1: not valid YAML: "),
     "an open bracket": ('["*"]', '["*"', "not valid YAML: "),
     "a tag": ("name: b", "name: !!python/name:os.system b", "7:11: YAML tags (!…) are not supported"),

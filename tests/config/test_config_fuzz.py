@@ -7,13 +7,17 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backends.client import Origin
 from gateway.config import Config, ConfigError, effective, parse, reference
+from gateway.config.kinds import Unfit, Url
 
 EXAMPLE = (Path(__file__).parents[2] / "config.yaml").read_text()
 WORDS = sorted(
     {word for row in reference() for word in re.findall(r"\w+", row.path)}
     | {"auto", "memory", "rules", "${A}", "${A:-1}", "*", "<<"}
 )
+
+URL_PIECES = ["http://", "https://", "h", ".", "..", ":", "80", "/", "v1", "@", "[::1]", "[", "é", "%41", "x" * 64, "-"]
 
 scalars = st.one_of(
     st.none(),
@@ -40,6 +44,17 @@ def check(text):
         lines = effective(config).splitlines()
     assert lines
     assert all(line.isprintable() for line in lines)
+
+
+@given(st.lists(st.sampled_from(URL_PIECES), max_size=7))
+@settings(max_examples=300, deadline=None)
+def test_any_url_that_the_config_takes_is_one_for_the_client(pieces):
+    """So that nothing is left to fail when a gateway is wired."""
+    try:
+        url = Url().read("".join(pieces))
+    except Unfit:
+        return
+    assert Origin.parse(url).port
 
 
 @given(st.text(max_size=300))

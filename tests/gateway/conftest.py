@@ -56,7 +56,9 @@ class Stack:
     def large(self) -> FakeVLLM:
         return self.fakes["l1"]
 
-    async def chat(self, content: str = "hello", *, key: str = KEY, headers: dict[str, str] | None = None, **body: Any) -> httpx.Response:
+    async def chat(
+        self, content: str = "hello", *, key: str = KEY, headers: dict[str, str] | None = None, **body: Any
+    ) -> httpx.Response:
         """One chat request; extra keywords are fields of the body."""
         message = {"model": "small-model", "messages": [{"role": "user", "content": content}], **body}
         return await self.client.post(
@@ -137,7 +139,9 @@ async def start(tmp_path: Any) -> AsyncIterator[Start]:
             running = {name: await scope.enter_async_context(FakeVLLM(options)) for name, options in
                        (fakes or {"s1": Options(), "l1": Options()}).items()}  # fmt: skip
             log = MemoryLog()
-            config = parse(config_of(running, {"keys": {"path": str(tmp_path / "keys.json")}, **(changes or {})}), tmp_path / "config.yaml")
+            config = parse(
+                config_of(running, {"keys": {"path": str(tmp_path / "keys.json")}, **(changes or {})}), tmp_path / "config.yaml"
+            )
             gateway = Gateway(config, log)
             await gateway.start()
             scope.push_async_callback(gateway.stop)

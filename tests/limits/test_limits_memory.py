@@ -22,12 +22,11 @@ def model(**limits) -> Scope:
     return Scope("tenant:acme/model:big", "model", name="big", **limits)
 
 
-async def once(limiter, scopes, tokens=0, used=None, model_scope=None, clamp=False) -> int:
+async def once(limiter, scopes, tokens=0, *, used=None, **more) -> int:
     """One whole request; returns what was reserved."""
-    async with limiter.admit(scopes) as admission:
-        async with admission.reserve(tokens, model_scope=model_scope, clamp=clamp) as reservation:
-            reservation.settle(reservation.tokens if used is None else used)
-            return reservation.tokens
+    async with limiter.admit(scopes) as admission, admission.reserve(tokens, **more) as reservation:
+        reservation.settle(reservation.tokens if used is None else used)
+        return reservation.tokens
 
 
 async def test_concurrent_requests_cannot_pass_together_what_they_could_not_one_by_one(limiter):
@@ -108,7 +107,7 @@ async def test_explicit_need_beyond_the_burst_can_never_fit(limiter, where):
     assert (error.never, error.wait, error.resource, error.limit, error.used, error.requested) == (
         True, 0.0, "tokens", 100, 0, 101,
     )  # fmt: skip
-    assert error.scope.kind == where or where == "model"
+    assert error.scope is (other if where == "model" else scope)
     assert limiter.standing([scope]).request_remaining == 5
     assert limiter.standing([other]) == Standing(5, 5, 0.0, 100, 100, 0.0)
 
@@ -441,7 +440,7 @@ def test_waiting_as_long_as_told_is_enough_and_not_too_long(start, shapes, other
 
     def attempt(tokens, used=None) -> LimitExceeded | None:
         try:
-            once(limiter, scopes, tokens, used, extra).send(None)
+            once(limiter, scopes, tokens, used=used, model_scope=extra).send(None)
         except StopIteration:
             return None
         except LimitExceeded as error:

@@ -1,6 +1,7 @@
 """Any sequence of arrivals, dispatches, raises, cancellations and timeouts, against plain lists."""
 
 from collections import Counter
+from dataclasses import replace
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -12,6 +13,15 @@ from limits.types import Priority, QueueBounds, QueueFull, QueueTimeout, SlotAsk
 
 MAX_WAIT = (20.0, 40.0, 60.0)
 TENANTS = ["a", "b", "c", "d"]
+ASKS = st.builds(
+    SlotAsk,
+    priority=st.sampled_from(Priority),
+    tenant=st.sampled_from(TENANTS),
+    tokens=st.integers(0, 150),
+    size=st.integers(0, 15),
+    deadline=st.just(0.0),
+    weight=st.integers(1, 3),
+)
 
 
 class Nobody:
@@ -47,29 +57,21 @@ class Line(RuleBasedStateMachine):
         held = used(entry for entry in self.waiting if entry.ask.tenant == tenant)
         return any(h + e > s for h, e, s in zip(held, extra, self.share, strict=True))
 
-    @rule(
-        priority=st.sampled_from(Priority),
-        tenant=st.sampled_from(TENANTS),
-        tokens=st.integers(0, 150),
-        size=st.integers(0, 15),
-        wait=st.floats(-1, 50),
-        weight=st.integers(1, 3),
-    )
-    def arrive(self, priority, tenant, tokens, size, wait, weight):
-        ask = SlotAsk(priority, tenant, tokens, size, self.now + wait, weight)
-        before = used(self.waiting)
-        fits = all(b + e <= limit for b, e, limit in zip(before, (1, size, tokens), self.bound, strict=True))
-        beyond = self.beyond(tenant, (1, size, tokens))
-        try:
-            entry, victims = self.queue.push(ask, Nobody(), self.now)
-        except QueueTimeout:
-            assert wait <= 0 or self.now + wait <= self.now
+    @rule(ask=ASKS, wait=st.floats(-1, 50))
+    def arrive(self, ask, wait):
+        ask = replace(ask, deadline=self.now + wait)
+        priority, tenant, need = ask.priority, ask.tenant, (1, ask.size, ask.tokens)
+        fits = all(b + e <= limit for b, e, limit in zip(used(self.waiting), need, self.bound, strict=True))
+        beyond = self.beyond(tenant, need)
+        entry, victims, error = self.pushed(ask)
+        if isinstance(error, QueueTimeout):
+            assert ask.deadline <= self.now
             return
-        except QueueFull as full:
+        if isinstance(error, QueueFull):
             assert not fits
-            assert full.tenant == (beyond and any(other.ask.tenant != tenant for other in self.waiting))
-            assert 1 <= full.retry_after <= 60
-            assert not self.may_be_pushed(priority, tenant, (size, tokens), beyond)
+            assert error.tenant == (beyond and any(other.ask.tenant != tenant for other in self.waiting))
+            assert 1 <= error.retry_after <= 60
+            assert not self.may_be_pushed(ask, need, beyond=beyond)
             return
         self.came += 1
         assert bool(victims) != fits
@@ -81,10 +83,16 @@ class Line(RuleBasedStateMachine):
             self.ended(victim, State.PUSHED_OUT)
         self.waiting.append(entry)
 
-    def may_be_pushed(self, priority, tenant, need, beyond):
+    def pushed(self, ask):
+        try:
+            return *self.queue.push(ask, Nobody(), self.now), None
+        except (QueueFull, QueueTimeout) as error:
+            return None, [], error
+
+    def may_be_pushed(self, ask, need, *, beyond):
         """Whether all that plainly may go, the less urgent, would have made room."""
-        stay = used(e for e in self.waiting if e.priority <= priority or (beyond and e.ask.tenant != tenant))
-        return all(s + e <= limit for s, e, limit in zip(stay, (1, *need), self.bound, strict=True))
+        stay = used(e for e in self.waiting if e.priority <= ask.priority or (beyond and e.ask.tenant != ask.tenant))
+        return all(s + e <= limit for s, e, limit in zip(stay, need, self.bound, strict=True))
 
     @precondition(lambda self: self.waiting)
     @rule()
@@ -143,4 +151,4 @@ class Line(RuleBasedStateMachine):
 class TestLine(Line.TestCase):
     """Every entry ends exactly once, bounds hold, counts are exact, and only those who may are pushed out."""
 
-    settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+    settings = settings(max_examples=60, stateful_step_count=50, deadline=None)

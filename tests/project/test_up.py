@@ -16,6 +16,9 @@ import httpx
 import pytest
 from trials import ROOT, Running, environment, running, up
 
+from gateway.lab.up.report import Ready
+from gateway.lab.up.settings import Keys
+
 BUILT = all((ROOT / "gateway" / name).exists() for name in ("commands/serve.py", "app.py", "lab/fake/command.py"))
 needs_gateway = pytest.mark.skipif(not BUILT, reason="the gateway or fake-vllm is not there")
 needs_llamacpp = pytest.mark.skipif(
@@ -150,32 +153,40 @@ def test_no_secret_is_in_the_files(trial: Running) -> None:
         assert trial.said["admin_key"] not in path.read_text()
 
 
-@needs_gateway
-def test_the_printed_curl_lines_work(trial: Running) -> None:
-    """What is printed to be copied is a complete request: its address, headers and body are taken from the line itself."""
-    from gateway.lab.up.report import Ready
-    from gateway.lab.up.settings import Keys
-
+def send_printed(trial: Running, *, stream: bool) -> httpx.Response:
+    """What the printed curl line would send, taken from its words."""
     url = httpx.URL(trial.said["base_url"])
     ready = Ready(url.host, url.port or 0, Keys(trial.said["api_key"], ""), (), "", Path())
-    for stream in (False, True):
-        words = shlex.split(ready.curl(stream=stream))
-        headers = dict(words[place + 1].split(": ", 1) for place, word in enumerate(words) if word == "-H")
-        answer = httpx.post(words[2], content=words[words.index("-d") + 1], headers=headers, timeout=30, trust_env=False)
-        assert answer.status_code == 200, answer.text
-        assert answer.headers["content-type"].startswith("text/event-stream" if stream else "application/json")
+    words = shlex.split(ready.curl(stream=stream))
+    headers = dict(words[place + 1].split(": ", 1) for place, word in enumerate(words) if word == "-H")
+    return httpx.post(words[2], content=words[words.index("-d") + 1], headers=headers, timeout=60, trust_env=False)
+
+
+def check_printed(trial: Running) -> None:
+    first, again, streamed = (send_printed(trial, stream=stream) for stream in (False, False, True))
+    assert (first.status_code, again.status_code, streamed.status_code) == (200, 200, 200), first.text
+    assert [first.headers["x-tiergate-cache"], again.headers["x-tiergate-cache"]] == ["miss", "exact"]
+    assert first.json()["choices"] == again.json()["choices"]
+    assert streamed.headers["content-type"].startswith("text/event-stream")
+
+
+@needs_gateway
+def test_the_printed_lines_do_what_is_said_of_them(trial: Running) -> None:
+    """Copied as they are, they answer; the plain one sent again comes from the cache; the other one streams."""
+    check_printed(trial)
 
 
 @needs_gateway
 @needs_llamacpp
 def test_a_trial_with_real_models(tmp_path: Path) -> None:
-    """Two llama.cpp servers behind the gateway: `auto` and both models by name answer, and the note says what they are."""
+    """Two llama.cpp servers behind the gateway: both models answer by name, the printed lines work, the note is honest."""
     with running(TMPDIR=str(tmp_path)) as trial:
         assert "fluent, not true" in trial.said["note"]
         for model in trial.said["models"]:
             answer = ask(trial, model=model)
             assert answer.status_code == 200, answer.text
             assert answer.json()["usage"]["completion_tokens"] > 0
+        check_printed(trial)
         assert trial.end(signal.SIGTERM)[0] == 0
         assert trial.survivors() == []
 

@@ -7,9 +7,9 @@ async with FakeVLLM(Options(models=("small",), tokens=8)) as fake:
 """
 
 from gateway.lab.fake.faults import Fault, Faults
+from gateway.lab.fake.handle import FakeVLLM
 from gateway.lab.fake.log import Entry
 from gateway.lab.fake.options import Options, duration
 from gateway.lab.fake.script import Script
-from gateway.lab.fake.handle import FakeVLLM
 
 __all__ = ["Entry", "FakeVLLM", "Fault", "Faults", "Options", "Script", "duration"]

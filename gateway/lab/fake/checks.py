@@ -111,11 +111,9 @@ def room(prompt: int, wanted: int | None, name: str, limit: int) -> int:
     if prompt > left:
         # vLLM stops counting one token past what fits, hence the "at least"
         length = f"This model's maximum context length is {limit} tokens."
-        raise bad(
-            f"{length} However, your prompt contains at least {left + 1} input tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input prompt.",
-            "input_tokens",
-            left + 1,
-        )
+        counted = f"However, your prompt contains at least {left + 1} input tokens, which exceeds this limit"
+        advice = "even without any output tokens. Please reduce the length of the input prompt."
+        raise bad(f"{length} {counted} {advice}", "input_tokens", left + 1)
     return limit - prompt if wanted is None else wanted
 
 

@@ -9,8 +9,8 @@ import sys
 
 import uvloop
 
-from gateway.lab.fake.options import PROFILES, Options, duration
 from gateway.lab.fake.handle import FakeVLLM
+from gateway.lab.fake.options import PROFILES, Options, duration
 
 _DEFAULTS = Options()
 

@@ -112,7 +112,7 @@ class FakeVLLM:
         sock = _listen(self.options.host, self.port)
         self.port = sock.getsockname()[1]
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: Connection(config, app.state, {}), sock=sock, backlog=2048)
+        self._server = await loop.create_server(lambda: Connection(config, app.state, self._changed), sock=sock, backlog=2048)
 
     async def stop(self) -> None:
         """At once: the listener closes, every connection is dropped, whatever runs is cancelled."""
@@ -133,7 +133,7 @@ class FakeVLLM:
         await asyncio.sleep(0)
 
     async def until(self, condition: Callable[[], bool], seconds: float = 10.0) -> None:
-        """Wait, without polling, until `condition` holds: it is asked whenever a request came, ended, or got its place."""
+        """Wait, without polling, until `condition` holds: it is asked whenever a connection or a request comes, starts or ends."""
         if condition():
             return
         waiter = asyncio.get_running_loop().create_future()

@@ -14,7 +14,9 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
 
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, zero seconds: closing sends RST
 _ENOUGH = 64 * 1024
@@ -71,8 +73,13 @@ class Connection(HttpToolsProtocol):
 
     departed: Callable[[], object] | None = None
 
+    def __init__(self, config: Config, state: ServerState, changed: Callable[[], None]) -> None:
+        super().__init__(config, state, {})
+        self._changed = changed
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn narrows it
         super().connection_made(Gathering(transport, self.loop))
+        self._changed()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -82,6 +89,7 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
         if self.departed is not None:
             self.departed()
+        self._changed()
 
     async def cut(self, *, reset: bool) -> None:
         """End the connection here: what was written goes out, what was promised does not."""

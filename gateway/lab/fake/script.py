@@ -71,7 +71,7 @@ class Script:
     def of(cls, data: Any) -> Script:
         replies = data.get("replies") if isinstance(data, Mapping) else data
         if not isinstance(replies, list):
-            raise ValueError("a script is a list of replies, or an object with `replies`")
+            raise ValueError("a script is a list of replies, or an object with `replies`")  # noqa: TRY004 - the file's value is wrong
         return cls([_entry(at, reply) for at, reply in enumerate(replies)])
 
     def find(self, message: str) -> tuple[Line, ...] | None:

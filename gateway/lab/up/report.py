@@ -11,7 +11,8 @@ from typing import TextIO
 from gateway.lab.up.engines import Backend
 from gateway.lab.up.settings import Keys
 
-QUESTION = "What is the capital of France?"
+# Within the means of a tiny model, and short: an answer that was cut off is not cached.
+QUESTIONS = {False: "Name three colors.", True: "Give me a title for a story about a lighthouse."}
 
 
 class Progress:
@@ -32,7 +33,7 @@ class Progress:
         print(f"tiergate up: {text}", file=self._stream, flush=True)
 
     def waiting(self, seconds: float, names: str) -> None:
-        text = f"waiting for {names}, {seconds:.0f} s"
+        text = f"waiting for {names}, {int(seconds)} s"
         if self._live and text != self._passing:
             print(f"\r\x1b[K{text}", end="", file=self._stream, flush=True)
             self._passing = text
@@ -86,7 +87,7 @@ class Ready:
                 "",
                 f"  {self.curl(stream=False)}",
                 "",
-                "The same as a stream:",
+                "Ask for a stream:",
                 "",
                 f"  {self.curl(stream=True)}",
                 "",
@@ -95,7 +96,7 @@ class Ready:
         )
 
     def curl(self, *, stream: bool) -> str:
-        body = {"model": "auto", "messages": [{"role": "user", "content": QUESTION}], "max_tokens": 60}
-        body |= {"stream": True} if stream else {"temperature": 0}
+        body = {"model": "auto", "messages": [{"role": "user", "content": QUESTIONS[stream]}], "max_tokens": 100}
+        body |= {"stream": True} if stream else {"temperature": 0}  # 0: the same each time, so worth caching
         headers = f"-H 'Authorization: Bearer {self.keys.client}' -H 'Content-Type: application/json'"
         return f"curl {'-N' if stream else '-i'} {self.base_url}/chat/completions {headers} -d '{json.dumps(body)}'"

@@ -239,6 +239,14 @@ class TestQueueDepth:
         other.inflight = 5
         assert shares(balance("queue_depth"), replicas, 10) == [10, 0]
 
+    def test_the_cost_is_never_below_what_is_in_flight(self, balance, fleet, clock):
+        """More answers back than were waiting do not make a replica look emptier than it is."""
+        drained, other = replicas = fleet(2)
+        drained.inflight = 10
+        drained.observe_waiting(1.0, clock.now)
+        drained.inflight, other.inflight = 2, 1
+        assert shares(balance("queue_depth"), replicas, 10) == [0, 10]
+
     def test_a_lie_makes_a_replica_look_full_and_no_more(self, balance, fleet, clock):
         """A gauge of a billion costs a replica its own slots' worth of requests, not all traffic for ever."""
         liar, honest = replicas = fleet(2)

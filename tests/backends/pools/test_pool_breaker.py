@@ -124,6 +124,31 @@ def test_one_that_flaps_stays_open_longer_and_a_calm_minute_forgives(breaker):
     assert breaker.open_until - 81.0 <= 5.0
 
 
+def test_healing_starts_the_share_anew(breaker):
+    """What failed or succeeded before a breaker healed does not count in the share after it."""
+    for _ in range(10):
+        breaker.record(OK, 10.0, breaker.epoch)
+    for _ in range(4):
+        fail(breaker, 10.0)
+        breaker.record(OK, 10.0, breaker.epoch)
+    for _ in range(3):
+        fail(breaker, 10.0, 4)
+        assert not breaker.tripped
+        breaker.record(OK, 10.0, breaker.epoch)
+
+
+def test_old_successes_do_not_fill_the_share(breaker):
+    """Successes from before the opening do not make up the samples that it takes to open by share."""
+    for _ in range(10):
+        breaker.record(OK, 10.0, breaker.epoch)
+    fail(breaker, 10.0)
+    breaker.record(OK, 10.0, breaker.epoch)
+    for _ in range(3):
+        fail(breaker, 10.0, 4)
+        assert not breaker.tripped
+        breaker.record(OK, 10.0, breaker.epoch)
+
+
 def test_stragglers_from_before_the_opening_change_nothing(breaker):
     """Results of attempts that began before the opening neither close it, nor prolong it, nor take its probe away."""
     old = breaker.epoch

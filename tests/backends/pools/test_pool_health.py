@@ -237,6 +237,7 @@ async def test_suspicions_without_end_do_not_become_a_flood_of_checks(servers, f
             await asyncio.sleep(0)
         assert len(server.heads) == 1
         await until(lambda: len(server.heads) == 2)
+        assert not monitor._watches[pool.replicas[0]].suspected.is_set()
 
 
 async def test_cancelling_ends_every_check(servers, fleet):

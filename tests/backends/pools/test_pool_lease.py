@@ -227,6 +227,17 @@ async def test_the_first_byte_of_a_probe_heals_and_its_end_still_counts(pool, cl
     assert not sick.ready
 
 
+async def test_a_lease_from_before_the_opening_does_not_close_it(pool):
+    """A stream that began before the breaker opened, and goes well, is no probe."""
+    two = pool(2)
+    sick = two.replicas[0]
+    async with two.lease(sick) as lease:
+        await trip(two, sick)
+        lease.first_byte()
+        lease.settle(Outcome.OK)
+    assert not sick.ready
+
+
 async def test_a_lease_of_the_bad_time_does_not_count_in_the_good(pool, clock):
     """An attempt that began before the breaker opened cannot fail the replica after it has healed."""
     two = pool(2)

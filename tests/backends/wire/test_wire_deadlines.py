@@ -58,7 +58,7 @@ async def test_the_connect_deadline_covers_tls():
         await client.close()
 
 
-async def test_the_connect_deadline_covers_the_lookup(monkeypatch):
+async def test_the_connect_deadline_covers_the_lookup():
     """A name server that hangs is a connect timeout."""
     client = client_at(80, host="replica.invalid")
 
@@ -95,6 +95,24 @@ async def test_a_head_without_a_body(opening):
         client = server.client()
         assert (await timed_out(client, first_token=SOON, between_tokens=CEILING)).phase == "first_token"
         await server.peers[0].gone.wait()
+        await client.close()
+
+
+@pytest.mark.parametrize("drip", [b"HTTP/1.1 100 Continue\r\n\r\n", b"x"])
+async def test_a_drip_is_no_first_token(drip):
+    """Interim answers, or a head that comes byte by byte, do not move the first-token deadline."""
+
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        if drip == b"x":
+            await peer.send(b"HTTP/1.1 200 OK\r\nx: ")
+        while True:
+            await peer.send(drip)
+            await asyncio.sleep(0.002)
+
+    async with Server(script) as server, asyncio.timeout(CEILING):
+        client = server.client()
+        assert (await timed_out(client, first_token=SOON)).phase == "first_token"
         await client.close()
 
 
@@ -250,10 +268,10 @@ async def test_the_total_runs_while_paused():
 
     async with Server(script) as server, asyncio.timeout(CEILING):
         client = server.client()
-        with pytest.raises(UpstreamTimeout) as caught:
-            async with client.request(head(), b"", deadlines(between_tokens=CEILING, total=0.1)) as answer:
-                await answer.first()
-                answer.pause()
+        async with client.request(head(), b"", deadlines(between_tokens=CEILING, total=0.1)) as answer:
+            await answer.first()
+            answer.pause()
+            with pytest.raises(UpstreamTimeout) as caught:
                 await answer.relay(lambda _: None)
         assert caught.value.phase == "total"
         await server.peers[0].gone.wait()

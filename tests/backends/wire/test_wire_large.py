@@ -83,8 +83,9 @@ def refusing(listening: socket.socket, bodies: list[int], answer: bytes) -> None
     for size in bodies:
         connection, _ = listening.accept()
         with connection:
-            while size > 0:
-                size -= len(connection.recv(65_536))
+            unread = size
+            while unread > 0:
+                unread -= len(connection.recv(65_536))
             connection.sendall(answer)
 
 

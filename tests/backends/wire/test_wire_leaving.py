@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from wire_peer import CEILING, END, STREAM, Peer, Server, always, ask, chunk, deadlines, head, ok
+from wire_peer import CEILING, END, STREAM, Peer, Server, always, ask, chunk, client_at, deadlines, head, ok
 
 from backends.errors import ConnectionBroken
 
@@ -73,8 +73,7 @@ async def test_a_request_cancelled_while_writing_closes_its_socket():
 async def test_a_request_cancelled_while_connecting_leaves_no_socket():
     """A TLS handshake that is under way is given up with the request."""
     async with Server(lambda peer: peer.left()) as server, asyncio.timeout(CEILING):
-        client = server.client()
-        client._ssl = __import__("ssl").create_default_context()
+        client = client_at(server.port, scheme="https")
         task = asyncio.create_task(ask(client))
         while not server.peers:
             await asyncio.sleep(0)
@@ -123,10 +122,10 @@ async def test_an_answer_that_was_not_taken_but_arrived_leaves_the_socket():
     """An answer that arrived to its end keeps the socket usable, even when the caller raised."""
     async with Server(always(ok(b"hello"))) as server:
         client = server.client()
-        with pytest.raises(KeyError):
-            async with client.request(head(), b"", deadlines()) as answer:
-                await answer.read(100)
-                raise KeyError
+        request = client.request(head(), b"", deadlines())
+        answer = await request.__aenter__()
+        assert await answer.read(100) == b"hello"
+        await request.__aexit__(KeyError, KeyError(), None)
         await ask(client)
         assert len(server.peers) == 1
         await client.close()
@@ -148,12 +147,34 @@ async def test_a_sink_that_raises_ends_the_request():
     go = asyncio.Event()
     async with Server(script) as server, asyncio.timeout(CEILING):
         client = server.client()
-        with pytest.raises(ZeroDivisionError, match="two"):
-            async with client.request(head(), b"", deadlines()) as answer:
-                assert await answer.first() == b"one"
-                go.set()
+        async with client.request(head(), b"", deadlines()) as answer:
+            assert await answer.first() == b"one"
+            go.set()
+            with pytest.raises(ZeroDivisionError, match="two"):
                 await answer.relay(sink)
         await server.peers[0].gone.wait()
+        assert not client._idle
+        await client.close()
+
+
+async def test_a_sink_that_raises_on_the_last_piece_is_heard():
+    """The end of the answer in the same read does not hide the sink's exception."""
+
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(STREAM + chunk(b"one"))
+        await go.wait()
+        await peer.send(chunk(b"two") + END)
+        await peer.left()
+
+    go = asyncio.Event()
+    async with Server(script) as server, asyncio.timeout(CEILING):
+        client = server.client()
+        async with client.request(head(), b"", deadlines()) as answer:
+            await answer.first()
+            go.set()
+            with pytest.raises(ZeroDivisionError):
+                await answer.relay(lambda _: 1 / 0)
         assert not client._idle
         await client.close()
 
@@ -162,10 +183,10 @@ async def test_a_sink_that_raises_on_the_held_bytes_ends_the_request():
     """The same holds for the bytes that had come before `relay` was called."""
     async with Server(stopping_after(STREAM + chunk(b"one"))) as server, asyncio.timeout(CEILING):
         client = server.client()
-        with pytest.raises(ZeroDivisionError):
-            async with client.request(head(), b"", deadlines()) as answer:
-                while not answer._held:
-                    await asyncio.sleep(0)
+        async with client.request(head(), b"", deadlines()) as answer:
+            while not answer._held:
+                await asyncio.sleep(0)
+            with pytest.raises(ZeroDivisionError):
                 await answer.relay(lambda _: 1 / 0)
         await server.peers[0].gone.wait()
         await client.close()

@@ -289,6 +289,15 @@ async def test_a_name_is_looked_up_by_the_first_request():
         await client.close()
 
 
+async def test_an_address_needs_no_lookup():
+    """A literal address is used as it is."""
+    client = client_at(80, host="[::1]")
+    assert client._addresses == ("::1",)
+    await client.resolve()
+    assert client._addresses == ("::1",)
+    await client.close()
+
+
 async def test_the_next_address_is_tried():
     """When the first address of a name refuses, the next one is tried under the same deadline."""
     async with Server(always(ok(b"hello"))) as server:
@@ -301,7 +310,7 @@ async def test_the_next_address_is_tried():
 async def test_a_moved_name_drops_the_idle_sockets():
     """New addresses end the idle sockets to the old ones; a lookup that finds the same leaves them."""
     async with Server(always(ok(b"hello"))) as server:
-        client = server.client()
+        client = client_at(server.port, host="localhost")
         await ask(client)
         await client.resolve()
         assert len(client._idle) == 1

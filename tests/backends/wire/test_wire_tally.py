@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 
 from backends.sse import EventSplitter, Kind, Tally
 

@@ -52,7 +52,6 @@ async def test_https_with_a_trusted_certificate(server_side, trusting):
 async def test_a_certificate_that_nobody_vouches_for(server_side):
     """An unknown certificate is ConnectFailed, and nothing of the request is sent."""
     async with Server(always(ok(b"hello")), tls=server_side) as server:
-        server.unhandled = []
         client = client_at(server.port, scheme="https", host="localhost")
         with pytest.raises(ConnectFailed) as caught:
             await ask(client)

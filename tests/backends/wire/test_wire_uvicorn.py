@@ -7,6 +7,7 @@ import uvicorn
 from wire_peer import CEILING, ask, client_at, deadlines, head, pieces_of
 
 from backends.client import Client
+from backends.errors import ConnectionBroken
 
 
 class App:
@@ -100,6 +101,16 @@ async def test_a_cancelled_request_disconnects(served: tuple[App, Client]):
         await app.left.wait()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_an_application_that_fails_in_its_stream(served: tuple[App, Client]):
+    """An exception in the server's application after the first piece is a broken connection, not a clean end."""
+    app, client = served
+    async with client.request(head(length=16), b"stream and raise", deadlines()) as answer:
+        assert await answer.first() == b"data: 0\n\n"
+        app.go.set()
+        with pytest.raises(ConnectionBroken):
+            await answer.relay(pytest.fail)
 
 
 async def test_pieces_of_an_empty_request(served: tuple[App, Client]):

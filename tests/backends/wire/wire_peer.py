@@ -8,6 +8,7 @@ import socket
 import ssl
 import struct
 from collections.abc import Awaitable, Callable
+from typing import Self
 
 from backends.client import Client, Deadlines, Origin
 
@@ -76,7 +77,7 @@ class Server:
         self.unhandled: list[dict[str, object]] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def __aenter__(self) -> Server:
+    async def __aenter__(self) -> Self:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: self.unhandled.append(context))
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
         self.port: int = self._server.sockets[0].getsockname()[1]

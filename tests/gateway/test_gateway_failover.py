@@ -1,4 +1,3 @@
-import json
 
 import pytest
 
@@ -12,7 +11,9 @@ def calls(stack):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("fault", [{"status": s} for s in (429, 500, 502, 503, 504)] + [{"close_before_headers": True}, {"cut_after_tokens": 0}])
+@pytest.mark.parametrize(
+    "fault", [{"status": s} for s in (429, 500, 502, 503, 504)] + [{"close_before_headers": True}, {"cut_after_tokens": 0}]
+)
 async def test_a_failure_before_the_first_byte_goes_to_another_replica(start, fault, stream):
     """A retryable status or a broken connection is not seen by the client while another replica is ready."""
     stack = await start({"models": {0: {"balance": {"kind": "round_robin"}}}}, fakes=dict(TWO))

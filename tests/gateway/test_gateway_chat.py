@@ -1,7 +1,3 @@
-import json
-
-import openai
-import pytest
 
 
 

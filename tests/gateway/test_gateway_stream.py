@@ -48,7 +48,10 @@ async def test_completions_streams_are_counted_as_well(stack):
     assert (await stack.line())["completion_tokens"] > 0
 
 
-@pytest.mark.parametrize("fault", [{"drop_done": True}, {"usage_missing": True}, {"usage_on_content_chunk": True}, {"malformed_chunk": 2}, {"split": 3}])
+@pytest.mark.parametrize(
+    "fault",
+    [{"drop_done": True}, {"usage_missing": True}, {"usage_on_content_chunk": True}, {"malformed_chunk": 2}, {"split": 3}],
+)
 async def test_an_odd_stream_passes_as_it_is(stack, fault):
     """A missing [DONE], missing usage, usage on a content chunk, one bad line, pieces of three bytes: the text arrives whole."""
     stack.small.faults.add(**fault, times=1)
@@ -115,7 +118,9 @@ async def test_the_first_token_passes_before_the_second_is_made(start):
 @pytest.mark.parametrize("window", ["queued", "headers", "first_token", "midstream", "unstreamed"])
 async def test_a_client_that_leaves_frees_everything(start, window):
     """In each of the four windows, and unstreamed: the upstream ends, nothing stays leased, and what was generated is charged."""
-    stack = await start({"models": {0: {"concurrency": {"max": 1}}}}, fakes={"s1": Options(itl=0.02, tokens=500), "l1": Options()})
+    stack = await start(
+        {"models": {0: {"concurrency": {"max": 1}}}}, fakes={"s1": Options(itl=0.02, tokens=500), "l1": Options()}
+    )
     if window == "headers":
         stack.small.faults.add(hang_before_headers=True)
     if window == "first_token":
@@ -124,11 +129,17 @@ async def test_a_client_that_leaves_frees_everything(start, window):
     if window == "queued":
         blocker = asyncio.create_task(stack.chat("[[tokens: 400]]"))
         await stack.until(lambda: stack.small.calls)
-    body = {"model": "small-model", "stream": window != "unstreamed", "messages": [{"role": "user", "content": "[[tokens: 400]]"}]}
+    body = {
+        "model": "small-model",
+        "stream": window != "unstreamed",
+        "messages": [{"role": "user", "content": "[[tokens: 400]]"}],
+    }
     reader, writer = await asyncio.open_connection("127.0.0.1", stack.gateway.port)
     raw = json.dumps(body).encode()
     writer.write(
-        b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer tg-test-key-of-acme\r\ncontent-length: %d\r\n\r\n" % len(raw) + raw
+        b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer tg-test-key-of-acme\r\ncontent-length: %d\r\n\r\n"
+        % len(raw)
+        + raw
     )
     if window == "queued":
         await stack.until(lambda: stack.gateway.parts.stations["small-model"].scheduler.queue.load.requests == 1)

@@ -1,0 +1,149 @@
+"""What the form of a text gives away: code, formulas, lists, word problems, and the forms of easy requests.
+
+Rules
+- Each function takes text of bounded length and is linear in it; patterns begin with a literal or run on short texts only.
+- Amounts are counts; what is enough of them is said in `features`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Set as AbstractSet
+
+from routing.words_en import CHORES, CREATIVE
+
+_NUMBER = re.compile(r"\d+")
+_LATEX = re.compile(r"\\(?:[a-zA-Z]{2,12}|[\[(])")
+_EQUATION = re.compile(r"=(?:(?<=[^a-z][a-z]=)|(?<=[^a-z][a-z] =)) ?[-\d(a-z]")
+_ITEM = re.compile(r"\n[ \t]{0,16}(?:[-*•]|\d{1,2}[.)、]|[一二三四五六七八九]、)")
+_OPTION = re.compile(r"\n[ \t]{0,8}\(?[a-jA-J][.):]")
+_SYMBOLS = frozenset("∑∫∏√≤≥≠≈∀∃∈∉⊂⊆∪∩→⇒⇔∂∇∞±π")
+_CODE_MARKS = (
+    "def ",
+    "class ",
+    "return ",
+    "import ",
+    "#include",
+    "SELECT ",
+    "function(",
+    "=> {",
+    "();",
+    "public ",
+    "</",
+    "==",
+    ">>>",
+)
+_TRACES = ("Traceback (most recent", '\n  File "', "\n    at ", "Exception in thread", "panic:", "error[E", "Segmentation fault")
+_AMOUNTS = (
+    "how many",
+    "how much",
+    "how long",
+    "how far",
+    "total",
+    "average",
+    "altogether",
+    "percent",
+    "%",
+    "多少",
+    "几",
+    "一共",
+    "平均",
+)
+
+_ARITHMETIC = re.compile(
+    r"(?:what(?:'s| is)|calculate|compute|solve|how much is|请?计算(?:一下)?|算一下|求)?[\s:：]*"
+    r"[-(]*\d[\d\s.,+\-*/×÷x^%()加减乘除以]{1,60}(?:等于(?:多少|几)?|是多少|=)?\s*[?？=.。]*",
+)
+_PLEASANTRY = re.compile(
+    r"(?:(?:hi|hello|hey|howdy|thanks|thank you|thx|ty|cheers|bye|goodbye|good (?:morning|afternoon|evening|night|day)"
+    r"|how are you|ok|so much|very much|a lot|again|there|everyone|all|today|doing"
+    r"|你好|您好|嗨|早上好|晚上好|早安|晚安|谢谢|多谢|感谢|謝謝|再见|再見|你|您|好的|啊|了|吗|在吗|在嗎)[\s,.!?~，。！？～]*)+",
+)
+_NICE = re.compile(r"hi|hello|hey|howdy|thank|thx|ty|cheers|bye|good|how|你好|您好|嗨|早|晚|谢|多谢|感|謝|再见|再見|在吗|在嗎")
+_CHORE = re.compile(
+    r"(?:^|[.!?:\n]\s{0,4}|please |can you |could you |would you |help me |just |and |then |now )(?:to )?"
+    rf"(?:{'|'.join(sorted(CHORES))})\b",
+)
+_WRITE = re.compile(
+    r"\b(?:write|compose|tell|draft|create|give|make|generate|suggest|need|want|come up with)\b[^.!?\n]{0,60}"
+    rf"\b(?:{'|'.join(sorted(CREATIVE))})\b",
+)
+_FACT = re.compile(
+    r"(?:please |hi,? |q: )?(?:who(?:'s|se)?|when|where|how (?:old|tall|far|high|big|deep)|define"
+    r"|(?:what|who)(?:'s| is| was) the (?:name|capital|population|meaning|currency|definition|symbol)"
+    r"|(?:in |on )?(?:what|which) (?:year|country|city|planet|river|team|film|movie|book|band|day|colou?r|state|ocean|continent)"
+    r"|what (?:does|is) [^?]{1,40} (?:mean|stand for|called))\b",
+)
+_FACT_INSIDE = re.compile(
+    r"\b(?:who (?:is|was|plays?|played|sings?|sang|wrote|won|has|did)|(?:what|which) year|capital of|meaning of)\b",
+)
+_WHAT = re.compile(r"(?:please |hi,? |q: )?(?:what(?:'s| is| are| was| were| does| did)|name (?:a|an|the|one))\b")
+
+
+def code(text: str) -> float:
+    """From 0 to 1: a fenced block, or several marks of source code."""
+    marks = sum(mark in text for mark in _CODE_MARKS)
+    if "```" in text:
+        return 1.0
+    return min(1.0, marks / 3) if marks >= 2 else 0.0
+
+
+def has_trace(text: str) -> bool:
+    """Whether a stack trace or a crash was pasted."""
+    return any(trace in text for trace in _TRACES)
+
+
+def formulas(text: str, lower: str, characters: AbstractSet[str]) -> int:
+    """Marks of written mathematics: LaTeX, powers, equations, symbols."""
+    found = min(2, text.count("^"))
+    if "\\" in text:
+        found += min(3, len(_LATEX.findall(text)))
+    if "=" in text:
+        found += min(2, len(_EQUATION.findall(lower)))
+    return found + min(2, len(_SYMBOLS & characters))
+
+
+def items(text: str) -> int:
+    """Lines that are items of a list."""
+    return len(_ITEM.findall("\n" + text)) if "\n" in text else 0
+
+
+def has_options(text: str) -> bool:
+    """Whether answers are offered to choose from, as in an examination."""
+    if "\n" in text:
+        return len(_OPTION.findall(text)) >= 3
+    return "(B)" in text and "(C)" in text
+
+
+def numbers(lower: str) -> int:
+    return len(_NUMBER.findall(lower[:2000]))
+
+
+def quantities(lower: str) -> int:
+    """Numbers in a text that asks how much of something there is; 0 where it does not ask."""
+    return numbers(lower) if len(lower) > 30 and any(amount in lower for amount in _AMOUNTS) else 0
+
+
+def is_arithmetic(lower: str) -> bool:
+    return _ARITHMETIC.fullmatch(lower) is not None
+
+
+def is_pleasantry(lower: str) -> bool:
+    return _NICE.match(lower) is not None and _PLEASANTRY.fullmatch(lower) is not None
+
+
+def is_chore(lead: str, words: AbstractSet[str]) -> bool:
+    """Whether a small chore is asked for: its verb stands where an instruction stands."""
+    return not CHORES.isdisjoint(words) and _CHORE.search(lead) is not None
+
+
+def is_writing(lead: str, words: AbstractSet[str]) -> bool:
+    """Whether a small piece of writing is asked for."""
+    return not CREATIVE.isdisjoint(words) and _WRITE.search(lead) is not None
+
+
+def fact(lower: str) -> float:
+    """From 0 to 1: how much a short text looks like a question for a single fact."""
+    if _FACT.match(lower) or _FACT_INSIDE.search(lower):
+        return 1.0
+    return 0.6 if _WHAT.match(lower) else 0.0
