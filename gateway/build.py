@@ -59,6 +59,7 @@ class Parts:
     exact: ExactStore
     flights: Flights
     limiter: MemoryLimiter
+    metrics: Metrics
 
 
 def build(config: Config, log: RequestLog) -> Parts:
@@ -100,7 +101,7 @@ def build(config: Config, log: RequestLog) -> Parts:
         status=status,
         clock=clock,
     )
-    return Parts(edge, stations, _monitor(config, stations, clock), ring, exact, flights, limiter)
+    return Parts(edge, stations, _monitor(config, stations, clock), ring, exact, flights, limiter, metrics)
 
 
 def _station(config: Config, model: ModelConfig, clock: Clock) -> Station:

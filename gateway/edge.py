@@ -184,6 +184,9 @@ class Edge:
             if not x.shared and (work.prompt_tokens or work.completion_tokens):
                 metrics.tokens.add(("prompt",), work.prompt_tokens)
                 metrics.tokens.add(("completion",), work.completion_tokens)
+                if work.cached_tokens is not None:
+                    metrics.prefix_tokens.add((work.model, "hit"), work.cached_tokens)
+                    metrics.prefix_tokens.add((work.model, "miss"), max(0, work.prompt_tokens - work.cached_tokens))
         if x.outcome == "limited":
             metrics.limited.add((tenant, x.limit or "upstream"))
         self._log.write(_line(x, duration, overhead))

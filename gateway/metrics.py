@@ -125,7 +125,7 @@ class Metrics(Collector):
             self.cache_lookups.add(("exact", result), 0)
         self._gauges: list[Gauge] = []
         self._tenants: set[str] = set()
-        self._registry = CollectorRegistry()
+        self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
@@ -144,13 +144,14 @@ class Metrics(Collector):
         self._tenants.add(name)
         return name
 
+    def families(self) -> list[Counter | Histogram | Gauge]:
+        """All of them, in no promised order."""
+        return [*(value for value in vars(self).values() if isinstance(value, Counter | Histogram)), *self._gauges]
+
     def collect(self) -> Iterator[Metric]:
         """prometheus_client's side."""
-        for value in list(vars(self).values()):
-            if isinstance(value, Counter | Histogram):
-                yield value.family()
-        for gauge in self._gauges:
-            yield gauge.family()
+        for family in self.families():
+            yield family.family()
 
     def exposition(self) -> bytes:
         """The text format, version 0.0.4."""

@@ -4,7 +4,8 @@ Rules
 - Only user messages are asks. System and developer prompts, tool schemas, tool results and the model's own words are not; blocks
   that a program put into a user message are taken out (`harness`). A turn of a tool loop serves the ask before it.
 - User messages with nothing of the model's between them are one ask.
-- Bounded, over all steps: MAX_MESSAGES messages, MAX_PARTS parts of each, MAX_PIECES messages to an ask.
+- Bounded: MAX_MESSAGES messages and MAX_ALL_PARTS parts over all steps, MAX_PARTS parts of a message, MAX_PIECES messages to an
+  ask or a reply.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from routing.harness import READ, joined, spoken
 
 MAX_MESSAGES = 400
 MAX_PARTS = 64
+MAX_ALL_PARTS = 1024
 MAX_PIECES = 8
 REPLY = 4000
 
@@ -34,12 +36,13 @@ _TURNS = (
 class Thread:
     """A place in a conversation that moves towards its beginning."""
 
-    __slots__ = ("_last", "_messages", "_place")
+    __slots__ = ("_last", "_messages", "_parts", "_place")
 
     def __init__(self, messages: list[Any]) -> None:
         self._messages = messages
         self._place = len(messages)
         self._last = max(0, len(messages) - MAX_MESSAGES)
+        self._parts = MAX_ALL_PARTS
 
     def ask(self) -> str:
         """The newest words of a person's before this place, which moves before them; empty when there are none."""
@@ -50,7 +53,7 @@ class Thread:
             if pieces and (role not in _UNSPOKEN or len(pieces) == MAX_PIECES):
                 break
             self._place -= 1
-            if role == "user" and (text := human_text(message.get("content"))):
+            if role == "user" and (text := self._human_text(message.get("content"))):
                 pieces.append(text)
         return pieces[0] if len(pieces) == 1 else joined(pieces[::-1])
 
@@ -64,11 +67,17 @@ class Thread:
             if role == "assistant":
                 found = True
                 said.append(_model_text(message.get("content")))
-            elif role == "user" and human_text(message.get("content")):
+            elif role == "user" and self._human_text(message.get("content")):
                 break
             if len(said) == MAX_PIECES:
                 break
         return _ends("\n".join(text for text in said[::-1] if text)) if found else None
+
+    def _human_text(self, content: object) -> str:
+        if isinstance(content, list):
+            content = content[-self._parts :] if self._parts > 0 else []
+            self._parts -= min(len(content), MAX_PARTS)
+        return human_text(content)
 
 
 def thread_of(body: Mapping[str, Any], endpoint: str) -> Thread:

@@ -6,8 +6,8 @@ cannot give that: they see what a request is about, not whether it is hard.
 
 Rules
 - Judged is the newest human ask. Neither the system prompt, nor tool schemas, tool results or blocks put in by programs count.
-- A follow-up is judged by the hardest of: itself, the asks that it follows up, and the reply that it answers ("yes" to a plan is
-  as hard as the plan). Thanks, a small chore or a fact asked in passing stand for themselves.
+- A follow-up is judged by the hardest of: itself, the asks that it follows up, and what it agrees to ("yes" to a plan is as hard
+  as the plan). Thanks, a small chore or a fact asked in passing stand for themselves.
 - "Don't know" is an outcome of its own: nothing that speaks, no text, a language that the words do not cover. Length, number of
   questions and the like do not speak alone. Nothing is called easy for want of signs that it is hard.
 - Nothing raises for any body, and the work is bounded: FOLLOW_UPS steps back, each within the bounds of `conversation`.
@@ -53,8 +53,9 @@ WEIGHTS: Mapping[str, float] = {
 }
 # Features that shade a judgement but are none by themselves.
 _MUTE = frozenset({"length", "options", "questions", "depth", "format"})
-# The least that the others must say together, and the least of a proposal that makes its approval hard.
+# The least that the others must say together; of a proposal, more, since a reply is full of words.
 EVIDENCE = 0.5
+PROPOSAL_EVIDENCE = 1.0
 
 FOLLOW_UPS = 6
 FOLLOW_UP_UNITS = 90
@@ -104,19 +105,31 @@ class Rules:
             reply = thread.reply()
             if reply is None:
                 break
-            hardest = _harder(hardest, judge(_as_proposal(read(reply))))
+            hardest = _harder(hardest, judge_proposal(reply))
         return hardest
 
 
-def judge(reading: Reading) -> Verdict:
+def judge(reading: Reading, evidence_needed: float = EVIDENCE) -> Verdict:
     """The score of one text by itself."""
     spoken = [(name, WEIGHTS[name] * value) for name, value in reading.values.items() if value]
     evidence = sum(abs(amount) for name, amount in spoken if name not in _MUTE)
-    if not reading.known or evidence < EVIDENCE:
+    if not reading.known or evidence < evidence_needed:
         return Verdict(None)
     total = BIAS + sum(amount for _, amount in spoken)
     spoken.sort(key=_strength)
     return Verdict(1.0 / (1.0 + math.exp(-total)), None, tuple(spoken[:TERMS]))
+
+
+def judge_proposal(reply: str) -> Verdict:
+    """The score of what a reply proposes to do, where it does: in steps, or with a question at its end.
+
+    Only the hard work that it speaks of counts: that a reply contains something easy makes nothing easier.
+    """
+    reading = read(reply)
+    if "steps" not in reading.values and "?" not in (end := reply[-200:]) and "？" not in end:
+        return Verdict(None)
+    hard = {name: value for name, value in reading.values.items() if name in _HARD}
+    return judge(Reading(hard, reading.units, reading.known), PROPOSAL_EVIDENCE)
 
 
 def follows_up(text: str, reading: Reading) -> bool:
@@ -137,12 +150,6 @@ def follows_up(text: str, reading: Reading) -> bool:
 
 def _strength(term: tuple[str, float]) -> float:
     return -abs(term[1])
-
-
-def _as_proposal(reading: Reading) -> Reading:
-    """A reply counts for the hard work that it speaks of, never for what is easy in it."""
-    hard = {name: value for name, value in reading.values.items() if name in _HARD}
-    return Reading(hard, reading.units, reading.known)
 
 
 def _harder(one: Verdict, other: Verdict) -> Verdict:

@@ -217,7 +217,7 @@ def test_reasoning_comes_before_the_content():
 def test_logprobs_go_with_their_tokens():
     """Where tokens make up the text, each piece of it bears the logprobs of its own tokens."""
     text = "The quick brown fox jumps over the lazy dog."
-    entries = [{"token": word, "logprob": -1.0, "top_logprobs": []} for word in ("The", " quick", " brown", " fox jumps", text[19:])]
+    entries = [{"token": word, "logprob": -1.0, "top_logprobs": []} for word in ("The", " quick", " brown", " fox", text[19:])]
     chunks = chunks_of(as_events(chat({"content": text}, logprobs={"content": entries}), include_usage=False))
     pieces = [(c["choices"][0]["delta"].get("content"), c["choices"][0]["logprobs"]) for c in chunks]
     told = [(text, "".join(e["token"] for e in logprobs["content"])) for text, logprobs in pieces if logprobs]

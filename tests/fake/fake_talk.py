@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from typing import Any
+from typing import Any, Self
 
 from gateway.lab.fake import FakeVLLM
 
@@ -32,7 +32,7 @@ class Wire:
     def __init__(self, fake: FakeVLLM) -> None:
         self._port = fake.port
 
-    async def __aenter__(self) -> "Wire":
+    async def __aenter__(self) -> Self:
         self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self._port)
         return self
 

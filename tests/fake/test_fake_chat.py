@@ -1,9 +1,9 @@
 import json
 
 import httpx
+from fake_talk import events, talk
 
 from gateway.lab.fake import FakeVLLM, Options
-from fake_talk import events, talk
 
 
 async def test_a_whole_answer_has_vllms_fields_in_vllms_order(fake: FakeVLLM, client: httpx.AsyncClient) -> None:

@@ -1,7 +1,7 @@
 import httpx
+from fake_talk import events
 
 from gateway.lab.fake import FakeVLLM
-from fake_talk import events
 
 
 async def test_a_completion_has_vllms_fields(fake: FakeVLLM, client: httpx.AsyncClient) -> None:

@@ -93,14 +93,15 @@ async def order(fake: FakeVLLM, priorities: list[int]) -> list[int]:
         wires = [Wire(fake) for _ in priorities]
         for at, (wire, priority) in enumerate(zip(wires, priorities, strict=True)):
             await wire.__aenter__()
-            wire.post(talk(priority=priority))
+            # the header wins over the body
+            wire.post(talk(priority=priority if at % 2 else 99), more="" if at % 2 else f"x-vllm-priority: {priority}\r\n")
             await fake.until(lambda at=at: fake.engine.waiting == at + 1)
         first.writer.close()
         for wire in wires:
             await wire.head()
             wire.writer.close()
     served = sorted((entry for entry in fake.calls if not entry.aborted), key=lambda entry: entry.first_token_at or 0.0)
-    return [entry.body["priority"] for entry in served]
+    return [int(entry.headers.get("x-vllm-priority", entry.body["priority"])) for entry in served]
 
 
 async def test_first_come_first_served() -> None:

@@ -8,7 +8,6 @@ import pytest
 from fake_talk import Wire, events, talk, texts
 
 from gateway.lab.fake import FakeVLLM, Options
-from gateway.lab.fake.faults import Faults
 
 USAGE = {"stream_options": {"include_usage": True}}
 
@@ -217,32 +216,6 @@ async def test_faults_over_http(fake: FakeVLLM, client: httpx.AsyncClient) -> No
     assert (await client.delete(where)).json() == []
     assert (await client.post(f"{fake.url}/chat/completions", json=talk())).status_code == 200
     assert len(fake.log) == 2  # the fake's own endpoints are not in the log
-
-
-def test_probability_is_drawn_from_the_seed() -> None:
-    """The same seed draws the same faults; about as many as the probability says."""
-
-    def drawn(seed: int) -> list[bool]:
-        faults = Faults(seed)
-        faults.add(status=500, probability=0.3)
-        return [faults.draw("POST", "/v1/x") is not None for _ in range(200)]
-
-    assert drawn(1) == drawn(1) != drawn(2)
-    assert 30 < sum(drawn(1)) < 90
-
-
-def test_rules_add_up() -> None:
-    """Rules that hit the same request are merged, the older one first."""
-    faults = Faults()
-    faults.add(slow=0.1, drop_done=True)
-    faults.add(slow=0.9, split=3, times=1)
-    both = faults.draw("POST", "/v1/x")
-    assert both is not None
-    assert (both.slow, both.drop_done, both.split) == (0.1, True, 3)
-    alone = faults.draw("POST", "/v1/x")
-    assert alone is not None
-    assert alone.split is None
-    assert faults.draw("GET", "/health") is None
 
 
 async def test_faults_outlive_a_restart(client: httpx.AsyncClient) -> None:

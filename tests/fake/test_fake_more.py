@@ -167,9 +167,10 @@ def test_flags_become_options() -> None:
     assert options_of(parsed()) == Options(port=8000)
     options = options_of(
         parsed(
-            "--model", "a", "--served-model-name", "b", "--lora-modules", "c=/path", "d", "--profile", "70b", "--ttft", "20ms", "--tokens", "5",
-            "--max-num-seqs", "3", "--max-num-queued-reqs", "9", "--max-model-len", "4096", "--block-size", "32", "--kv-blocks", "10",
-            "--api-key", "k", "--scheduling-policy", "priority", "--enable-prompt-tokens-details", "--seed", "4", "--port", "0",
+            "--model", "a", "--served-model-name", "b", "--lora-modules", "c=/path", "d", "--profile", "70b", "--ttft", "20ms",
+            "--tokens", "5", "--max-num-seqs", "3", "--max-num-queued-reqs", "9", "--max-model-len", "4096", "--block-size", "32",
+            "--kv-blocks", "10", "--api-key", "k", "--scheduling-policy", "priority", "--enable-prompt-tokens-details",
+            "--seed", "4", "--port", "0",
         )
     )  # fmt: skip
     assert (options.models, options.lora_modules, options.ttft) == (("a", "b"), ("c", "d"), 0.02)
@@ -189,7 +190,13 @@ def test_wrong_flags_end_the_command(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_the_command_serves_until_told_to_stop() -> None:
     """It prints one line when it listens, answers, and ends well on SIGTERM; a taken port is a status of its own."""
-    code = "import argparse, sys; from gateway.lab.fake.command import *; p = argparse.ArgumentParser(); add_arguments(p); sys.exit(run(p.parse_args()))"
+    code = """
+import argparse, sys
+from gateway.lab.fake.command import add_arguments, run
+parser = argparse.ArgumentParser()
+add_arguments(parser)
+sys.exit(run(parser.parse_args()))
+"""
     command = [sys.executable, "-W", "error", "-c", code, "--model", "m", "--port"]
     with subprocess.Popen([*command, "0"], stdout=subprocess.PIPE, cwd=ROOT, text=True) as process:
         try:

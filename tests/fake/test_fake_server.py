@@ -81,7 +81,6 @@ async def test_a_departure_aborts_a_whole_answer() -> None:
         async with Wire(fake) as wire:
             wire.post(talk())
             await fake.until(lambda: fake.engine.running == 1)
-            await asyncio.sleep(0.02)  # let it make some
         await fake.until(lambda: fake.engine.running == 0)
         (entry,) = fake.calls
         assert (entry.aborted, entry.status) == (True, None)

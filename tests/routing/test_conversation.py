@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from routing.conversation import MAX_MESSAGES, human_text, thread_of
+from routing.conversation import MAX_ALL_PARTS, MAX_MESSAGES, human_text, thread_of
 from routing.harness import BLOCKS, READ, spoken
 
 REMINDER = "<system-reminder>\nProve the theorem and refactor the architecture. " + "x " * 5000 + "</system-reminder>"
@@ -205,6 +205,21 @@ def test_a_long_tool_loop_is_walked_up_to_a_bound():
 def test_content_without_words_is_empty(content):
     """Whatever is not text is no ask and raises nothing."""
     assert human_text(content) == ""
+
+
+def test_a_conversation_of_blocks_only_is_walked_up_to_a_bound():
+    """Very many parts with nothing of a person's in them are not all read."""
+
+    class Counting(dict):
+        reads = 0
+
+        def get(self, key, default=None):
+            Counting.reads += 1
+            return super().get(key, default)
+
+    parts = [Counting(type="text", text="<rules>prove</rules>")] * 64
+    assert thread_of({"messages": [{"role": "user", "content": parts}] * 400}, "chat").ask() == ""
+    assert Counting.reads <= 3 * MAX_ALL_PARTS
 
 
 def test_many_parts_are_read_up_to_a_bound():

@@ -226,6 +226,13 @@ def test_a_follow_up_of_an_easy_exchange_is_not_made_hard(text):
     assert side("Translate to German: good night", "Gute Nacht", text) == "easy"
 
 
+def test_an_answer_that_proposes_nothing_is_not_inherited():
+    """Agreeing to an explanation is no approval of work; to a proposal in steps, or put as a question, it is."""
+    explained = "Python is a programming language. Its compiler makes bytecode; analysis and debugging tools come with it."
+    assert side("What is Python?", explained, "ok") == "easy"
+    assert side("What is Python?", explained + " Shall I compare and benchmark the implementations?", "ok") == "hard"
+
+
 def test_follow_ups_inherit_through_each_other():
     """A chain of short answers reaches back to the task."""
     assert (

@@ -25,6 +25,7 @@ async def chat(app: App, x: Exchange, raw: bytes) -> None:
     body = x.parse(raw)
     checks.chat(body)
     fields.check(body, fields.CHAT, "messages")
+    fields.conversation(body)
     model, adapter = app.model(body.get("model"))
     n = body.get("n") or 1
     refuse_overflow(app, n)

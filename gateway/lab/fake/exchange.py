@@ -134,13 +134,23 @@ def parse_json(raw: bytes) -> Any:
         return msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         try:
-            return json.loads(raw)
+            return _unicode(json.loads(raw))
         except (ValueError, RecursionError) as error:
             place = getattr(error, "pos", 0)
             detail = {"ctx": {"error": getattr(error, "msg", str(error))}}
             raise invalid(
                 [{"type": "json_invalid", "loc": f"body.{place}", "msg": "JSON decode error", "input": {}, **detail}]
             ) from None
+
+
+def _unicode(value: Any) -> Any:
+    """Half a surrogate pair passes the parser and fails the types."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        message = "Input should be a valid string, unable to parse raw data as a unicode string"
+        raise invalid([{"type": "string_unicode", "loc": "body", "msg": message}]) from None
+    return value
 
 
 async def hang(how_long: bool | float) -> None:

@@ -40,6 +40,7 @@ EMBEDDINGS = {
 TOKENIZE = {"model": _STR, "prompt": _STR, "messages": _LIST, "add_special_tokens": _BOOL, "return_token_strs": _BOOL}
 DETOKENIZE = {"model": _STR, "tokens": _LIST}
 
+_NO_DICT = "Input should be a valid dictionary"
 _NOT_NULL = frozenset({"messages", "prompt", "tokens", "min_tokens", "ignore_eos", "priority", "request_id", "input"})
 _EXACT: Mapping[str, type] = {_INT: int, _FLOAT: float, _BOOL: bool, _STR: str, _LIST: list, _DICT: dict}
 
@@ -66,6 +67,19 @@ def check(body: dict[str, Any], kinds: Mapping[str, str], required: str | None =
             errors.append({"type": wrong.kind, "loc": f"body.{name}", "msg": wrong.message, "input": value})
     if errors:
         raise invalid(errors)
+
+
+def conversation(body: Mapping[str, Any]) -> None:
+    """Messages need a role, tools a function with a name; what else they hold is the template's to judge."""
+    for at, message in enumerate(body["messages"]):
+        if not isinstance(message, dict):
+            raise invalid([{"type": "dict_type", "loc": f"body.messages.{at}", "msg": _NO_DICT, "input": message}])
+        if not isinstance(message.get("role"), str):
+            raise invalid([{"type": "missing", "loc": f"body.messages.{at}.role", "msg": "Field required", "input": message}])
+    for at, tool in enumerate(body.get("tools") or ()):
+        function = tool.get("function") if isinstance(tool, dict) else None
+        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+            raise invalid([{"type": "missing", "loc": f"body.tools.{at}.function", "msg": "Field required", "input": tool}])
 
 
 def _to_int(value: object) -> int:
@@ -118,5 +132,5 @@ _COERCE: Mapping[str, Callable[[Any], Any]] = {
     _BOOL: _to_bool,
     _STR: _refuse("string_type", "Input should be a valid string"),
     _LIST: _refuse("list_type", "Input should be a valid list"),
-    _DICT: _refuse("dict_type", "Input should be a valid dictionary"),
+    _DICT: _refuse("dict_type", _NO_DICT),
 }

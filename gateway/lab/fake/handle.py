@@ -108,9 +108,9 @@ class FakeVLLM:
             access_log=False,
         )
         config.load()
-        self._tick(app.state, config)
         sock = _listen(self.options.host, self.port)
         self.port = sock.getsockname()[1]
+        self._tick(app.state, config)
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: Connection(config, app.state, self._changed), sock=sock, backlog=2048)
 
@@ -133,7 +133,7 @@ class FakeVLLM:
         await asyncio.sleep(0)
 
     async def until(self, condition: Callable[[], bool], seconds: float = 10.0) -> None:
-        """Wait, without polling, until `condition` holds: it is asked whenever a connection or a request comes, starts or ends."""
+        """Wait, without polling, until `condition` holds: it is asked when a connection or a request comes, starts or ends."""
         if condition():
             return
         waiter = asyncio.get_running_loop().create_future()

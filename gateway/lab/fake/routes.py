@@ -76,9 +76,10 @@ async def tokenize(app: App, x: Exchange, raw: bytes) -> None:
 async def detokenize(app: App, x: Exchange, raw: bytes) -> None:
     body = x.parse(raw)
     fields.check(body, fields.DETOKENIZE, "tokens")
-    wrong = next((token for token in body["tokens"] if not isinstance(token, int) or token < 0), None)
-    if wrong is not None:
-        raise invalid([{"type": "int_type", "loc": "body.tokens", "msg": "Input should be a valid integer", "input": wrong}])
+    for at, token in enumerate(body["tokens"]):
+        if not isinstance(token, int) or token < 0:
+            message = "Input should be a valid integer"
+            raise invalid([{"type": "int_type", "loc": f"body.tokens.{at}", "msg": message, "input": token}])
     app.model(body.get("model"))
     await x.json(200, {"prompt": decode(body["tokens"])})
 

@@ -1,0 +1,47 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from gateway.config import load
+from gateway.lab.reference import pages
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", ["config.md", "metrics.md"])
+def test_reference_pages_are_what_the_code_says(name):
+    """docs/config.md and docs/metrics.md list every key and every metric, with nothing that is not there."""
+    assert (ROOT / "docs" / name).read_text(encoding="utf-8") == pages()[name], "run: python -m gateway.lab.reference docs"
+
+
+def test_every_header_of_ours_is_in_the_readme():
+    """A header that the gateway writes or reads is explained in the README."""
+    code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "gateway").glob("*.py"))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = set(re.findall(r"x-(?:tiergate-[a-z-]*[a-z]|should-retry|request-id)", code))
+    groups = {name for line in re.findall(r"`x-ratelimit-\{[^`]*`", readme) for name in [line]}
+    assert found
+    assert groups
+    assert {name for name in found if name not in readme} == set()
+
+
+def test_every_link_of_the_readme_leads_somewhere():
+    """A relative link in the README names a file of the repository."""
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
+def test_the_example_config_is_valid():
+    """config.yaml is accepted as it stands, with an empty environment, and so uses only what is built."""
+    config = load(ROOT / "config.yaml", {})
+    assert {model.tier for model in config.models} == {"small", "large"}
+
+
+def test_the_config_in_the_readme_is_valid(tmp_path):
+    """The YAML that a newcomer copies from the README is accepted."""
+    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        (tmp_path / "config.yaml").write_text(block, encoding="utf-8")
+        assert load(tmp_path / "config.yaml", {}).models
