@@ -134,13 +134,13 @@ class Bare:
             self.transport = transport
             self.size = 0
             self.want = 0
-            self.sink: Callable[[bytes], None] = len
+            self.sink: Callable[[bytes], None] = [].append
             self.done: asyncio.Future[None] | None = None
 
         def data_received(self, data: bytes) -> None:
             self.size += len(data)
             self.sink(data)
-            if self.done is not None and (self.size >= self.want if self.want else data.endswith(b"\r\n0\r\n\r\n")):
+            if self.done is not None and (self.size >= self.want if self.want else data.endswith(b"0\r\n\r\n")):
                 self.done.set_result(None)
                 self.done = None
 
@@ -165,7 +165,7 @@ class Bare:
 
     async def pieces(self, path: str, sink: Callable[[bytes], None]) -> None:
         """Hands on the payload of each read, which it finds by its fixed size."""
-        await self._exchange(path, 0, lambda data: sink(EVENT) if EVENT in data else None)
+        await self._exchange(path, 0, lambda data: sink(EVENT * data.count(EVENT)))
 
     async def close(self) -> None:
         for socket in self.idle:

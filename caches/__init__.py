@@ -5,7 +5,7 @@
     policy   which requests may look up, store and share
     memory   a bounded LRU store in this process          null   the store of a cache that is off
     assemble SSE events → one JSON answer (calls: its tool calls)    replay   one JSON answer → SSE events
-    flight   identical requests share one answer while it is being made (relay: its pure core)
+    flight   identical requests share one answer while it is being made (producer: what feeds it; relay, reader: its pure core)
 
 Nothing here knows a tenant's name, a socket or a configuration file: the gateway hands in plain values.
 """

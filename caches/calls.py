@@ -27,10 +27,10 @@ class Function:
 
     def add(self, piece: dict[str, Any]) -> None:
         for name, value in piece.items():
-            if name == "arguments" and type(value) is str:
-                self.arguments.append(value)
-            elif name == "name" and type(value) is str:
-                self._add_name(value)
+            if name == "arguments" and (value is None or type(value) is str):
+                self.arguments.append(value or "")
+            elif name == "name" and (value is None or type(value) is str):
+                self._add_name(value or "")
             elif value is not None or name not in self.fields:
                 self.fields[name] = value
 

@@ -13,7 +13,8 @@ format is the flight's own may `follow` piece by piece; any may wait for the `wh
 What is heard when the producer fails:
 - the leader hears the failure itself, as does everybody who was given the head of the answer;
 - a failure that is `personal` (the leader's own limit, say) orphans the others: they join again, and the first of them leads;
-- any other failure orphans each of them once, so that the leader's bad luck is not theirs; the second time they hear it.
+- any other failure orphans each of them once, so that the leader's bad luck is not theirs; the second time they hear it;
+- whom the record could not wait for (see relay) hears `FlightLagged`; who was given nothing yet is orphaned instead.
 `Orphaned.spent` is handed to the next `join`, which so knows whether the second chance is used up.
 
 A flight that is full, or outgrown (see relay), or would be one too many, is not joined: the request runs alone, unlisted.
@@ -25,63 +26,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from caches.relay import Outcome, Reader, RecordBounds, Relay
+from caches.errors import FlightCancelled, FlightLagged, Orphaned
+from caches.producer import Flight
+from caches.reader import Outcome, Reader, RecordBounds
 from caches.types import Sink
 
+__all__ = ["Flight", "FlightCancelled", "FlightLagged", "Flights", "Orphaned", "RecordBounds", "Seat"]
+
 logger = logging.getLogger("tiergate.caches")
-
-
-class Orphaned(Exception):  # noqa: N818 - a state of the subscriber, to be acted on
-    """The flight ended without this subscriber's fault, and before it was given anything: join again."""
-
-    def __init__(self, *, spent: bool) -> None:
-        super().__init__("the shared request ended early; ask again")
-        self.spent = spent
-
-
-class FlightLagged(Exception):  # noqa: N818 - says what happened
-    """The subscriber read so slowly that the record could no longer hold what it had not had."""
-
-
-class FlightCancelled(Exception):  # noqa: N818 - says what happened
-    """The producer was cancelled by somebody else than its subscribers, as when the process stops."""
-
-
-class Flight(Relay):
-    """What a producer holds: begin(head), write(piece) and, by returning or with `end`, the end.
-
-    It may set `flow` (how to pause it) and `on_raise` (called with the new priority when a more urgent request joins),
-    and reads `priority` when it takes its place in a queue. `pieces` is the record so far, to be stored. `note` is the
-    caller's own: what subscribers are to know of the work.
-    """
-
-    __slots__ = ("key", "note", "on_raise", "priority", "task", "trace")
-
-    def __init__(self, key: bytes | None, bounds: RecordBounds, *, stream: bool, priority: int) -> None:
-        super().__init__(bounds, stream=stream)
-        self.key = key
-        self.priority = priority
-        self.on_raise: Callable[[int], None] | None = None
-        self.note: object = None
-        self.task: asyncio.Task[None] | None = None  # until it is done
-        self.trace: TracebackType | None = None  # of the failure, before any subscriber raised it on
-
-    def end(self) -> None:
-        """The answer is complete: subscribers need not wait for what the producer still does, nor does their leaving stop it.
-
-        Until the producer returns, the flight can still be joined, and gives all of its record at once.
-        """
-        self.finish()
-
-    def raise_priority(self, priority: int) -> None:
-        if priority < self.priority:
-            self.priority = priority
-            if self.on_raise is not None:
-                self.on_raise(priority)
 
 
 class Flights:
@@ -97,6 +54,7 @@ class Flights:
         grace: float = 5.0,
     ) -> None:
         self.personal = personal
+        self.closed = False
         self._bounds = bounds or RecordBounds()
         self._max_subscribers = max_subscribers
         self._max_flights = max_flights
@@ -127,10 +85,11 @@ class Flights:
 
         `key=None` shares with nobody. `on_raise` is the new flight's hook until the producer sets another.
         """
-        return Seat(self, key, stream=stream, start=start, priority=priority, on_raise=on_raise, spent=spent)
+        return Seat(self, key, stream, start, priority, on_raise, spent)
 
     async def close(self) -> None:
-        """Cancel every producer and wait for them, for the end of the process. Subscribers hear `FlightCancelled`."""
+        """Cancel every producer and wait for them, for the end of the process. Who is aboard, or joins, hears `FlightCancelled`."""
+        self.closed = True
         tasks = set(self._tasks)
         for task in tasks:
             task.cancel()
@@ -139,6 +98,8 @@ class Flights:
 
     def board(self, seat: Seat) -> tuple[Flight, bool]:
         """The flight for a seat, and whether the seat leads it."""
+        if self.closed:
+            raise FlightCancelled("no more flights start")
         known = None if seat.key is None else self._flights.get(seat.key)
         if known is not None and not known.outgrown and len(known.readers) < self._max_subscribers:
             known.raise_priority(seat.priority)
@@ -184,32 +145,20 @@ class Flights:
             del self._flights[flight.key]
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Seat:
     """One subscriber's part in a flight, from entering to leaving. Ask for `follow` or for `whole`, once."""
 
-    __slots__ = ("_flight", "_flights", "_reader", "key", "leader", "on_raise", "priority", "spent", "start", "stream")
-
-    def __init__(
-        self,
-        flights: Flights,
-        key: bytes | None,
-        *,
-        stream: bool,
-        start: Callable[[Flight], Coroutine[Any, Any, None]],
-        priority: int,
-        on_raise: Callable[[int], None] | None,
-        spent: bool,
-    ) -> None:
-        self.key = key
-        self.stream = stream
-        self.start = start
-        self.priority = priority
-        self.on_raise = on_raise
-        self.spent = spent
-        self.leader = False
-        self._flights = flights
-        self._flight: Flight | None = None
-        self._reader = Reader()
+    _flights: Flights
+    key: bytes | None
+    stream: bool
+    start: Callable[[Flight], Coroutine[Any, Any, None]]
+    priority: int
+    on_raise: Callable[[int], None] | None
+    spent: bool
+    leader: bool = False
+    _flight: Flight | None = None
+    _reader: Reader = field(default_factory=Reader)
 
     async def __aenter__(self) -> Self:
         self._flight, self.leader = self._flights.board(self)
@@ -265,12 +214,12 @@ class Seat:
         """The table of the module's docstring."""
         error = reader.error
         if reader.outcome is Outcome.DROPPED:
-            return Orphaned(spent=self.spent) if reader.whole and not self.leader else FlightLagged()
+            return FlightLagged() if reader.given or self.leader else Orphaned(spent=self.spent)
         assert error is not None
         reader.error = None
         if reader.outcome is Outcome.REFUSED:
             return error
-        if reader.outcome is Outcome.SPOILED and not self.leader:
+        if reader.outcome is Outcome.SPOILED and not self.leader and not self._flights.closed:
             if isinstance(error, self._flights.personal):
                 return Orphaned(spent=self.spent)
             if not self.spent:

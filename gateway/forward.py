@@ -12,7 +12,7 @@ Rules of this file
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
@@ -71,16 +71,14 @@ class Call:
     deltas: int = 0
 
 
-@dataclass(slots=True)
 class Failures:
-    """What the attempts of one request failed with, over all pools that were tried."""
+    """What the attempts of one request failed with, over all pools that were tried. Most requests have none."""
 
     limited: BackendAnswer | None = None
     timed_out: bool = False
     attempts: int = 0
     last: str = ""
     retry_after: str | None = None
-    reasons: list[str] = field(default_factory=list)
 
     def error(self) -> ApiError:
         """Rule 3."""

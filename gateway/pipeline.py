@@ -53,6 +53,7 @@ from routing.resolve import Catalog
 from routing.types import Classifier, Decision, Target
 
 _ENGINE_PRIORITY = {Priority.REALTIME: 0, Priority.STANDARD: 10, Priority.BATCH: 20}  # vLLM: lower is sooner
+_CLASS = {priority: priority.name.lower() for priority in Priority}
 _SSE = b"text/event-stream; charset=utf-8"
 
 
@@ -350,7 +351,7 @@ class Pipeline:
         async with slot:
             job.slot = None
             job.work.queued += slot.queued
-            self._metrics.queue_wait.observe((station.name, wishes.priority.name.lower()), slot.queued)
+            self._metrics.queue_wait.observe((station.name, _CLASS[wishes.priority]), slot.queued)
             if station.engine_priority:
                 call.body = self._body(job, call.model, station)
             await self._forwarder.forward(call, station, sink, job.failures)

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from typing import NoReturn
 
 from limits.bucket import Account, clamped, longest, standing
-from limits.types import Scope, Standing
+from limits.types import LimitExceeded, Scope, Standing
 
 _MOST = 1 << 40
 """No request uses more tokens than this. A larger number is cut to it, so that arithmetic and messages stay small."""
@@ -43,7 +42,7 @@ class Ledger:
                 accounts.append(account)
                 fits = fits and account.fits(1, None, 1)
         if not fits:
-            _refuse([(account, 1, None, 1) for account in accounts])
+            raise _refusal([(account, 1, None, 1) for account in accounts])
         for account in accounts:
             account.take(1, 0, 1)
         return tuple(scopes) if len(accounts) == len(scopes) else tuple([account.scope for account in accounts])
@@ -62,7 +61,8 @@ class Ledger:
         for account in accounts:
             fits = fits and account.fits(requests, tokens, 0)
         if not fits:
-            _refuse([*((account, requests, tokens, 0) for account in accounts), *([(other, 1, tokens, 1)] if other else [])])
+            demands = [(account, requests, tokens, 0) for account in accounts]
+            raise _refusal(demands if other is None else [*demands, (other, 1, tokens, 1)])
         for account in accounts:
             account.take(requests, tokens, 0)
         if other is not None:
@@ -133,8 +133,8 @@ class Ledger:
         self._opened = 0
 
 
-def _refuse(demands: Iterable[tuple[Account, int, int | None, int]]) -> NoReturn:
+def _refusal(demands: Iterable[tuple[Account, int, int | None, int]]) -> LimitExceeded:
     found = [account.refusal(requests, tokens, slots) for account, requests, tokens, slots in demands]
     refusal = longest([one for one in found if one is not None])
     assert refusal is not None, "refused without a reason"
-    raise refusal
+    return refusal

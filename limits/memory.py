@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from typing import Self
 
 from limits.ledger import Ledger
-from limits.types import LimitExceeded, Scope, Standing
+from limits.types import Limiter, LimitExceeded, Scope, Standing
 
 
-class MemoryLimiter:
+class MemoryLimiter(Limiter):
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.ledger = Ledger()
         self._clock = clock

@@ -151,26 +151,28 @@ class Queue:
         held = self._tenants.get(ask.tenant, Load()).copy()
         held.add(ask)
         beyond = not held.within(self._share)
-        full = QueueFull(
-            tenant=beyond and any(tenant != ask.tenant for tenant in self._tenants),
-            retry_after=self._drain.wait(self.load.requests, now),
-        )
-        if not Load(1, ask.size, ask.tokens).within(self._bound):
-            raise full
-        victims: dict[Entry, bool] = {}
-        for entry, borrowed in self._own(ask) if beyond else self._others(ask):
-            if entry not in victims:
-                victims[entry] = borrowed
-                load.remove(entry.ask)
-            if load.within(self._bound):
-                break
-        else:
-            raise full
+        retry_after = self._drain.wait(self.load.requests, now)
+        victims = self._victims(ask, load, beyond=beyond)
+        others = any(tenant != ask.tenant for tenant in self._tenants)
+        if not victims:
+            raise QueueFull(tenant=beyond and others, retry_after=retry_after)
         for entry, borrowed in victims.items():
             self._lines[entry.priority].remove(entry)
             self._ended(entry, State.PUSHED_OUT, now)
-            entry.failure = QueueFull(tenant=borrowed, retry_after=full.retry_after)
+            entry.failure = QueueFull(tenant=borrowed and others, retry_after=retry_after)
         return list(victims)
+
+    def _victims(self, ask: SlotAsk, load: Load, *, beyond: bool) -> dict[Entry, bool]:
+        """Whom to push out, and whether their room was borrowed; nobody if all who may go would not be enough."""
+        victims: dict[Entry, bool] = {}
+        if Load(1, ask.size, ask.tokens).within(self._bound):
+            for entry, borrowed in self._own(ask) if beyond else self._others(ask):
+                if entry not in victims:
+                    victims[entry] = borrowed
+                    load.remove(entry.ask)
+                    if load.within(self._bound):
+                        return victims
+        return {}
 
     def _own(self, ask: SlotAsk) -> Iterator[tuple[Entry, bool]]:
         """What a tenant beyond its share may push out."""

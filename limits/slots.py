@@ -146,7 +146,10 @@ class Slot:
             self._entry = None
         self.queued = entry.waited
         if entry.failure is not None:
-            raise entry.failure
+            try:
+                raise entry.failure
+            finally:
+                del entry  # else this frame, its exception and the entry would keep one another alive
 
     def raise_priority(self, priority: Priority) -> None:
         """While it waits: on to a more urgent class. Later or earlier, nothing."""

@@ -49,7 +49,10 @@ class Brake:
 
 
 class Producer:
-    """Starts flights that say "one", wait for `go`, say "two", and end; counts what it starts and holds."""
+    """Starts flights that say "one", wait for `go`, say "two", and end; counts what it starts and holds.
+
+    The first one fails, if it is given an exception for before its beginning or for after `go`.
+    """
 
     def __init__(self, fail_before=None, fail_after=None):
         self.started = 0
@@ -80,12 +83,14 @@ class Producer:
     async def produce(self, flight):
         if self.fail_before is not None:
             await self.go.wait()
-            raise self.fail_before
+            failure, self.fail_before = self.fail_before, None
+            raise failure
         flight.begin("head")
         flight.write(b"one")
         await self.go.wait()
         if self.fail_after is not None:
-            raise self.fail_after
+            failure, self.fail_after = self.fail_after, None
+            raise failure
         flight.write(b"two")
 
 

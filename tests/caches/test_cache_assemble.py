@@ -1,11 +1,13 @@
 """SSE events → one JSON answer."""
 
+import itertools
 import json
 
 import pytest
-from caches.replay import assemble
 from hypothesis import given
 from hypothesis import strategies as st
+
+from caches.replay import assemble
 
 DONE = b"data: [DONE]\n\n"
 
@@ -104,7 +106,8 @@ def test_parallel_tool_calls_with_interleaved_deltas():
 
 def test_calls_come_out_by_index():
     """The order of the calls is that of their indexes, not of their first deltas."""
-    assert [made["id"] for made in calls({"index": 1, "id": "b", "function": {"name": "g"}}, {"index": 0, "id": "a", "function": {"name": "f"}})] == ["a", "b"]  # fmt: skip
+    later, earlier = {"index": 1, "id": "b", "function": {"name": "g"}}, {"index": 0, "id": "a", "function": {"name": "f"}}
+    assert [made["id"] for made in calls(later, earlier)] == ["a", "b"]
 
 
 def test_all_calls_numbered_zero():
@@ -127,18 +130,20 @@ def test_calls_without_an_index():
 
 
 @pytest.mark.parametrize(
-    "names",
-    [["get_weather", None, None], ["get_weather"] * 3, ["get_", "weather", None], ["get_", "get_weather", None], ["", "get_weather", ""]],
+    "functions",
+    [
+        [{"name": "get_weather", "arguments": ""}, {"arguments": "{"}, {"arguments": "}"}],
+        [{"name": "get_weather", "arguments": ""}, {"name": "get_weather", "arguments": "{"}, {"name": "", "arguments": "}"}],
+        [{"name": "get_weather"}, {"name": "get_weather"}, {"name": "get_weather", "arguments": "{}"}],
+        [{"name": "get_", "arguments": ""}, {"name": "weather", "arguments": ""}, {"arguments": "{}"}],
+        [{"name": "get_", "arguments": ""}, {"name": "get_weather", "arguments": ""}, {"arguments": "{}"}],
+        [{"name": "", "arguments": ""}, {"name": "get_weather", "arguments": ""}, {"name": None, "arguments": "{}"}],
+    ],
 )
-def test_a_name_is_never_doubled(names):
+def test_a_name_is_never_doubled(functions):
     """Once, with every delta, in pieces or growing: the name comes out once and whole."""
-    functions = [{"arguments": piece} if name is None else {"name": name, "arguments": piece} for name, piece in zip(names, ["", "{", "}"], strict=True)]  # fmt: skip
-    deltas = [{"index": 0, "function": function} for function in functions]
-    deltas[0] |= {"id": "a", "type": "function"}
-    if names[1] == "weather" or names[1:] == ["get_weather", ""]:
-        deltas[1]["function"]["arguments"] = ""
-        deltas[2]["function"]["arguments"] = "{}"
-    assert calls(*deltas) == [call("a", "get_weather", "{}")]
+    first, *rest = ({"index": 0, "function": function} for function in functions)
+    assert calls({"id": "a", "type": "function", **first}, *rest) == [call("a", "get_weather", "{}")]
 
 
 def test_an_id_that_changes_with_every_delta():
@@ -190,7 +195,8 @@ def test_unknown_fields_are_kept():
 def test_usage_is_the_last_one_that_is_not_null():
     """Usage counts wherever it stands: on a chunk with choices, repeated, followed by null."""
     first, last = {"completion_tokens": 1}, {"completion_tokens": 2}
-    assert assembled(chunk(delta(content="a"), usage=first), chunk(delta(finish="stop"), usage=last), chunk(usage=None))["usage"] == last  # fmt: skip
+    answer = assembled(chunk(delta(content="a"), usage=first), chunk(delta(finish="stop"), usage=last), chunk(usage=None))
+    assert answer["usage"] == last
 
 
 def test_completions():
@@ -242,7 +248,9 @@ def test_no_answer_unless_complete(events):
     assert assembled(*events) is None
 
 
-@pytest.mark.parametrize("events", [[chunk(delta(finish="stop"))], [chunk(delta(content="a")), DONE], [chunk(delta(finish="stop")), DONE, b"rest"]])
+@pytest.mark.parametrize(
+    "events", [[chunk(delta(finish="stop"))], [chunk(delta(content="a")), DONE], [chunk(delta(finish="stop")), DONE, b"rest"]]
+)
 def test_complete_is_done_or_finished(events):
     """`[DONE]` or a finish reason for every choice completes a stream; what follows `[DONE]` is not read."""
     assert assembled(*events) is not None
@@ -254,7 +262,7 @@ EVENTS = [chunk(delta(content="a b")), chunk(delta(content="\n\nc")), chunk(delt
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
 def test_line_ends_comments_and_fields(end):
     """Any line end, comments, other fields, data over several lines, with or without a space, a BOM, no last blank line."""
-    split = EVENTS[0].replace(b'"choices"', b'\ndata:"choices"').replace(b"data: {", b'event: x\n: comment\nid: 1\ndata: {')  # fmt: skip
+    split = b"event: x\n: comment\nid: 1\n" + EVENTS[0].replace(b'"choices"', b'\ndata:"choices"')
     stream = b"\xef\xbb\xbf: ping\n\n\n" + split + EVENTS[1].replace(b"data: ", b"data:") + b"".join(EVENTS[2:]).rstrip()
     assert assembled(stream.replace(b"\n", end)) == assembled(*EVENTS)
 
@@ -264,19 +272,37 @@ def test_how_the_bytes_are_cut_does_not_matter(cuts):
     """Pieces of a stream, cut anywhere, give the same answer as its events."""
     stream = b"".join(EVENTS)
     edges = [0, *sorted(cuts), len(stream)]
-    assert assembled(*(stream[a:b] for a, b in zip(edges, edges[1:], strict=False))) == assembled(*EVENTS)
+    assert assembled(*(stream[a:b] for a, b in itertools.pairwise(edges))) == assembled(*EVENTS)
 
 
 junk = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(st.characters(exclude_categories=["Cs"]), max_size=4) | st.just("stop"),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(
-        st.sampled_from(
-            ["index", "delta", "choices", "tool_calls", "function", "function_call", "name", "arguments", "id", "content"]
-            + ["logprobs", "token_ids", "finish_reason", "usage", "text", "message"]
-        ),
-        inner,
-        max_size=5,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "index",
+                    "delta",
+                    "choices",
+                    "tool_calls",
+                    "function",
+                    "function_call",
+                    "name",
+                    "arguments",
+                    "id",
+                    "content",
+                    "logprobs",
+                    "token_ids",
+                    "finish_reason",
+                    "usage",
+                    "text",
+                    "message",
+                ]
+            ),
+            inner,
+            max_size=5,
+        )
     ),
     max_leaves=20,
 )

@@ -3,6 +3,7 @@
 import tracemalloc
 
 import pytest
+
 from caches.memory import MemoryStore
 from caches.null import NullStore
 from caches.types import ENTRY_OVERHEAD, CacheStats, Entry

@@ -2,11 +2,12 @@
 
 import asyncio
 
-from caches.memory import MemoryStore
-from caches.types import ENTRY_OVERHEAD, Entry
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from caches.memory import MemoryStore
+from caches.types import ENTRY_OVERHEAD, Entry
 
 KEYS = st.integers(0, 7)
 TENANTS = st.sampled_from(["a", "b"])

@@ -1,9 +1,10 @@
 """Which requests may look up, store and share."""
 
 import pytest
-from caches.policy import PLAIN, Directives, ExactPolicy, Use, directives, is_deterministic
 from hypothesis import given
 from hypothesis import strategies as st
+
+from caches.policy import PLAIN, Directives, ExactPolicy, Use, directives, is_deterministic
 
 DETERMINISTIC = ExactPolicy(enabled=True, ttl=60, keep="deterministic", max_entry=1000)
 ALL = ExactPolicy(enabled=True, ttl=60, keep="all", max_entry=1000)

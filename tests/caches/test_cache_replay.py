@@ -4,9 +4,10 @@ import copy
 import json
 
 import pytest
-from caches.replay import as_events, assemble, worth_keeping
 from hypothesis import given
 from hypothesis import strategies as st
+
+from caches.replay import as_events, assemble, worth_keeping
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 names = st.text("abcdefgh_", min_size=1, max_size=12)
@@ -195,9 +196,8 @@ def test_endless_marks_are_cut_nevertheless():
 
 def test_tool_calls_start_with_their_name():
     """A call's first delta has index, id, type, name and empty arguments; the next have the index and a piece each."""
-    calls = [
-        {"id": f"c{n}", "type": "function", "function": {"name": f"f{n}", "arguments": '{"city": "Paris, France"}'}} for n in range(2)
-    ]
+    arguments = '{"city": "Paris, France"}'
+    calls = [{"id": f"c{n}", "type": "function", "function": {"name": f"f{n}", "arguments": arguments}} for n in range(2)]
     deltas = [delta["tool_calls"] for delta in deltas_of(chat({"content": None, "tool_calls": calls})) if "tool_calls" in delta]
     assert all(len(delta) == 1 for delta in deltas)
     for n in range(2):
@@ -205,7 +205,7 @@ def test_tool_calls_start_with_their_name():
         assert mine[0] == {"type": "function", "id": f"c{n}", "index": n, "function": {"name": f"f{n}", "arguments": ""}}
         assert len(mine) > 2
         assert all(set(piece) == {"index", "function"} and set(piece["function"]) == {"arguments"} for piece in mine[1:])
-        assert "".join(piece["function"]["arguments"] for piece in mine) == '{"city": "Paris, France"}'
+        assert "".join(piece["function"]["arguments"] for piece in mine) == arguments
 
 
 def test_reasoning_comes_before_the_content():
@@ -233,7 +233,9 @@ def test_empty_or_null_calls_are_none():
 
 def test_once_only_fields_come_once():
     """What is neither envelope nor choice goes with the first chunk alone."""
-    chunks = chunks_of(as_events({**chat({"content": "hello"}), "prompt_logprobs": None, "service_tier": "x"}, include_usage=True))
+    chunks = chunks_of(
+        as_events({**chat({"content": "hello"}), "prompt_logprobs": None, "service_tier": "x"}, include_usage=True)
+    )
     assert [("service_tier" in chunk, "prompt_logprobs" in chunk) for chunk in chunks] == [
         (True, True),
         *[(False, False)] * (len(chunks) - 1),
@@ -242,14 +244,34 @@ def test_once_only_fields_come_once():
 
 junk = st.recursive(
     scalars,
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(
-        st.sampled_from(
-            ["choices", "message", "content", "tool_calls", "function", "arguments", "logprobs", "tokens", "text", "object"]
-            + ["data", "embedding", "finish_reason", "error", "usage", "function_call", "index", "token"]
-        ),
-        inner,
-        max_size=5,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "choices",
+                    "message",
+                    "content",
+                    "tool_calls",
+                    "function",
+                    "arguments",
+                    "logprobs",
+                    "tokens",
+                    "text",
+                    "object",
+                    "data",
+                    "embedding",
+                    "finish_reason",
+                    "error",
+                    "usage",
+                    "function_call",
+                    "index",
+                    "token",
+                ]
+            ),
+            inner,
+            max_size=5,
+        )
     ),
     max_leaves=20,
 )

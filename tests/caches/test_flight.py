@@ -5,7 +5,8 @@ import logging
 
 import pytest
 from cache_sinks import Collect, Producer, settle
-from caches.flight import Flights
+
+from caches.flight import FlightCancelled, Flights
 from caches.key import exact_key
 
 
@@ -348,11 +349,14 @@ async def test_a_start_that_raises_leaves_nothing():
 
 
 async def test_close_ends_everything():
-    """At the end of the process every producer is cancelled and waited for."""
+    """At the end of the process every producer is cancelled and waited for, nobody is orphaned, and nothing new starts."""
     flights, producer = Flights(), Producer()
-    tasks = [asyncio.create_task(follow(flights, producer, key=key)) for key in (b"a", b"b")]
+    tasks = [asyncio.create_task(follow(flights, producer, key=key)) for key in (b"a", b"b", b"b")]
+    tasks.append(asyncio.create_task(whole(flights, producer)))
     await settle()
     await flights.close()
     assert_empty(flights, producer)
     results = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [type(result).__name__ for result in results] == ["FlightCancelled"] * 2
+    assert [type(result) for result in results] == [FlightCancelled] * 4
+    with pytest.raises(FlightCancelled):
+        await follow(flights, producer)

@@ -13,7 +13,8 @@ from gateway.lab.fake import FakeVLLM, fields
 VALUES: list[Any] = [
     None, True, False, 0, 1, -1, 5, 1e400, 1.5, "", "x", "5", "\ud800", 2**70, -(2**70), 100_000, [], [1], ["a"], [None], [{}],
     {}, [[]], [[1, 2], [3]], [[["x"]]], {"type": "json_schema", "json_schema": 5}, {"type": "json_schema", "json_schema": {}},
-    {"json": 5}, {"json": "{"}, {"choice": [1]}, {"choice": "ab"}, {"include_usage": "yes"}, {"type": "function", "function": {"name": "f"}},
+    {"json": 5}, {"json": "{"},
+    {"choice": [1]}, {"choice": "ab"}, {"include_usage": "yes"}, {"type": "function", "function": {"name": "f"}},
     [{"type": "function", "function": {"name": "f", "parameters": {"type": ["string"], "properties": 5}}}], "required", "auto",
     [{"role": "user", "content": 5}], [{"role": "user"}], [{"role": 5, "content": [1, None, {"text": 5}, {"image_url": {}}]}],
     [{"role": "user", "content": [1, None, {"text": 5}, {"image_url": {}}]}], {"function": {"name": 5}}, "[[say: a]]",

@@ -66,12 +66,8 @@ class Stack:
         )
 
     async def line(self) -> dict[str, Any]:
-        """The next log line that is not there yet, or the last one."""
-        count = len(self.log.lines)
-        for _ in range(500):
-            if len(self.log.lines) > count:
-                break
-            await asyncio.sleep(0.01)
+        """The log line of the last request, once nothing runs any more."""
+        await self.until(lambda: not self.gateway.parts.edge.running and bool(self.log.lines))
         return self.log.lines[-1]
 
     async def until(self, condition: Callable[[], bool], seconds: float = 10.0) -> None:

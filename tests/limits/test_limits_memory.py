@@ -1,11 +1,14 @@
 """Limits as callers see them: admit, reserve, settle, refuse."""
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from limits.bucket import UNIT, Account
 from limits.memory import MemoryLimiter
 from limits.types import LimitExceeded, Scope, Standing
 
@@ -305,6 +308,32 @@ async def test_unknown_usage_can_keep_what_was_set_aside(limiter):
     assert limiter.standing(scopes).token_remaining == 0
 
 
+async def test_late_overshoot_is_not_forgiven(limiter, clock):
+    """What is charged beyond the reservation after a long run counts from now, whatever refilled meanwhile."""
+    scopes = [tenant(tpm=100)]
+    async with limiter.admit(scopes) as admission, admission.reserve(100) as reservation:
+        clock.pass_(600)
+        reservation.settle(150)
+    assert limiter.standing(scopes).token_remaining == 50
+
+
+async def test_refund_after_leaving_finds_what_is_left(limiter, clock):
+    """Given back late, a request counts where its balance is still known, and is not needed where it was forgotten."""
+    scopes = [key(rpm=10), tenant(rpm=10)]
+    async with limiter.admit(scopes) as admission:
+        pass
+    admission.refund()
+    assert limiter.standing(scopes).request_remaining == 10
+    async with limiter.admit(scopes) as admission:
+        pass
+    clock.pass_(600)
+    for i in range(5):
+        await once(limiter, [Scope(f"new{i}", "key", rpm=1)])
+    assert key().id not in limiter.ledger._accounts
+    admission.refund()
+    assert limiter.standing(scopes).request_remaining == 10
+
+
 async def test_first_settlement_counts(limiter):
     """To settle again, or after leaving, changes nothing."""
     scopes = [tenant(tpm=100)]
@@ -406,6 +435,55 @@ async def test_clock_that_goes_back_refills_nothing(limiter, clock):
         assert limiter.standing(scopes).request_remaining == 0
     clock.pass_(1)
     assert limiter.standing(scopes).request_remaining == 1
+
+
+def test_a_refusal_leaves_no_garbage_cycle(limiter):
+    """A flood of refusals is freed as it goes, without the collector."""
+
+    def refused(scope: Scope, tokens: int) -> weakref.ref:
+        try:
+            once(limiter, [scope], tokens).send(None)
+        except LimitExceeded as error:
+            return weakref.ref(error)
+        raise AssertionError("not refused")
+
+    gc.disable()
+    try:
+        assert refused(tenant(rpm=0), 1)() is None
+        assert refused(key(tpm=0), 1)() is None
+    finally:
+        gc.enable()
+
+
+def test_account_at_an_earlier_time_stays_as_it_is():
+    """Time that goes back neither refills nor takes, and is not lived through twice."""
+    account = Account(tenant(rpm=60, tpm=60), 1_000_000)
+    account.take(10, 10, 0)
+    for now in (0, 999_999, 1_000_000):
+        account.advance(now)
+        assert (account.requests, account.tokens, account.at) == (10 * UNIT, 10 * UNIT, 1_000_000)
+    account.advance(2_000_000)
+    assert (account.requests, account.tokens) == (9 * UNIT, 9 * UNIT)
+
+
+@pytest.mark.parametrize("start", [0.1, 12345.678901, 987654.3210987, 1.79e9])
+def test_sums_of_floats_lose_no_microsecond(start):
+    """Clocks are floats: at thousands of odd moments, now plus the told wait is always late enough."""
+    now = start
+    limiter = MemoryLimiter(lambda: now)
+    scope = [Scope("k", "key", rpm=61)]
+    waits = 0
+    for i in range(3000):
+        try:
+            once(limiter, scope).send(None)
+        except StopIteration:
+            now += (i % 7) * 0.0137
+        except LimitExceeded as error:
+            now += error.wait
+            waits += 1
+            with pytest.raises(StopIteration):
+                once(limiter, scope).send(None)
+    assert waits > 1000
 
 
 async def test_longest_reason_is_told(limiter, clock):

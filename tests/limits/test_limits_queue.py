@@ -332,6 +332,14 @@ def test_lone_tenant_may_fill_the_line():
     assert not full.value.tenant
 
 
+def test_lone_tenant_gives_way_to_its_own_urgent_work():
+    """Alone in a full line, urgent work pushes out the tenant's own batch work, because the pool is full."""
+    queue = Queue(bounds(max_requests=10))
+    batch = [push(queue, BATCH) for _ in range(10)]
+    push(queue, REALTIME)
+    assert (batch[-1].state, batch[-1].failure.tenant) == (State.PUSHED_OUT, False)
+
+
 def test_borrowed_room_is_given_back():
     """Another tenant gets in up to its share, at the cost of the newest of the one beyond; then that one is told so."""
     queue = Queue(bounds(max_requests=10))
@@ -347,6 +355,17 @@ def test_borrowed_room_is_given_back():
     with pytest.raises(QueueFull) as full:
         push(queue, tenant="third")
     assert not full.value.tenant
+
+
+def test_borrowed_room_goes_first_then_less_urgent_work():
+    """A large urgent request takes what was borrowed, and only the rest from tenants within their share."""
+    queue = Queue(bounds(max_tokens=100))
+    flood = [push(queue, BATCH, "flood", tokens=10) for _ in range(7)]
+    other = [push(queue, BATCH, "other", tokens=10) for _ in range(2)]
+    flood.append(push(queue, BATCH, "flood", tokens=10))
+    _, victims = queue.push(SlotAsk(REALTIME, "third", 50, 1, FAR), Nobody(), 0.0)
+    assert victims == [*flood[:4:-1], *other[::-1]]
+    assert [entry.failure.tenant for entry in victims] == [True, True, True, False, False]
 
 
 @pytest.mark.parametrize("ask", [{"size": 100}, {"tokens": 100}])

@@ -1,7 +1,9 @@
 """Slots on a real event loop, and in virtual time where time matters."""
 
 import asyncio
+import gc
 import random
+import weakref
 
 import pytest
 
@@ -337,6 +339,38 @@ def test_one_timer_serves_all(virtual):
         await asyncio.sleep(200)
         assert not loop._scheduled
         assert scheduler._timer is None
+
+    virtual(main())
+
+
+def test_failed_waits_leave_no_garbage_cycle(virtual):
+    """Timeouts, refusals and pushed-out requests are freed as they go, without the collector."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        scheduler = Scheduler(QueueBounds(1, 100, 100, (1.0, 1.0, 1.0)), 0, loop.time)
+
+        async def failing(wanted) -> weakref.ref:
+            try:
+                async with scheduler.slot(wanted):
+                    raise AssertionError("got a slot")
+            except (QueueFull, QueueTimeout) as error:
+                return weakref.ref(error)
+
+        async def pushed_out() -> weakref.ref:
+            waiting = asyncio.create_task(failing(ask(BATCH)))
+            await ticks()
+            urgent = asyncio.create_task(failing(ask(REALTIME)))
+            assert (await failing(ask(BATCH)))() is None
+            assert (await urgent)() is None
+            return await waiting
+
+        gc.disable()
+        try:
+            assert (await pushed_out())() is None
+            assert (await failing(ask()))() is None
+        finally:
+            gc.enable()
 
     virtual(main())
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from uvicorn._types import ASGISendCallable, HTTPScope
 
 from gateway.lab.fake.errors import VLLMError, invalid, not_json_type
 from gateway.lab.fake.faults import Fault
@@ -17,6 +16,11 @@ from gateway.lab.fake.log import Entry
 
 if TYPE_CHECKING:
     from gateway.lab.fake.protocol import Connection
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
 
 _JSON = [(b"content-type", b"application/json")]
 _SSE = [(b"content-type", b"text/event-stream; charset=utf-8")]
@@ -34,9 +38,7 @@ class Exchange:
 
     __slots__ = ("_send", "connection", "entry", "fault", "scope")
 
-    def __init__(
-        self, scope: HTTPScope, send: ASGISendCallable, connection: Connection, entry: Entry, fault: Fault | None
-    ) -> None:
+    def __init__(self, scope: Scope, send: Send, connection: Connection, entry: Entry, fault: Fault | None) -> None:
         self.scope = scope
         self.connection = connection
         self.entry = entry
@@ -44,7 +46,7 @@ class Exchange:
         self._send = send
 
     def header(self, name: bytes) -> bytes | None:
-        for key, value in self.scope["headers"]:
+        for key, value in self.entry.raw_headers:
             if key == name:
                 return value
         return None

@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
-from uvicorn._types import ASGIReceiveCallable, ASGISendCallable, HTTPScope, Scope
 from uvicorn.server import ServerState
 
 from gateway.lab.fake.engine import Engine
 from gateway.lab.fake.errors import VLLMError, unknown_model
-from gateway.lab.fake.exchange import Cut, Exchange
+from gateway.lab.fake.exchange import Cut, Exchange, Receive, Scope, Send
 from gateway.lab.fake.faults import Faults
 from gateway.lab.fake.log import Entry, Log
 from gateway.lab.fake.metrics import Metrics
@@ -54,20 +53,19 @@ class App:
             return name, name
         raise unknown_model(name, self.options.models)
 
-    async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-        http = cast("HTTPScope", scope)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         raw = await _body(receive)
         if raw is None:
             return
-        method, path, headers = http["method"], http["path"], list(http["headers"])
-        connection = cast("Connection", cast("Any", scope)["extensions"]["connection"]["protocol"])
+        method, path, headers = scope["method"], scope["path"], scope["headers"]
+        connection: Connection = scope["extensions"]["connection"]["protocol"]
         if path.startswith("/fake/"):
             entry, fault = Entry(0, 0.0, method, path, headers, raw), None
         else:
             entry = self.log.add(time.time(), method, path, headers, raw)
             fault = self.faults.draw(method, path)
             self._notify()
-        x = Exchange(http, send, connection, entry, fault)
+        x = Exchange(scope, send, connection, entry, fault)
         task = asyncio.current_task()
         connection.departed = task.cancel if task is not None else None
         try:
@@ -106,7 +104,7 @@ class App:
         return self._key is not None and scheme.lower() == b"bearer" and b"Bearer " + token == self._key
 
 
-async def _body(receive: ASGIReceiveCallable) -> bytes | None:
+async def _body(receive: Receive) -> bytes | None:
     """The whole body; None when the client left while sending it."""
     message = await receive()
     if message["type"] != "http.request":

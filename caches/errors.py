@@ -1,0 +1,19 @@
+"""What a subscriber of a flight may hear instead of an answer, beside the producer's own exception."""
+
+from __future__ import annotations
+
+
+class Orphaned(Exception):  # noqa: N818 - a state of the subscriber, to be acted on
+    """The flight ended without this subscriber's fault, and before it was given anything: join again."""
+
+    def __init__(self, *, spent: bool) -> None:
+        super().__init__("the shared request ended early; ask again")
+        self.spent = spent
+
+
+class FlightLagged(Exception):  # noqa: N818 - says what happened
+    """The subscriber read so slowly that the record could no longer hold what it had not had."""
+
+
+class FlightCancelled(Exception):  # noqa: N818 - says what happened
+    """The producer was cancelled by somebody else than its subscribers, as when the process stops."""
