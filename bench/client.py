@@ -134,7 +134,7 @@ class Bare:
             self.transport = transport
             self.size = 0
             self.want = 0
-            self.sink: Callable[[bytes], None] = [].append
+            self.sink: Callable[[bytes], None] = print  # set by each request
             self.done: asyncio.Future[None] | None = None
 
         def data_received(self, data: bytes) -> None:
@@ -220,6 +220,7 @@ class Pyreqwest:
         builder = importlib.import_module("pyreqwest.client").ClientBuilder
         self.url = f"http://127.0.0.1:{port}"
         self.client = builder().http1_only().no_proxy().build()
+        self.held = 0  # by its own default it collects 64 KB before it hands on the first piece
 
     def _post(self, path: str) -> Any:
         return self.client.post(self.url + path).header("content-type", "application/json").body_bytes(BODY)
@@ -229,7 +230,7 @@ class Pyreqwest:
         return bytes(await response.bytes())
 
     async def pieces(self, path: str, sink: Callable[[bytes], None]) -> None:
-        async with self._post(path).build_streamed() as response:
+        async with self._post(path).streamed_read_buffer_limit(self.held).build_streamed() as response:
             while (piece := await response.body_reader.read_chunk()) is not None:
                 sink(bytes(piece))
 

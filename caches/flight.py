@@ -88,7 +88,7 @@ class Flights:
         return Seat(self, key, stream, start, priority, on_raise, spent)
 
     async def close(self) -> None:
-        """Cancel every producer and wait for them, for the end of the process. Who is aboard, or joins, hears `FlightCancelled`."""
+        """For the end of the process: cancel every producer, wait for them. Who is aboard, or joins, hears `FlightCancelled`."""
         self.closed = True
         tasks = set(self._tasks)
         for task in tasks:

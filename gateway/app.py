@@ -104,6 +104,7 @@ class Gateway:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.parts.flights.close()
         await self._server.stop()
         await self._metrics_server.stop()
         for station in self.parts.stations.values():

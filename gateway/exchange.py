@@ -30,7 +30,7 @@ class Work:
     last_byte_at: float = 0.0
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    cached_tokens: int | None = None    # None: the backend did not say
+    cached_tokens: int | None = None  # None: the backend did not say
     charged: int = 0  # tokens settled on the tenant
     broken: bool = False  # the stream carried an error event of its own
 

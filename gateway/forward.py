@@ -71,6 +71,7 @@ class Call:
     deltas: int = 0
 
 
+@dataclass(slots=True)
 class Failures:
     """What the attempts of one request failed with, over all pools that were tried. Most requests have none."""
 

@@ -19,6 +19,7 @@ Order is product behaviour and is written here once; policies are swapped by the
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -46,7 +47,7 @@ from gateway.relay import Sink
 from gateway.reply import Head, Reply
 from gateway.settle import charge
 from limits.estimate import prompt_tokens, reservation
-from limits.types import Admission, Limiter, Priority, QueueFull, SlotAsk
+from limits.types import Admission, Limiter, Priority, QueueFull, QueueTimeout, SlotAsk
 from routing.decide import decide
 from routing.needs import needs_of
 from routing.resolve import Catalog
@@ -129,8 +130,12 @@ class Pipeline:
             reply.show_usage = job.ask.include_usage
             try:
                 await self._answer(x, job, reply)
-            except QueueFull:
+            except (QueueFull, QueueTimeout):
                 admission.refund()
+                raise
+            except ApiError as error:
+                if error.outcome == "rejected":
+                    admission.refund()
                 raise
 
     def _understand(
@@ -213,14 +218,23 @@ class Pipeline:
                     self._metrics.cache_lookups.add(("exact", "miss" if seat.leader else "shared"))
                     if seat.leader:
                         seat.flight.note = job.work
+                        await self._follow(job, seat, reply)
                     else:
                         x.shared, x.cache, x.work = True, "shared", cast(Work, seat.flight.note)
-                    await self._follow(job, seat, reply)
+                        async with self._patience(job):
+                            await self._follow(job, seat, reply)
                     return
+            except TimeoutError:
+                raise Failures(timed_out=True).error() from None
             except Orphaned as orphaned:
                 spent = orphaned.spent
                 x.shared, job.work, job.failures = False, Work(), Failures()
                 x.work = job.work
+
+    def _patience(self, job: Job) -> asyncio.Timeout:
+        """A follower's own deadline: the work has the leader's."""
+        total = self._stations[job.resolution.candidates[0].model.name].timeouts.total
+        return asyncio.timeout(job.arrived + min(total, job.wishes.deadline or total) - self._clock())
 
     async def _follow(self, job: Job, seat: Seat, reply: Reply) -> None:
         if seat.same_wire:

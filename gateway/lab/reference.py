@@ -35,8 +35,8 @@ def metrics_page(metrics: Metrics) -> str:
         labels = ", ".join(f"`{label}`" for label in family.labels) or "none"
         rows.append(f"| `{name}` | {kinds[type(family)]} | {labels} | {_cell(family.help)} |")
     return (
-        f"# /metrics, every family\n\n{_MADE}All are there from the first scrape. Label values are bounded: `tenant` is the name for "
-        "the first 200 seen, `other` for the\nrest; models and replicas are the config's; everything else is a closed set. "
+        f"# /metrics, every family\n\n{_MADE}All are there from the first scrape. Label values are bounded: `tenant` is the name "
+        "for the first 200 seen, `other` for the\nrest; models and replicas are the config's; everything else is a closed set. "
         "`outcome`: `ok`, `client_error`, `limited`,\n`rejected`, `timeout`, `upstream_error`, `broken_stream`, `client_gone`. "
         "The process's own memory, CPU and file descriptors are\nthere too, as `process_*`.\n\n" + "\n".join(rows) + "\n"
     )
@@ -46,7 +46,7 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def _code(text: str) -> str:
+def _code(text: str | None) -> str:
     return f"`{_cell(text)}`" if text else ""
 
 

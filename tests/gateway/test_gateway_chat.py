@@ -1,6 +1,3 @@
-
-
-
 async def test_a_pinned_model_answers(stack):
     """A chat request for a named model comes back as the backend wrote it, with headers that say where it went."""
     answer = await stack.chat("hello")

@@ -1,4 +1,3 @@
-
 import pytest
 
 from gateway.lab.fake import Options
