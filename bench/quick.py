@@ -104,7 +104,7 @@ class Caller(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.parser.feed_data(data)
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's
         if self.done is not None and not self.done.done():
             self.done.set_exception(ConnectionError("the peer closed the connection"))
 
@@ -265,23 +265,23 @@ async def rounds(peers: list[Peer], count: int) -> dict[str, object]:
     return {"request_us": requests, "token_us": tokens, "rss_mib": rss}
 
 
+def spread(figures: list[float], digits: int) -> str:
+    return f"{statistics.median(figures):.{digits}f} ({min(figures):.{digits}f}-{max(figures):.{digits}f})"
+
+
 def table(result: dict[str, object]) -> str:
-    requests, tokens, rss, starts = result["request_us"], result["token_us"], result["rss_mib"], result["starts"]
+    requests, tokens, rss, starts = (result[name] for name in ("request_us", "token_us", "rss_mib", "starts"))
     rows = ["| gateway | µs a request | µs a streamed token | RSS MiB | ready after s |", "|---|---|---|---|---|"]
     for name in requests:
-        r, t = statistics.median(requests[name]), statistics.median(tokens[name])
         rows.append(
-            f"| {name} | {r:.0f} ({min(requests[name]):.0f}-{max(requests[name]):.0f}) | {t:.1f} ({min(tokens[name]):.1f}-{max(tokens[name]):.1f}) | {rss[name]:.0f} | {starts[name]:.1f} |"
+            f"| {name} | {spread(requests[name], 0)} | {spread(tokens[name], 1)} | {rss[name]:.0f} | {starts[name]:.1f} |"
         )
     if "smg" in requests:
         for label, figures in (("request", requests), ("streamed token", tokens)):
             ratios = [ours / theirs for ours, theirs in zip(figures["tiergate"], figures["smg"], strict=True)]
-            rows.append(
-                f"\nratio to smg, per {label}: median {statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
-            )
-    rows.append(
-        f"\n{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}"
-    )
+            rows.append(f"\nratio to smg, per {label}: {spread(ratios, 2)}")
+    machine = platform.processor() or platform.machine()
+    rows.append(f"\n{machine}, {os.cpu_count()} cores, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}")
     return "\n".join(rows)
 
 

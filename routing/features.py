@@ -4,7 +4,7 @@ Rules
 - A feature saturates: after a few different words there is no more to gain, and the same word counts once.
 - Words that say what to do count where instructions stand, at the beginning and at the end (LEAD characters of each); words that
   say what it is about count everywhere.
-- Words are looked up in sets, not searched for one by one; forms are the business of `shape`.
+- A text is cut into words once, and these are looked up in one set; forms are the business of `shape`.
 - `known` is False for a text in a language or a script that the word lists do not cover: its silence means nothing.
 """
 
@@ -37,13 +37,16 @@ _ENOUGH = {
 # What a question of fact does not have.
 _NOT_PLAIN = frozenset({"proof", "maths", "quantities", "code", "reasoning", "options"})
 
-_WORD = re.compile(r"[a-z][a-z-]*")
+# A word begins with a letter and goes on with letters and hyphens; every other byte of a text in small letters ends it.
+_LETTERS = bytes(byte if chr(byte) in "abcdefghijklmnopqrstuvwxyz-" else ord(" ") for byte in range(256))
+_STRAY_HYPHENS = re.compile(" -+")
+_ASCII = bytes(range(128))
 _HAN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]+")
 # Letters that no list covers: from Greek to Mongolian, kana, hangul and more.
 _OTHER_SCRIPT = re.compile(r"[\u0370-\u1dff\u2c00-\u2dff\u3040-\u30ff\u3130-\u318f\uac00-\ud7ff\ua640-\uabff]+")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reading:
     """The features of one text. `units` is its length, a Chinese character counting as two."""
 
@@ -55,29 +58,48 @@ class Reading:
 class _Text:
     """A text in the forms that the features look at, each made once."""
 
-    __slots__ = ("characters", "han", "lead", "lead_words", "lower", "text", "units", "words")
+    __slots__ = ("characters", "han", "heard", "lead", "lead_heard", "lower", "text", "units", "words")
 
     def __init__(self, text: str) -> None:
-        self.han = 0 if text.isascii() else sum(map(len, _HAN.findall(text)))
+        foreign = "" if text.isascii() else _foreign(text)
+        self.han = sum(map(len, _HAN.findall(foreign))) if foreign else 0
         self.units = len(text) + self.han
         if self.han > DENSE // 2 and len(text) > DENSE:
             text = text[: DENSE // 3] + "\n" + text[-2 * DENSE // 3 :]
+            foreign = _foreign(text)
         self.text = text
         self.lower = lower = text.lower()
-        self.characters: AbstractSet[str] = frozenset() if text.isascii() else set(lower)
-        self.words = set(_WORD.findall(lower))
-        self.lead = lower if len(lower) <= 2 * LEAD else lower[:LEAD] + "\n" + lower[-LEAD:]
-        self.lead_words = self.words if self.lead is lower else set(_WORD.findall(self.lead))
+        self.characters: AbstractSet[str] = set(foreign.lower()) if foreign else frozenset()
+        self.words = _words(lower)
+        self.heard = words_en.LISTENED.intersection(self.words)
+        self.lead, self.lead_heard = lower, self.heard
+        if len(lower) > 2 * LEAD:
+            self.lead = lower[:LEAD] + "\n" + lower[-LEAD:]
+            self.lead_heard = words_en.LISTENED.intersection(_words(self.lead))
+
+
+def _words(lower: str) -> list[str]:
+    """The words of a text in small letters. Made of whole-text steps, each far cheaper than a pattern."""
+    spaced = lower.encode("ascii", "replace").translate(_LETTERS).decode("ascii")
+    if "-" in lower and (" -" in spaced or spaced[0] == "-"):
+        spaced = _STRAY_HYPHENS.sub(" ", " " + spaced)
+    return spaced.split()
+
+
+def _foreign(text: str) -> str:
+    """A text without its ASCII characters."""
+    return text.encode("utf-8", "surrogatepass").translate(None, _ASCII).decode("utf-8", "surrogatepass")
 
 
 def read(text: str) -> Reading:
     """The features of a text of bounded length."""
     source = _Text(text)
     tally: dict[str, int] = {}
-    _count_english(source, tally)
+    if source.heard or source.lead_heard:
+        _count_english(source, tally)
     if source.han:
         _count_chinese(source, tally)
-    values = {kind: min(1.0, tally[kind] / enough) for kind, enough in _ENOUGH.items() if kind in tally}
+    values = {kind: min(1.0, tally[kind] / enough) for kind, enough in _ENOUGH.items() if kind in tally} if tally else {}
     _add_size(source, values)
     _add_subject(source, tally, values)
     _add_ease(source, tally, values)
@@ -85,17 +107,18 @@ def read(text: str) -> Reading:
 
 
 def _count_english(source: _Text, tally: dict[str, int]) -> None:
-    for word in source.words & words_en.KNOWN:
-        kind = words_en.KINDS[word]
-        if kind not in _LEAD_ONLY or word in source.lead_words:
+    heard, lead_heard = source.heard, source.lead_heard
+    for word in heard:
+        kind = words_en.KINDS.get(word)
+        if kind is not None and (kind not in _LEAD_ONLY or word in lead_heard):
             tally[kind] = tally.get(kind, 0) + 1
-    for trigger in source.lead_words & words_en.TRIGGERS:
-        for phrase, kind in words_en.PHRASES[trigger]:
+    for word in lead_heard:
+        for phrase, kind in words_en.PHRASES.get(word, ()):
             if phrase in source.lead:
                 tally[kind] = tally.get(kind, 0) + 1
-    if shape.is_chore(source.lead, source.lead_words):
+    if shape.is_chore(source.lead, lead_heard):
         tally["chore"] = 1
-    if shape.is_writing(source.lead, source.lead_words):
+    if shape.is_writing(source.lead, lead_heard):
         tally["creative"] = 1
 
 
@@ -107,7 +130,7 @@ def _count_chinese(source: _Text, tally: dict[str, int]) -> None:
 
 
 def _add_size(source: _Text, values: dict[str, float]) -> None:
-    values["length"] = min(1.0, max(0.0, math.log2(max(source.units, 1) / 80) / 6))
+    values["length"] = min(1.0, math.log2(source.units / 80) / 6) if source.units > 80 else 0.0
     questions = source.text.count("?") + source.text.count("？")
     if questions > 1:
         values["questions"] = min(1.0, (questions - 1) / 3)
@@ -157,6 +180,18 @@ def _is_known(source: _Text, values: dict[str, float]) -> bool:
         others = sum(map(len, _OTHER_SCRIPT.findall(source.text)))
         if others * 7 >= len(source.text):
             return False
-    if source.han * 2 >= len(source.words) or len(source.words) < 8 or "code" in values or "maths" in values:
+    if "code" in values or "maths" in values or _is_english(source.words):
         return True
-    return len(source.words & words_en.ENGLISH) >= 2
+    different = len(set(source.words))
+    return different < 8 or source.han * 2 >= different
+
+
+def _is_english(words: list[str]) -> bool:
+    """Whether two different words are English. Most texts say so with their first few."""
+    first = ""
+    for word in words:
+        if word in words_en.ENGLISH and word != first:
+            if first:
+                return True
+            first = word
+    return False

@@ -64,6 +64,7 @@ TERMS = 6
 
 _CLASSIFIED = frozenset({"chat", "completions", "responses", "messages"})
 _STANDS_ALONE = ("pleasantry", "chore", "arithmetic", "fact", "creative")
+_UNSURE = Verdict(None)
 _HARD = frozenset(name for name, weight in WEIGHTS.items() if weight > 0)
 
 _GOES_ON = re.compile(
@@ -89,9 +90,9 @@ class Rules:
     def classify(self, body: Mapping[str, Any], endpoint: str) -> Verdict:
         """The verdict on the newest human ask."""
         if endpoint not in _CLASSIFIED:
-            return Verdict(None)
+            return _UNSURE
         thread = thread_of(body, endpoint)
-        hardest = Verdict(None)
+        hardest = _UNSURE
         for depth in range(FOLLOW_UPS):
             text = thread.ask()
             if not text:
@@ -99,11 +100,9 @@ class Rules:
             reading = read(text)
             if depth:
                 reading.values["depth"] = depth / FOLLOW_UPS
-            hardest = _harder(hardest, judge(reading))
-            if not follows_up(text, reading):
-                break
-            reply = thread.reply()
-            if reply is None:
+            verdict = judge(reading)
+            hardest = _harder(hardest, verdict)
+            if _stands_alone(reading) or (reply := thread.reply()) is None or not _follows_up(text, reading, verdict):
                 break
             hardest = _harder(hardest, judge_proposal(reply))
         return hardest
@@ -111,13 +110,21 @@ class Rules:
 
 def judge(reading: Reading, evidence_needed: float = EVIDENCE) -> Verdict:
     """The score of one text by itself."""
-    spoken = [(name, WEIGHTS[name] * value) for name, value in reading.values.items() if value]
-    evidence = sum(abs(amount) for name, amount in spoken if name not in _MUTE)
-    if not reading.known or evidence < evidence_needed:
-        return Verdict(None)
-    total = BIAS + sum(amount for _, amount in spoken)
+    if not reading.known:
+        return _UNSURE
+    spoken: list[tuple[str, float]] = []
+    total = evidence = 0.0
+    for name, value in reading.values.items():
+        if value:
+            amount = WEIGHTS[name] * value
+            spoken.append((name, amount))
+            total += amount
+            if name not in _MUTE:
+                evidence += abs(amount)
+    if evidence < evidence_needed:
+        return _UNSURE
     spoken.sort(key=_strength)
-    return Verdict(1.0 / (1.0 + math.exp(-total)), None, tuple(spoken[:TERMS]))
+    return Verdict(1.0 / (1.0 + math.exp(-(BIAS + total))), None, tuple(spoken[:TERMS]))
 
 
 def judge_proposal(reply: str) -> Verdict:
@@ -127,16 +134,19 @@ def judge_proposal(reply: str) -> Verdict:
     """
     reading = read(reply)
     if "steps" not in reading.values and "?" not in (end := reply[-200:]) and "？" not in end:
-        return Verdict(None)
+        return _UNSURE
     hard = {name: value for name, value in reading.values.items() if name in _HARD}
     return judge(Reading(hard, reading.units, reading.known), PROPOSAL_EVIDENCE)
 
 
-def follows_up(text: str, reading: Reading) -> bool:
-    """Whether a text means something only after what was said before it."""
-    if reading.units > UNSURE_UNITS or any(reading.values.get(name, 0.0) >= 0.5 for name in _STANDS_ALONE):
-        return False
-    if judge(reading).score is None:
+def _stands_alone(reading: Reading) -> bool:
+    """Whether a text is too long, or too plain a request, to lean on what was said before it."""
+    return reading.units > UNSURE_UNITS or any([reading.values.get(name, 0.0) >= 0.5 for name in _STANDS_ALONE])
+
+
+def _follows_up(text: str, reading: Reading, verdict: Verdict) -> bool:
+    """Whether a text that does not stand alone means something only after what was said before it."""
+    if verdict.score is None:
         return True
     if reading.units > FOLLOW_UP_UNITS:
         return False

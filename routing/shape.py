@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Set as AbstractSet
 
-from routing.words_en import CHORES, CREATIVE
+from routing.words_en import CHORES, CREATIVE, WRITING
 
 _NUMBER = re.compile(r"\d+")
 _LATEX = re.compile(r"\\(?:[a-zA-Z]{2,12}|[\[(])")
@@ -18,36 +18,40 @@ _EQUATION = re.compile(r"=(?:(?<=[^a-z][a-z]=)|(?<=[^a-z][a-z] =)) ?[-\d(a-z]")
 _ITEM = re.compile(r"\n[ \t]{0,16}(?:[-*•]|\d{1,2}[.)、]|[一二三四五六七八九]、)")
 _OPTION = re.compile(r"\n[ \t]{0,8}\(?[a-jA-J][.):]")
 _SYMBOLS = frozenset("∑∫∏√≤≥≠≈∀∃∈∉⊂⊆∪∩→⇒⇔∂∇∞±π")
-_CODE_MARKS = (
-    "def ",
-    "class ",
-    "return ",
-    "import ",
-    "#include",
-    "SELECT ",
-    "function(",
-    "=> {",
-    "();",
-    "public ",
-    "</",
-    "==",
-    ">>>",
+# Marks to be looked for, under the rarest character or piece that they have in common: where it is absent, so are they.
+_Marks = tuple[tuple[str, tuple[str, ...]], ...]
+_CODE_MARKS: _Marks = (
+    ("#", ("#include",)),
+    ("(", ("function(", "();")),
+    ("=", ("=> {", "==")),
+    ("<", ("</",)),
+    (">", (">>>",)),
+    ("S", ("SELECT ",)),
+    ("def ", ("def ",)),
+    ("class ", ("class ",)),
+    ("return ", ("return ",)),
+    ("import ", ("import ",)),
+    ("public ", ("public ",)),
 )
-_TRACES = ("Traceback (most recent", '\n  File "', "\n    at ", "Exception in thread", "panic:", "error[E", "Segmentation fault")
-_AMOUNTS = (
-    "how many",
-    "how much",
-    "how long",
-    "how far",
-    "total",
-    "average",
-    "altogether",
-    "percent",
-    "%",
-    "多少",
-    "几",
-    "一共",
-    "平均",
+_TRACES: _Marks = (
+    ("\n", ('\n  File "', "\n    at ")),
+    ("(", ("Traceback (most recent",)),
+    (":", ("panic:",)),
+    ("[", ("error[E",)),
+    ("E", ("Exception in thread",)),
+    ("S", ("Segmentation fault",)),
+)
+_AMOUNTS: _Marks = (
+    ("%", ("%",)),
+    ("how ", ("how many", "how much", "how long", "how far")),
+    ("total", ("total",)),
+    ("average", ("average",)),
+    ("altogether", ("altogether",)),
+    ("percent", ("percent",)),
+    ("几", ("几",)),
+    ("多少", ("多少",)),
+    ("一共", ("一共",)),
+    ("平均", ("平均",)),
 )
 
 _ARITHMETIC = re.compile(
@@ -60,10 +64,10 @@ _PLEASANTRY = re.compile(
     r"|你好|您好|嗨|早上好|晚上好|早安|晚安|谢谢|多谢|感谢|謝謝|再见|再見|你|您|好的|啊|了|吗|在吗|在嗎)[\s,.!?~，。！？～]*)+",
 )
 _NICE = re.compile(r"hi|hello|hey|howdy|thank|thx|ty|cheers|bye|good|how|你好|您好|嗨|早|晚|谢|多谢|感|謝|再见|再見|在吗|在嗎")
-_CHORE = re.compile(
-    r"(?:^|[.!?:\n]\s{0,4}|please |can you |could you |would you |help me |just |and |then |now )(?:to )?"
-    rf"(?:{'|'.join(sorted(CHORES))})\b",
-)
+# After these an instruction begins, "to" between them or not.
+_ASKING = ("please ", "can you ", "could you ", "would you ", "help me ", "just ", "and ", "then ", "now ")
+_STOP = re.compile(r"[.!?:\n]\s{0,4}\Z")
+_LONGEST_ASKING = 16
 _WRITE = re.compile(
     r"\b(?:write|compose|tell|draft|create|give|make|generate|suggest|need|want|come up with)\b[^.!?\n]{0,60}"
     rf"\b(?:{'|'.join(sorted(CREATIVE))})\b",
@@ -82,25 +86,25 @@ _WHAT = re.compile(r"(?:please |hi,? |q: )?(?:what(?:'s| is| are| was| were| doe
 
 def code(text: str) -> float:
     """From 0 to 1: a fenced block, or several marks of source code."""
-    marks = sum(mark in text for mark in _CODE_MARKS)
-    if "```" in text:
+    if "`" in text and "```" in text:
         return 1.0
+    marks = _found(_CODE_MARKS, text)
     return min(1.0, marks / 3) if marks >= 2 else 0.0
 
 
 def has_trace(text: str) -> bool:
     """Whether a stack trace or a crash was pasted."""
-    return any(trace in text for trace in _TRACES)
+    return _found(_TRACES, text) > 0
 
 
 def formulas(text: str, lower: str, characters: AbstractSet[str]) -> int:
     """Marks of written mathematics: LaTeX, powers, equations, symbols."""
-    found = min(2, text.count("^"))
+    found = min(2, text.count("^")) if "^" in text else 0
     if "\\" in text:
         found += min(3, len(_LATEX.findall(text)))
     if "=" in text:
         found += min(2, len(_EQUATION.findall(lower)))
-    return found + min(2, len(_SYMBOLS & characters))
+    return found + min(2, len(_SYMBOLS & characters)) if characters else found
 
 
 def items(text: str) -> int:
@@ -121,7 +125,7 @@ def numbers(lower: str) -> int:
 
 def quantities(lower: str) -> int:
     """Numbers in a text that asks how much of something there is; 0 where it does not ask."""
-    return numbers(lower) if len(lower) > 30 and any(amount in lower for amount in _AMOUNTS) else 0
+    return numbers(lower) if len(lower) > 30 and _found(_AMOUNTS, lower) else 0
 
 
 def is_arithmetic(lower: str) -> bool:
@@ -134,16 +138,47 @@ def is_pleasantry(lower: str) -> bool:
 
 def is_chore(lead: str, words: AbstractSet[str]) -> bool:
     """Whether a small chore is asked for: its verb stands where an instruction stands."""
-    return not CHORES.isdisjoint(words) and _CHORE.search(lead) is not None
+    return not CHORES.isdisjoint(words) and any(_is_told(lead, verb) for verb in CHORES.intersection(words))
 
 
 def is_writing(lead: str, words: AbstractSet[str]) -> bool:
     """Whether a small piece of writing is asked for."""
-    return not CREATIVE.isdisjoint(words) and _WRITE.search(lead) is not None
+    if CREATIVE.isdisjoint(words) or (WRITING.isdisjoint(words) and "-" not in lead):  # "re-write" is a word of its own
+        return False
+    return _WRITE.search(lead) is not None
 
 
 def fact(lower: str) -> float:
     """From 0 to 1: how much a short text looks like a question for a single fact."""
-    if _FACT.match(lower) or _FACT_INSIDE.search(lower):
+    if _FACT.match(lower):
+        return 1.0
+    if ("who " in lower or "year" in lower or " of" in lower) and _FACT_INSIDE.search(lower):
         return 1.0
     return 0.6 if _WHAT.match(lower) else 0.0
+
+
+def _found(marks: _Marks, text: str) -> int:
+    """How many of the marks are in the text."""
+    found = 0
+    for sign, those in marks:
+        if sign in text:
+            for mark in those:
+                found += mark in text
+    return found
+
+
+def _is_told(lead: str, verb: str) -> bool:
+    """Whether the verb stands somewhere as a whole word, at the beginning or behind what an instruction follows."""
+    place = lead.find(verb)
+    while place >= 0:
+        after = lead[place + len(verb) : place + len(verb) + 1]
+        if not (after.isalnum() or after == "_") and _opens(lead[max(0, place - _LONGEST_ASKING) : place]):
+            return True
+        place = lead.find(verb, place + len(verb))
+    return False
+
+
+def _opens(before: str) -> bool:
+    """Whether an instruction may stand behind this: the text's beginning, or the end of what was said before."""
+    before = before.removesuffix("to ")
+    return not before or before.endswith(_ASKING) or _STOP.search(before) is not None

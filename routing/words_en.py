@@ -134,6 +134,9 @@ CREATIVE = frozenset(
        """)
 )
 
+# Verbs that ask for something to be written; of "come up with", the first word.
+WRITING = frozenset(_plain("write compose tell draft create give make generate suggest need want come"))
+
 # Where a word is in two kinds, the later one has it.
 KINDS: Mapping[str, str] = {
     word: kind
@@ -187,7 +190,9 @@ PHRASES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "yes": (("yes or no", "brief"), ("yes/no", "brief")),
     "briefly": (("briefly", "brief"),),
 }
-TRIGGERS = frozenset(PHRASES)
+
+# Every word that can mean something to the rules: a text is searched once for all of them.
+LISTENED = KNOWN | CHORES | CREATIVE | WRITING | frozenset(PHRASES)
 
 # Words that tell English from other languages written in Latin letters: those that it cannot do without, and all of the above.
 ENGLISH = (

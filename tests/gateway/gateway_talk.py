@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -130,10 +131,15 @@ class Answer:
         return json.loads(self.content)
 
 
+def encoded(body: Any) -> bytes:
+    """As the requests below carry it."""
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
 def raw_request(
     body: Any, *, key: str | None = KEY, path: str = CHAT, method: str = "POST", headers: dict[str, str] | None = None
 ) -> bytes:
-    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    data = body if isinstance(body, bytes) else encoded(body)
     lines = [f"{method} {path} HTTP/1.1", "host: gateway", f"content-length: {len(data)}"]
     lines += [f"authorization: Bearer {key}"] if key is not None else []
     lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
@@ -164,30 +170,33 @@ class Wire:
         size = int(await self.reader.readuntil(b"\r\n"), 16)
         return (await self.reader.readexactly(size + 2))[:-2]
 
+    async def pieces(self) -> list[bytes]:
+        """All that is left of a streamed body, to its proper end."""
+        found = []
+        while piece := await self.piece():
+            found.append(piece)
+        return found
+
     async def answer(self) -> Answer:
-        """The rest of this answer."""
-        if not self.status:
-            await self.head()
+        """The whole answer."""
+        await self.head()
         if "content-length" in self.headers:
-            content = await self.reader.readexactly(int(self.headers["content-length"]))
-            found, clean = Answer(self.status, self.headers, content), True
+            content, clean = await self.reader.readexactly(int(self.headers["content-length"])), True
         else:
-            pieces, clean = [], True
+            content, clean = b"", True
             try:
                 while piece := await self.piece():
-                    pieces.append(piece)
+                    content += piece
             except (asyncio.IncompleteReadError, ConnectionError):
                 clean = False
-            found = Answer(self.status, self.headers, b"".join(pieces), clean)
-        self.status = 0
-        return found
+        return Answer(self.status, self.headers, content, clean)
 
     def leave(self) -> None:
         self.writer.transport.abort()
 
 
 @asynccontextmanager
-async def wire(port: int) -> Any:
+async def wire(port: int) -> AsyncIterator[Wire]:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         yield Wire(reader, writer)
@@ -202,7 +211,14 @@ async def ask(stack: Stack, body: Any, **how: Any) -> Answer:
         return await one.answer()
 
 
-# -- what the gateway knows
+# -- what the fakes and the gateway know
+
+
+def hold(fake: Any) -> Callable[[], None]:
+    """From here on the fake makes no token, until what is returned is called."""
+    fake.app.engine.sleep("wait")
+    wake: Callable[[], None] = fake.app.engine.wake_up
+    return wake
 
 
 def posts(fake: Any) -> list[Any]:

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 from conftest import KEY, OTHER_KEY
-from gateway_talk import GREEDY, Wire, ask, chat, digest, lines, payloads, posts, queued, said, scrape, tenant, total, usage, wire
+from gateway_talk import GREEDY, Wire, ask, chat, digest, hold, lines, payloads, posts, queued, said, scrape, tenant, total, usage, wire
 
 from gateway.lab.fake import Options
 
@@ -20,21 +20,12 @@ def two_keys(**first):
     return {"tenants": [acme]}
 
 
-def hold(stack):
-    """From here on the small fake gives no answer until the returned event is set."""
-    gate = asyncio.Event()
-    engine = stack.small.app.engine
-    engine.sleep("wait")
-    gate.open = engine.wake_up
-    return gate
-
-
 async def test_fifty_identical_requests_are_one_upstream_call(stack):
     """Fifty at once: one call upstream, the same answer for all, one miss and forty-nine shared, tokens counted once."""
-    gate = hold(stack)
+    wake = hold(stack.small)
     tasks = [asyncio.create_task(ask(stack, chat("[[tokens: 5]]", **GREEDY))) for _ in range(50)]
     await stack.until(lambda: stack.gateway.parts.edge.running == 50)
-    gate.open()
+    wake()
     answers = await asyncio.gather(*tasks)
     assert {answer.status_code for answer in answers} == {200}
     assert len({answer.content for answer in answers}) == 1
@@ -50,10 +41,10 @@ async def test_fifty_identical_requests_are_one_upstream_call(stack):
 
 async def test_a_follower_has_no_tokens_of_its_own_in_the_log(stack):
     """Over the log lines of one shared answer the tokens and the charge add up to the one call that was made."""
-    gate = hold(stack)
+    wake = hold(stack.small)
     tasks = [asyncio.create_task(ask(stack, chat("[[tokens: 5]]", **GREEDY, stream=i % 2 == 0))) for i in range(6)]
     await stack.until(lambda: stack.gateway.parts.edge.running == 6)
-    gate.open()
+    wake()
     await asyncio.gather(*tasks)
     log = await lines(stack, 6)
     assert sorted(line["cache"] for line in log) == ["miss"] + ["shared"] * 5
@@ -66,7 +57,7 @@ async def test_a_follower_has_no_tokens_of_its_own_in_the_log(stack):
 @pytest.mark.parametrize("leader_streams", [False, True], ids=["json leads", "sse leads"])
 async def test_followers_of_either_wire_format_get_the_answer_in_theirs(stack, leader_streams):
     """JSON and stream followers share one call, each in its own format, with the usage chunk only for those who asked."""
-    gate = hold(stack)
+    wake = hold(stack.small)
     wishes = [
         {"stream": leader_streams},
         {},
@@ -78,7 +69,7 @@ async def test_followers_of_either_wire_format_get_the_answer_in_theirs(stack, l
     for count, wish in enumerate(wishes, 1):
         tasks.append(asyncio.create_task(ask(stack, chat("[[reason: hm]] [[say: one two three]]", **GREEDY, **wish))))
         await stack.until(lambda count=count: stack.gateway.parts.edge.running == count)
-    gate.open()
+    wake()
     answers = await asyncio.gather(*tasks)
     assert len(posts(stack.small)) == 1
     assert all(said(answer) == said(answers[1]) for answer in answers)
@@ -98,15 +89,10 @@ async def test_a_late_follower_gets_the_whole_stream(start):
         await leader.head()
         first = [await leader.piece() for _ in range(5)]
         late = await ask(stack, chat("[[tokens: 30]]", **GREEDY, stream=True))
-        rest = await leader.answer() if False else [piece async for piece in _pieces(leader)]
+        rest = await leader.pieces()
     assert late.headers["x-tiergate-cache"] == "shared"
     assert late.content == b"".join([*first, *rest])
     assert len(posts(stack.small)) == 1
-
-
-async def _pieces(one):
-    while piece := await one.piece():
-        yield piece
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
@@ -180,8 +166,7 @@ async def test_a_slow_reader_holds_nobody_up_and_misses_nothing(stack, slow_lead
     body = chat("[[tokens: 30000]]", **GREEDY, stream=True, max_tokens=31000, model="large-model")
     slow = await narrow(stack.gateway.port)
     try:
-        gate = stack.large.app.engine
-        gate.sleep("wait")
+        wake = hold(stack.large)
         if slow_leads:
             slow.send(body)
             await stack.until(lambda: posts(stack.large))
@@ -190,7 +175,7 @@ async def test_a_slow_reader_holds_nobody_up_and_misses_nothing(stack, slow_lead
         if not slow_leads:
             slow.send(body)
         await stack.until(lambda: stack.gateway.parts.edge.running == 2)
-        gate.wake_up()
+        wake()
         got = await quick
         assert payloads(got.text)[-1] == "[DONE]"
         assert len(got.content) > 2**22
@@ -253,8 +238,8 @@ async def test_a_stream_that_breaks_is_heard_by_everybody_who_was_given_some_of_
 
 async def test_a_realtime_follower_raises_the_leader(start):
     """A realtime request that joins a waiting batch request takes it along to the front of the queue."""
-    stack = await start({"models": {0: {"concurrency": {"max": 1}}}}, fakes=SLOW)
-    gate = hold(stack)
+    stack = await start({"models": {0: {"concurrency": {"max": 1}}}})
+    wake = hold(stack.small)
     as_class = lambda name: {"headers": {"x-tiergate-priority": name}}  # noqa: E731 - said once
     tasks = [asyncio.create_task(ask(stack, chat("blocker")))]
     await stack.until(lambda: posts(stack.small))
@@ -263,20 +248,20 @@ async def test_a_realtime_follower_raises_the_leader(start):
         await stack.until(lambda: queued(stack) == len(tasks) - 1)
     tasks.append(asyncio.create_task(ask(stack, chat("wanted", **GREEDY), **as_class("realtime"))))
     await stack.until(lambda: stack.gateway.parts.edge.running == 4)
-    gate.open()
+    wake()
     await asyncio.gather(*tasks)
     assert [call.body["messages"][0]["content"] for call in posts(stack.small)] == ["blocker", "wanted", "other"]
 
 
 async def test_a_follower_keeps_its_own_deadline(stack):
     """A follower's x-tiergate-deadline-ms holds although the request that it joined has more time."""
-    gate = hold(stack)
+    wake = hold(stack.small)
     leader = asyncio.create_task(ask(stack, chat("hi", **GREEDY)))
     await stack.until(lambda: posts(stack.small))
     async with asyncio.timeout(5):
         late = await ask(stack, chat("hi", **GREEDY), headers={"x-tiergate-deadline-ms": "50"})
     assert late.status_code in (503, 504)
-    gate.open()
+    wake()
     assert (await leader).status_code == 200
 
 
@@ -288,29 +273,29 @@ async def test_a_leaders_deadline_does_not_end_its_followers_streams(start):
         leader.send(body, headers={"x-tiergate-deadline-ms": "300"})
         await leader.head()
         follower = await ask(stack, body)
-    assert follower.headers["x-tiergate-cache"] == "shared"
     assert payloads(follower.text)[-1] == "[DONE]"
+    assert said(follower)[0]["finish"] == "stop"
 
 
 async def test_requests_that_ask_for_chance_or_a_fresh_answer_do_not_share(stack):
     """Sampled, no-cache and no-store requests each make a call of their own."""
-    gate = hold(stack)
+    wake = hold(stack.small)
     wishes = [({}, None), ({}, None), (GREEDY, "no-cache"), (GREEDY, "no-cache"), (GREEDY, "no-store"), (GREEDY, "no-store")]
     tasks = [
         asyncio.create_task(ask(stack, chat("hi", **fields), headers={"cache-control": said_} if said_ else None))
         for fields, said_ in wishes
     ]
     await stack.until(lambda: len(posts(stack.small)) == 6)
-    gate.open()
+    wake()
     assert {answer.status_code for answer in await asyncio.gather(*tasks)} == {200}
 
 
 async def test_tenants_fly_apart(stack):
     """Two tenants' identical requests at once are two flights, each shared within its tenant."""
-    gate = hold(stack)
+    wake = hold(stack.small)
     tasks = [asyncio.create_task(ask(stack, chat("hi", **GREEDY), key=key)) for key in (KEY, OTHER_KEY) * 3]
     await stack.until(lambda: stack.gateway.parts.edge.running == 6)
-    gate.open()
+    wake()
     answers = await asyncio.gather(*tasks)
     assert len(posts(stack.small)) == 2
     assert len({answer.json()["id"] for answer in answers[::2]}) == 1

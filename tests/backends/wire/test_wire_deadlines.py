@@ -133,12 +133,15 @@ async def test_a_stream_that_stops():
 
 
 async def test_a_stream_that_goes_on():
-    """Each piece moves the deadline: a stream may last many times its longest gap."""
+    """Each piece moves the deadline: a stream may last longer than any gap in it."""
+    gap = 0.4
 
     async def script(peer: Peer) -> None:
         await peer.request()
         await peer.send(STREAM)
-        for _ in range(30):
+        loop = asyncio.get_running_loop()
+        end = loop.time() + 2 * gap
+        while loop.time() < end:
             await peer.send(chunk(b"x"))
             await asyncio.sleep(0.01)
         await peer.send(END)
@@ -147,10 +150,11 @@ async def test_a_stream_that_goes_on():
     async with Server(script) as server:
         client = server.client()
         got: list[bytes] = []
-        async with client.request(head(), b"", deadlines(first_token=0.25, between_tokens=0.25)) as answer:
+        async with client.request(head(), b"", deadlines(first_token=CEILING, between_tokens=gap)) as answer:
             got.append(await answer.first())
             await answer.relay(got.append)
-        assert b"".join(got) == b"x" * 30
+            assert answer.complete
+        assert len(b"".join(got)) > 1
         await client.close()
 
 
@@ -166,7 +170,7 @@ async def test_the_total_deadline_ends_a_stream_that_goes_on():
 
     async with Server(script) as server, asyncio.timeout(CEILING):
         client = server.client()
-        error = await timed_out(client, first_token=CEILING, between_tokens=CEILING, total=0.1)
+        error = await timed_out(client, first_token=CEILING, between_tokens=CEILING, total=0.2)
         assert (error.phase, error.sent) == ("total", True)
         await client.close()
 
@@ -211,9 +215,9 @@ async def test_a_timer_of_the_last_request_does_not_end_the_next():
 
     async with Server(script) as server, asyncio.timeout(CEILING):
         client = server.client()
-        await ask(client, total=SOON)
+        await ask(client, total=0.3)
         second = asyncio.create_task(ask(client))
-        await asyncio.sleep(2 * SOON)  # the first deadline passes
+        await asyncio.sleep(0.35)  # the first deadline passes
         go.set()
         assert await second == (200, b"again")
         assert len(server.peers) == 1
@@ -245,11 +249,11 @@ async def test_no_deadline_but_the_total_runs_while_paused():
 
     async with Server(script) as server, asyncio.timeout(CEILING):
         client = server.client()
-        async with client.request(head(), b"", deadlines(first_token=SOON, between_tokens=SOON)) as answer:
+        async with client.request(head(), b"", deadlines(first_token=0.2, between_tokens=0.2)) as answer:
             assert await answer.first() == b"one"
             answer.pause()
             relay = asyncio.create_task(answer.relay(lambda _: None))
-            await asyncio.sleep(3 * SOON)
+            await asyncio.sleep(0.3)
             assert not relay.done()
             answer.resume()
             with pytest.raises(UpstreamTimeout) as caught:
@@ -268,7 +272,7 @@ async def test_the_total_runs_while_paused():
 
     async with Server(script) as server, asyncio.timeout(CEILING):
         client = server.client()
-        async with client.request(head(), b"", deadlines(between_tokens=CEILING, total=0.1)) as answer:
+        async with client.request(head(), b"", deadlines(between_tokens=CEILING, total=0.3)) as answer:
             await answer.first()
             answer.pause()
             with pytest.raises(UpstreamTimeout) as caught:

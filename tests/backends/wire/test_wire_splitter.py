@@ -129,6 +129,8 @@ def test_json_where_a_stream_was_promised():
 
 
 @given(st.binary(max_size=200), cuts)
+@example(b"x" * 200, [])
+@example(b"x" * 50 + b"\n\n" + b"y" * 50 + b"\n", [10, 30, 51, 60, 101])
 def test_an_event_that_is_too_long_is_passed_on(stream, at):
     """No more than the bound is ever kept, and no byte is lost for it."""
     splitter = EventSplitter(max_event=16)

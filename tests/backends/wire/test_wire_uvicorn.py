@@ -48,10 +48,10 @@ class App:
             await send({"type": "http.response.body", "body": body})
 
 
-@pytest.fixture(params=["httptools", "h11"])
-async def served(request):
+@pytest.fixture
+async def served():
     app = App()
-    config = uvicorn.Config(app, port=0, http=request.param, lifespan="off", log_level="critical", timeout_graceful_shutdown=0)
+    config = uvicorn.Config(app, port=0, http="httptools", lifespan="off", log_level="critical", timeout_graceful_shutdown=0)
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None
     task = asyncio.create_task(server._serve())

@@ -89,7 +89,7 @@ class Server:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.sleep(0)
-        assert not self.unhandled, "a callback raised, or a task failed unseen"
+        assert not self.unhandled, self.unhandled
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -101,6 +101,9 @@ class Server:
             await self._script(peer)
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
+        except RuntimeError as error:
+            if "closed" not in str(error):  # how uvloop says that the client has left
+                raise
         finally:
             writer.transport.abort()
             self._tasks.discard(task)
