@@ -9,6 +9,7 @@ Rules:
 - What does not look as it should is OTHER. Nothing in a stream makes `read` raise.
 
 Decoding an event whole (msgspec, 0.6 us) is cheaper than four substring searches in it, and cannot be misled by the text.
+Cheaper still (0.4 us) is a glance at the few fields that tell a plain delta, which nearly every event is, from the others.
 """
 
 from __future__ import annotations
@@ -27,6 +28,24 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 _EMPTY_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 _LF, _CR = 10, 13
 _decode = msgspec.json.Decoder().decode
+
+
+class _Delta(msgspec.Struct, gc=False):
+    content: str | None = None
+
+
+class _Choice(msgspec.Struct, gc=False):
+    delta: _Delta | None = None
+    finish_reason: str | None = None
+
+
+class _Chunk(msgspec.Struct, gc=False):
+    choices: list[_Choice]
+    usage: Any = None
+    error: Any = None
+
+
+_glance = msgspec.json.Decoder(_Chunk).decode
 
 
 class EventSplitter:
@@ -103,6 +122,19 @@ class Tally:
         self.error: dict[str, Any] | None = None  # the first one
 
     def read(self, event: bytes) -> Kind:
+        if event.startswith(b"data:"):
+            try:
+                chunk = _glance(event[5:])
+            except (ValueError, RecursionError):
+                return self._read_whole(event)
+            if len(chunk.choices) == 1 and chunk.usage is None and chunk.error is None:
+                choice = chunk.choices[0]
+                if choice.finish_reason is None and choice.delta is not None and choice.delta.content:
+                    self.deltas += 1
+                    return Kind.CONTENT
+        return self._read_whole(event)
+
+    def _read_whole(self, event: bytes) -> Kind:
         data = _data(event)
         try:
             chunk = _decode(data)

@@ -87,8 +87,8 @@ def _words(lower: str) -> list[str]:
 
 
 def _foreign(text: str) -> str:
-    """A text without its ASCII characters."""
-    return text.encode("utf-8", "surrogatepass").translate(None, _ASCII).decode("utf-8", "surrogatepass")
+    """A text without its ASCII characters, and without halves of surrogate pairs."""
+    return text.encode("utf-8", "ignore").translate(None, _ASCII).decode()
 
 
 def read(text: str) -> Reading:

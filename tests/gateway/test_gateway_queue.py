@@ -138,13 +138,16 @@ async def test_a_tenant_gives_borrowed_room_back(start):
 
 async def test_an_urgent_request_takes_a_batch_ones_place(start):
     """With the queue full of batch work a realtime request still gets in; the newest batch request hears 503."""
-    line = await waiting(start, {"queue": {"max_requests": 2}})
-    await line.add("b0", **as_class("batch"))
-    await line.add("b1", **as_class("batch"), key=OTHER_KEY)
-    pushed_out = line.tasks.pop()
-    line.tasks.append(asyncio.create_task(ask(line.stack, chat("r0"))))
-    assert (await pushed_out).status_code == 503
-    assert await line.order() == ["r0", "b0"]
+    third = tenant("initech", "a-third-key")
+    line = await waiting(start, {"queue": {"max_requests": 4}, "tenants": [ACME, GLOBEX, third]})
+    for number, key in enumerate((KEY, OTHER_KEY, KEY, OTHER_KEY)):
+        await line.add(f"b{number}", **as_class("batch"), key=key)
+    newest = line.tasks.pop()
+    line.tasks.append(asyncio.create_task(ask(line.stack, chat("r0"), key="a-third-key")))
+    pushed_out = await newest
+    assert pushed_out.status_code == 503
+    assert "retry-after" in pushed_out.headers
+    assert await line.order() == ["r0", "b0", "b1", "b2"]
 
 
 async def test_a_wait_that_is_too_long_ends_in_a_503(start):
