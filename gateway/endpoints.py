@@ -49,7 +49,7 @@ def route(url: bytes) -> Route:
 
 def _slowly(url: bytes) -> Route:
     path = url.split(b"?", 1)[0].split(b"#", 1)[0].decode("latin-1")
-    if path.startswith(("http://", "https://")):  # the absolute form, which proxies' clients send
+    if path[:8].lower().startswith(("http://", "https://")):  # the absolute form, which proxies' clients send
         path = "/" + path.split("/", 3)[3] if path.count("/") >= 3 else "/"
     path = path.rstrip("/") or "/"
     if path.startswith(_DEPLOYMENTS):

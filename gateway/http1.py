@@ -137,17 +137,20 @@ class Connection(asyncio.Protocol):
         try:
             self._feed(data)
         except httptools.HttpParserUpgrade as upgrade:
-            self._without_upgrade(bytes(data)[upgrade.args[0] :])
+            end: int = upgrade.args[0]
         except httptools.HttpParserError as error:
             ours = error.__context__  # what one of the callbacks below raised
             if ours is not None and not isinstance(ours, ApiError):
                 raise ours from None  # a fault of this file
             self._fail(ours or ApiError(400, "bad_http", f"This is not a well-formed HTTP/1.1 request: {error}."))
+            return
         else:
             if self._receiving is not None and not self._deadline:
                 self._deadline = self.loop.time() + (self.bounds.header_timeout if self._in_head else self.bounds.body_timeout)
             if self._head_bytes > self.bounds.max_header:
                 self._fail(self._head_too_large())
+            return
+        self._without_upgrade(bytes(data[end:]))
 
     def _without_upgrade(self, rest: bytes) -> None:
         """The parser stops at the end of such a head and takes no body: the head is read again, without the `Upgrade` in it."""
@@ -330,14 +333,15 @@ class Connection(asyncio.Protocol):
         """An answer is out, and the connection goes on."""
         if self._queue:
             self._run(self._queue.popleft())
-            self._read(on=True)
-            if self._held:
-                held, self._held = self._held, b""
-                self.data_received(held)
         elif self._wrong is not None:
             self._refuse(self._wrong)
+            return
         elif self._receiving is None:
             self._deadline = self.loop.time() + self.bounds.keep_alive
+        if not self._reading and not self._queue:
+            self._read(on=True)
+            held, self._held = self._held, b""
+            self.data_received(held)
 
     def _fail(self, error: ApiError) -> None:
         """What comes has no meaning any more. The request that it was to complete learns it from its `body`."""

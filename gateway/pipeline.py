@@ -47,7 +47,7 @@ from gateway.relay import Sink
 from gateway.reply import Head, Reply
 from gateway.settle import charge
 from limits.estimate import prompt_tokens, reservation
-from limits.types import Admission, Limiter, Priority, QueueFull, QueueTimeout, SlotAsk
+from limits.types import Admission, LimitExceeded, Limiter, Priority, QueueFull, QueueTimeout, SlotAsk
 from routing.decide import decide
 from routing.needs import needs_of
 from routing.resolve import Catalog
@@ -299,6 +299,10 @@ class Pipeline:
                 return await self._serve(job, target, sink)
             except Unserved:
                 target, reason = (left.pop(0), "fallback") if left and reason != "fallback" else (None, "")
+            except LimitExceeded as refused:  # of `auto`, the limit of one model is no limit of the others
+                if refused.scope.kind != "model" or not job.resolution.auto or not left or reason == "fallback":
+                    raise
+                target, reason = left.pop(0), "fallback"
             except ContextOverflow:
                 target, reason = (None if reason == "context" else self._roomier(job, target)), "context"
                 if target is None:

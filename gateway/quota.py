@@ -8,11 +8,15 @@ from limits.types import Standing
 
 
 def wire_duration(seconds: float) -> str:
-    """A time in OpenAI's form: `20ms`, `7.66s`, `6m0s`, `1h0m3s`. Rounded up: a client that waits so long has waited enough."""
-    if seconds < 1:
-        return f"{max(0, math.ceil(seconds * 1000))}ms"
-    if seconds < 60:
-        return f"{math.ceil(seconds * 100) / 100:g}s"
+    """A time in OpenAI's form: `0s`, `20ms`, `7.66s`, `6m0s`, `1h0m3s`. Rounded up: who waits so long has waited enough."""
+    if seconds <= 0:
+        return "0s"
+    milliseconds = math.ceil(seconds * 1000)
+    if milliseconds < 1000:
+        return f"{milliseconds}ms"
+    hundredths = math.ceil(seconds * 100)
+    if hundredths < 6000:
+        return f"{hundredths / 100:g}s"
     hours, rest = divmod(math.ceil(seconds), 3600)
     minutes, left = divmod(rest, 60)
     return f"{hours}h{minutes}m{left}s" if hours else f"{minutes}m{left}s"

@@ -11,7 +11,7 @@ Rules of this file
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,16 +27,20 @@ PRIVILEGED = frozenset({"priority", "cache_salt", "request_id", "kv_transfer_par
 _FIELDS = msgspec.json.Decoder(dict[str, Any])
 _RAW = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _OPEN = re.compile(rb"[ \t\r\n]*\{[ \t\r\n]*")
-_KEY = re.compile(rb'"((?:[^"\\]|\\.)*)"[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
+_KEY = re.compile(rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)"[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
 _NEXT = re.compile(rb"[ \t\r\n]*,[ \t\r\n]*")
-_STRINGS = re.compile(rb'"[^"]*"')
-_NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
+_CLOSE = re.compile(rb"[ \t\r\n]*\}[ \t\r\n]*")
+_SMALL, _LARGE = 16_384, 2 * 1024 * 1024  # between them it is cheaper to walk a body's levels than to count its brackets
+_MAX_BRACKETS = 500_000  # an empty list takes two bytes of a body and sixty of memory
+_MAX_KEYS = 1_000  # of the top level
 _IMAGE_TOKENS = 1_000  # what one image or sound counts for when its bytes cannot tell
 _MAX_PARTS = 10_000
 
+_Values = Mapping[str, msgspec.Raw]
+"""The members of the top level, each value as the bytes that stand in the body."""
 
-_Member = tuple[str, int, int, int]
-"""Where one `"key": value` of the top level lies in the body: name, start of the key, start of the value, end."""
+_Layout = Callable[[_Values], bytes]
+"""Writes members in one of the usual ways."""
 
 
 @dataclass(slots=True)
@@ -45,7 +49,8 @@ class Ask:
 
     raw: bytes
     fields: dict[str, Any]
-    members: list[_Member] = field(repr=False)
+    values: _Values = field(repr=False)
+    layout: _Layout | None = field(repr=False)  # the one that writes `values` as `raw`, where one does
     model: str  # as the client calls it: the body's, or the path's
     stream: bool
     include_usage: bool  # the client itself asked for the usage chunk
@@ -65,7 +70,10 @@ class Ask:
 def parse(raw: bytes, model: str | None = None) -> Ask:
     """Parse a body. `model` is the one that the path names (the Azure form). Raises ApiError 400."""
     fields = _decode(raw)
-    members = _members(raw)
+    values = _RAW.decode(raw)
+    layout = next((layout for layout in _LAYOUTS if layout(values) == raw), None)
+    if layout is None:
+        _members(raw, values)
     name = fields.get("model") if model is None else model
     if not isinstance(name, str) or not name or len(name) > 512:
         raise ApiError(400, "missing_model", "`model` must name a model: a string of 1 to 512 characters.", param="model")
@@ -73,7 +81,8 @@ def parse(raw: bytes, model: str | None = None) -> Ask:
     if stream is not None and not isinstance(stream, bool):
         raise ApiError(400, "invalid_type", "`stream` must be true or false.", param="stream")
     options = fields.get("stream_options")
-    ask = Ask(raw, fields, members, name, bool(stream), isinstance(options, dict) and options.get("include_usage") is True)
+    include_usage = isinstance(options, dict) and options.get("include_usage") is True
+    ask = Ask(raw, fields, values, layout, name, bool(stream), include_usage)
     for count in ("n", "best_of"):
         if (ask.integer(count) or 0) > MAX_N:
             raise ApiError(400, "too_many_choices", f"`{count}` may be at most {MAX_N}.", param=count)
@@ -81,52 +90,74 @@ def parse(raw: bytes, model: str | None = None) -> Ask:
 
 
 def _decode(raw: bytes) -> dict[str, Any]:
+    counted = not _SMALL < len(raw) <= _LARGE
+    brackets = raw.count(b"[") + raw.count(b"{") if counted else MAX_DEPTH + 1
+    if brackets > _MAX_BRACKETS:
+        raise ApiError(400, "invalid_json", f"The JSON body holds more than {_MAX_BRACKETS} brackets.")
     try:
-        if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _deeper_than(raw, MAX_DEPTH):
-            raise ApiError(400, "invalid_json", f"The JSON body is nested deeper than {MAX_DEPTH} levels.")
-        return _FIELDS.decode(raw)
+        fields = _FIELDS.decode(raw)
     except RecursionError:
-        raise ApiError(400, "invalid_json", f"The JSON body is nested deeper than {MAX_DEPTH} levels.") from None
+        raise _too_deep() from None
     except msgspec.ValidationError as error:
         what = "must be a JSON object" if "`object`" in str(error) else "holds a number that is out of range"
         raise ApiError(400, "invalid_json", f"The request body {what}.") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ApiError(400, "invalid_json", f"The request body is not valid JSON: {_reason(error)}") from None
+        raise ApiError(400, "invalid_json", f"The request body is not valid JSON: {error}.") from None
+    if len(fields) > _MAX_KEYS:
+        raise ApiError(400, "invalid_json", f"The JSON body has more than {_MAX_KEYS} keys at its top level.")
+    if brackets > MAX_DEPTH and _deeper_than(fields, MAX_DEPTH):
+        raise _too_deep()
+    return fields
 
 
-def _reason(error: Exception) -> str:
-    return "it is not valid UTF-8." if isinstance(error, UnicodeDecodeError) else f"{error}."
-
-
-def _deeper_than(raw: bytes, bound: int) -> bool:
-    """Is it nested deeper than that? Strings fall away first, then one innermost level a pass, each at memchr's speed."""
-    plain = raw.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NOT_STRUCTURE)
-    brackets = _STRINGS.sub(b"", plain)
+def _deeper_than(fields: dict[str, Any], bound: int) -> bool:
+    """Is it nested deeper than that? One level after the other, strings and numbers left behind."""
+    level: list[Any] = [fields]
     for _ in range(bound):
-        inner = brackets.replace(b"[]", b"").replace(b"{}", b"")
-        if len(inner) == len(brackets):  # nothing closes: not JSON, the parser says so
-            return len(inner) > bound
-        if not inner:
+        level = [
+            child
+            for one in level
+            for child in (one.values() if type(one) is dict else one)
+            if type(child) is dict or type(child) is list
+        ]
+        if not level:
             return False
-        brackets = inner
     return True
 
 
-def _members(raw: bytes) -> list[_Member]:
+def _too_deep() -> ApiError:
+    return ApiError(400, "invalid_json", f"The JSON body is nested deeper than {MAX_DEPTH} levels.")
+
+
+def _spaced(values: _Values) -> bytes:
+    """As Python's json writes."""
+    return b"{%b}" % b", ".join([b'"%b": %b' % (name.encode(), value) for name, value in values.items()])
+
+
+_LAYOUTS: tuple[_Layout, ...] = (msgspec.json.encode, _spaced)
+"""The ways in which nearly all clients write: without white space, and Python's. What one of them writes from the members
+that the decoder found is the body itself only if no key stands there twice."""
+
+
+_Member = tuple[str, int, int, int]
+"""Where one `"key": value` of the top level lies in the body: name, start of the key, start of the value, end."""
+
+
+def _members(raw: bytes, values: _Values) -> list[_Member]:
     """The top level's members in order. `raw` is valid JSON by now, so only duplicates can lead the walk astray.
 
-    The decoder keeps the last of two equal keys: the walk then finds other bytes than it was told of, or too many keys.
+    The decoder keeps the last of two equal keys: the walk then finds other bytes than it was told of, or too many keys. Of
+    JSON's values only a number can be the beginning of another, and what follows it there is no comma and no end.
     """
-    values = _RAW.decode(raw)
     members: list[_Member] = []
     opening = _OPEN.match(raw)
-    position = opening.end() if opening else 0
+    position = end = opening.end() if opening else 0
     seen: set[str] = set()
     while len(members) < len(values):
         key = _KEY.match(raw, position)
         name = None if key is None else _name(key.group(1))
-        if key is None or name is None or name in seen or name not in values:
-            raise _duplicate()
+        if key is None or name is None or name in seen:
+            raise _duplicate(name or "")
         value = memoryview(values[name])
         if not raw.startswith(value, key.end()):
             raise _duplicate(name)
@@ -137,14 +168,16 @@ def _members(raw: bytes) -> list[_Member]:
         if (comma is None) != (len(members) == len(values)):
             raise _duplicate(name)
         position = comma.end() if comma else end
+    if _CLOSE.fullmatch(raw, end) is None:
+        raise _duplicate(members[-1][0] if members else "")
     return members
 
 
-def _name(key: bytes) -> str | None:
+def _name(key: bytes) -> str:
     return key.decode() if b"\\" not in key else msgspec.json.decode(b'"%b"' % key, type=str)
 
 
-def _duplicate(name: str = "") -> ApiError:
+def _duplicate(name: str) -> ApiError:
     which = f" (near `{name[:64]}`)" if name else ""
     return ApiError(400, "duplicate_key", f"The JSON body has the same key twice at its top level{which}.")
 
@@ -162,34 +195,40 @@ def edit(ask: Ask, *, model: str, cache_salt: str | None = None, priority: int |
         wanted["cache_salt"] = cache_salt
     if priority is not None:
         wanted["priority"] = priority
-    if not wanted and PRIVILEGED.isdisjoint(ask.fields):
+    deleted = PRIVILEGED.intersection(ask.fields).difference(wanted)
+    if not wanted and not deleted:
         return ask.raw
-    return _rewrite(ask, wanted)
+    encoded = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in wanted.items()}
+    if ask.layout is None:
+        return _spliced(ask, encoded, deleted)
+    values = {**ask.values, **encoded}
+    for name in deleted:
+        del values[name]
+    return ask.layout(values)
 
 
-def _rewrite(ask: Ask, wanted: Mapping[str, Any]) -> bytes:
-    """Splice the wanted values in, leave the privileged members out, keep every other byte and separator."""
-    raw = memoryview(ask.raw)
-    left = dict(wanted)
-    pieces: list[bytes | memoryview] = [raw[: ask.members[0][1]] if ask.members else b"{"]
+def _spliced(ask: Ask, wanted: dict[str, msgspec.Raw], deleted: frozenset[str]) -> bytes:
+    """The body of a client that writes in a way of its own: every byte and separator but the members meant is kept."""
+    raw, members = memoryview(ask.raw), _members(ask.raw, ask.values)
+    pieces: list[bytes | memoryview | msgspec.Raw] = [raw[: members[0][1]] if members else b"{"]
     previous_end = 0
     kept = False
-    for name, start, value_start, end in ask.members:
+    for name, start, value_start, end in members:
         separator = raw[previous_end:start]
         previous_end = end
-        if name in PRIVILEGED and name not in left:
+        if name in deleted:
             continue
         if kept:
             pieces.append(separator)
         kept = True
-        if name in left:
-            pieces += (raw[start:value_start], msgspec.json.encode(left.pop(name)))
+        if name in wanted:
+            pieces += (raw[start:value_start], wanted.pop(name))
         else:
             pieces.append(raw[start:end])
-    for name, value in left.items():
-        pieces += (b"," if kept else b"", b'"%b":' % name.encode(), msgspec.json.encode(value))
+    for name, value in wanted.items():
+        pieces += (b"," if kept else b"", b'"%b":' % name.encode(), value)
         kept = True
-    pieces.append(raw[previous_end:] if ask.members else b"}")
+    pieces.append(raw[previous_end:] if members else b"}")
     return b"".join(pieces)
 
 
@@ -199,10 +238,9 @@ def prompt_size(ask: Ask) -> tuple[int, int]:
     A bound, not a count: no tokenizer runs here. Data URLs are taken out, or one image would reserve 300,000 tokens.
     """
     size, tokens = len(ask.raw), 0
-    if b";base64," in ask.raw or b'"input_audio"' in ask.raw:
-        for text in _embedded(ask.fields.get("messages")):
-            size -= len(text)
-            tokens += _IMAGE_TOKENS
+    for text in _embedded(ask.fields.get("messages")):
+        size -= len(text)
+        tokens += _IMAGE_TOKENS
     prompt = ask.fields.get("prompt", ask.fields.get("input"))
     if isinstance(prompt, list) and prompt and isinstance(prompt[0], int | list):
         ids = sum(len(row) if isinstance(row, list) else 1 for row in prompt)

@@ -91,20 +91,19 @@ class _Tenant:
 class Line:
     """One class. `tag` is when its head is due in the virtual time that the classes share."""
 
-    __slots__ = ("_last", "_stride", "_tenants", "entries", "load", "tag")
+    __slots__ = ("_stride", "_tenants", "entries", "load", "tag")
 
     def __init__(self, stride: int) -> None:
         self.entries: OrderedDict[Entry, None] = OrderedDict()
         self.load = Load()
         self.tag = 0
         self._stride = stride
-        self._last = 0
         self._tenants: OrderedDict[str, _Tenant] = OrderedDict()
 
     def add(self, entry: Entry, virtual: int) -> None:
         if not self.entries:
-            # Counted from the last dispatch, not from the last tag: entries that gave up cost the class nothing.
-            self.tag = max(virtual, self._last) + self._stride
+            # Counted from the pool's last dispatch: being away earns nothing, and entries that gave up cost nothing.
+            self.tag = virtual + self._stride
         self.entries[entry] = None
         self.load.add(entry.ask)
         tenant = self._tenants.get(entry.ask.tenant)
@@ -134,9 +133,9 @@ class Line:
         if tenant.entries and tenant.left < 1:
             tenant.left = max(1, entry.ask.weight)
             self._tenants.move_to_end(name)
-        self._last = self.tag
+        due = self.tag
         self.tag += self._stride
-        return self._last
+        return due
 
     def newest(self) -> Iterator[Entry]:
         return reversed(self.entries)

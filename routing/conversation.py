@@ -41,7 +41,7 @@ class Thread:
     def __init__(self, messages: list[Any]) -> None:
         self._messages = messages
         self._place = len(messages)
-        self._last = max(0, len(messages) - MAX_MESSAGES)
+        self._last = len(messages) - MAX_MESSAGES if len(messages) > MAX_MESSAGES else 0
         self._parts = MAX_ALL_PARTS
 
     def ask(self) -> str:
@@ -53,8 +53,11 @@ class Thread:
             if pieces and (role not in _UNSPOKEN or len(pieces) == MAX_PIECES):
                 break
             self._place -= 1
-            if role == "user" and (text := self._human_text(message.get("content"))):
-                pieces.append(text)
+            if role == "user":
+                content = message.get("content")
+                text = spoken(content) if isinstance(content, str) else self._human_text(content)
+                if text:
+                    pieces.append(text)
         return pieces[0] if len(pieces) == 1 else joined(pieces[::-1])
 
     def reply(self) -> str | None:

@@ -27,6 +27,9 @@ MARGIN_SHARE = 8
 MARGIN_TOKENS = 32
 
 
+_NOT_ASKED = Verdict(None)
+
+
 def able(model: Model, needs: Needs) -> bool:
     """Whether the model is not known to lack something that the request needs."""
     return model.capabilities is None or needs.capabilities <= model.capabilities
@@ -58,21 +61,28 @@ def decide(
     if resolution.pinned is not None:
         spare = tuple(t for t in resolution.candidates[1:] if able(t.model, needs) and fits(t.model, needs))
         return Decision(resolution.pinned, "pinned", None, spare)
-    tiers = _tiers(resolution.candidates, order)
+    candidates = resolution.candidates
+    tiers = _tiers(candidates, order)
     if override is not None and override not in tiers:
         raise UnknownTier(override, tuple(tiers))
-    capable = _capable(resolution.candidates, needs)
+    capable = _capable(candidates, needs)
     left = _roomy(capable, needs)
-    choice = _Choice(order, tiers, _tiers(capable, order), _tiers(left, order))
-    judged = Verdict(None)
+    capable_tiers = tiers if capable is candidates else _tiers(capable, order)
+    left_tiers = capable_tiers if left is capable else _tiers(left, order)
+    judged = _NOT_ASKED
+    reason: Reason
     if override is not None:
-        tier, reason = choice.nearest(override, "override")
-    elif len(choice.left) == 1:
-        tier, reason = choice.left[0], choice.forced()
+        tier, reason = override, "override"
+    elif len(left_tiers) == 1:
+        tier, reason = left_tiers[0], _forced(tiers, capable_tiers)
     else:
         judged = verdict()
-        tier, reason = choice.nearest(*_wanted(judged, tiers, default_tier, threshold))
-    ranked = [t for name in _succession(tier, choice.left, fallback) for t in left if t.model.tier == name]
+        tier, reason = _wanted(judged, tiers, default_tier, threshold)
+    if tier not in left_tiers:
+        if tier in tiers:
+            reason = "context" if tier in capable_tiers else "capability"
+        tier = _nearest(tier, list(dict.fromkeys((*order, *tiers))), left_tiers)
+    ranked = _ranked(left, tier, left_tiers, fallback)
     return Decision(ranked[0], reason, judged.score, tuple(ranked[1:]), judged.terms)
 
 
@@ -86,37 +96,14 @@ def tier_for(score: float, threshold: float, tiers: Sequence[str]) -> str:
     return tiers[1 + min(rank, dearer - 1)]
 
 
-class _Choice:
-    """The tiers of the candidates at the start, after capabilities, and after context, each from cheap to dear."""
-
-    __slots__ = ("capable", "left", "order", "start")
-
-    def __init__(self, order: Sequence[str], start: list[str], capable: list[str], left: list[str]) -> None:
-        self.order = order
-        self.start = start
-        self.capable = capable
-        self.left = left
-
-    def forced(self) -> Reason:
-        if len(self.start) == 1:
-            return "default"
-        return "capability" if len(self.capable) == 1 else "context"
-
-    def nearest(self, wanted: str, reason: Reason) -> tuple[str, Reason]:
-        if wanted in self.left:
-            return wanted, reason
-        ladder = list(dict.fromkeys((*self.order, *self.start)))
-        dearer = ladder[ladder.index(wanted) :] if wanted in ladder else ladder
-        tier = next((tier for tier in dearer if tier in self.left), self.left[-1])
-        if wanted not in self.start:
-            return tier, reason
-        return tier, "context" if wanted in self.capable else "capability"
-
-
 def _tiers(targets: Iterable[Target], order: Sequence[str]) -> list[str]:
     """The targets' tiers from cheap to dear; one that the order does not name comes last."""
-    present = dict.fromkeys(target.model.tier for target in targets)
-    return [tier for tier in order if tier in present] + [tier for tier in present if tier not in order]
+    present = [target.model.tier for target in targets]
+    tiers = [tier for tier in order if tier in present]
+    for tier in present:
+        if tier not in tiers:
+            tiers.append(tier)
+    return tiers
 
 
 def _capable(candidates: tuple[Target, ...], needs: Needs) -> tuple[Target, ...]:
@@ -126,9 +113,10 @@ def _capable(candidates: tuple[Target, ...], needs: Needs) -> tuple[Target, ...]
 
 
 def _roomy(candidates: tuple[Target, ...], needs: Needs) -> tuple[Target, ...]:
-    fitting = tuple(target for target in candidates if fits(target.model, needs))
+    wanted = room(needs)
+    fitting = [target for target in candidates if target.model.context is None or wanted <= target.model.context]
     if fitting:
-        return fitting
+        return candidates if len(fitting) == len(candidates) else tuple(fitting)
     largest = max(target.model.context or 0 for target in candidates)
     return tuple(target for target in candidates if target.model.context == largest)
 
@@ -139,11 +127,27 @@ def _wanted(judged: Verdict, tiers: list[str], default_tier: str, threshold: flo
     return judged.tier or tier_for(judged.score, threshold, tiers), "score"
 
 
-def _succession(tier: str, tiers: list[str], fallback: Mapping[str, str]) -> dict[str, None]:
-    """The tier, then along the fallback map, then the rest from cheap to dear; each once."""
-    succession = {tier: None}
+def _forced(tiers: list[str], capable_tiers: list[str]) -> Reason:
+    """Why only one tier is left."""
+    if len(tiers) == 1:
+        return "default"
+    return "capability" if len(capable_tiers) == 1 else "context"
+
+
+def _nearest(wanted: str, ladder: list[str], left: list[str]) -> str:
+    """The cheapest tier left that is not cheaper than the one wanted, else the dearest."""
+    dearer = ladder[ladder.index(wanted) :] if wanted in ladder else ladder
+    return next((tier for tier in dearer if tier in left), left[-1])
+
+
+def _ranked(targets: tuple[Target, ...], tier: str, tiers: list[str], fallback: Mapping[str, str]) -> list[Target]:
+    """The targets of the tier, then along the fallback map, then of the other tiers from cheap to dear."""
+    succession = [tier]
     following = fallback.get(tier)
     while following is not None and following not in succession:
-        succession[following] = None
+        succession.append(following)
         following = fallback.get(following)
-    return succession | dict.fromkeys(tiers)
+    for other in tiers:
+        if other not in succession:
+            succession.append(other)
+    return [target for tier in succession for target in targets if target.model.tier == tier]

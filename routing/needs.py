@@ -23,7 +23,20 @@ MAX_PARTS = 4096
 
 _CONSTRAINED = ("structured_outputs", "guided_json", "guided_regex", "guided_grammar", "guided_choice")
 _CONSTRAINED_FORMATS = frozenset({"json_schema", "structural_tag", "regex", "grammar"})
+# The fields that can ask for a capability. Most requests have none of them, which one look tells.
+_ASKING = frozenset(_CONSTRAINED) | {
+    "tools",
+    "functions",
+    "response_format",
+    "text",
+    "output_config",
+    "reasoning_effort",
+    "reasoning",
+    "thinking",
+    "modalities",
+}
 _OUTPUT_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+_LIMITING = frozenset(_OUTPUT_LIMITS)
 _PART_NEEDS = {
     "image_url": "vision",
     "input_image": "vision",
@@ -42,6 +55,13 @@ _UNTYPED_PARTS = ("image_url", "video_url", "input_audio", "audio_url")
 def needs_of(body: Mapping[str, Any], endpoint: str, prompt_tokens: int) -> Needs:
     """The capabilities and the room that the request needs."""
     found: set[str] = set()
+    if not _ASKING.isdisjoint(body):
+        _add_asked(body, found)
+    _add_media(body.get("input" if endpoint == "responses" else "messages"), found)
+    return Needs(frozenset(found), prompt_tokens, None if _LIMITING.isdisjoint(body) else _max_tokens(body))
+
+
+def _add_asked(body: Mapping[str, Any], found: set[str]) -> None:
     if _wants_tools(body):
         found.add("tools")
     if _wants_constrained(body):
@@ -51,8 +71,6 @@ def needs_of(body: Mapping[str, Any], endpoint: str, prompt_tokens: int) -> Need
     modalities = body.get("modalities")
     if isinstance(modalities, list) and "audio" in modalities[:8]:
         found.add("audio")
-    _add_media(body.get("input" if endpoint == "responses" else "messages"), found)
-    return Needs(frozenset(found), prompt_tokens, _max_tokens(body))
 
 
 def _wants_tools(body: Mapping[str, Any]) -> bool:
@@ -83,20 +101,9 @@ def _max_tokens(body: Mapping[str, Any]) -> int | None:
 
 
 def _add_media(messages: object, found: set[str]) -> None:
+    """Looks at the parts of all messages, newest message first: at most MAX_PARTS messages and parts."""
     if not isinstance(messages, list):
         return
-    for part in _parts(messages):
-        kind = part.get("type")
-        if isinstance(kind, str):
-            need = _PART_NEEDS.get(kind)
-        else:
-            need = next((_PART_NEEDS[key] for key in _UNTYPED_PARTS if key in part), None)
-        if need is not None:
-            found.add(need)
-
-
-def _parts(messages: list[Any]) -> Iterator[dict[str, Any]]:
-    """Message parts, newest message first: those in a content list, and one level down in tool results."""
     budget = MAX_PARTS
     for message in reversed(messages):
         if budget <= 0:
@@ -108,14 +115,27 @@ def _parts(messages: list[Any]) -> Iterator[dict[str, Any]]:
         if content.__class__ is str:
             continue
         if isinstance(content, list):
-            budget -= len(content)
-            yield from _flat(content[: budget + len(content)])
+            parts = content[:budget]
         else:
             output = message.get("output")
-            yield from _flat([message, *(output[:budget] if isinstance(output, list) else ())])
+            parts = [message, *(output[:budget] if isinstance(output, list) else ())]
+        budget -= len(parts)
+        _add_parts(parts, found)
+
+
+def _add_parts(parts: list[Any], found: set[str]) -> None:
+    for part in _flat(parts):
+        kind = part.get("type")
+        if isinstance(kind, str):
+            need = _PART_NEEDS.get(kind)
+        else:
+            need = next((_PART_NEEDS[key] for key in _UNTYPED_PARTS if key in part), None)
+        if need is not None:
+            found.add(need)
 
 
 def _flat(parts: list[Any]) -> Iterator[dict[str, Any]]:
+    """The parts, each followed by those one level down in it: a tool result's."""
     for part in parts:
         if isinstance(part, dict):
             yield part

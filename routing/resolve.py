@@ -58,7 +58,7 @@ class Catalog:
         return Resolution(requested, target, (target, *spare), auto=False)
 
     def _resolve_auto(self, requested: str, endpoint: str, allowed: Allowed) -> Resolution:
-        candidates = tuple(target for target in self._serving.get(endpoint, ()) if allowed(target.name))
+        candidates = tuple([target for target in self._serving.get(endpoint, ()) if allowed(target.name)])
         if not candidates:
             if not any(map(allowed, self._models)):
                 raise ModelNotAllowed(requested)

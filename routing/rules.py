@@ -63,7 +63,7 @@ UNSURE_UNITS = 240
 TERMS = 6
 
 _CLASSIFIED = frozenset({"chat", "completions", "responses", "messages"})
-_STANDS_ALONE = ("pleasantry", "chore", "arithmetic", "fact", "creative")
+_PLAIN = ("pleasantry", "chore", "arithmetic", "fact", "creative")
 _UNSURE = Verdict(None)
 _HARD = frozenset(name for name, weight in WEIGHTS.items() if weight > 0)
 
@@ -141,7 +141,10 @@ def judge_proposal(reply: str) -> Verdict:
 
 def _stands_alone(reading: Reading) -> bool:
     """Whether a text is too long, or too plain a request, to lean on what was said before it."""
-    return reading.units > UNSURE_UNITS or any([reading.values.get(name, 0.0) >= 0.5 for name in _STANDS_ALONE])
+    if reading.units > UNSURE_UNITS:
+        return True
+    values = reading.values
+    return not values.keys().isdisjoint(_PLAIN) and max(values.get(name, 0.0) for name in _PLAIN) >= 0.5
 
 
 def _follows_up(text: str, reading: Reading, verdict: Verdict) -> bool:

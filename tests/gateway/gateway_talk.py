@@ -195,13 +195,19 @@ class Wire:
         self.writer.transport.abort()
 
 
+async def dial(port: int) -> Wire:
+    """A connection that the caller closes with `leave`."""
+    return Wire(*await asyncio.open_connection("127.0.0.1", port))
+
+
 @asynccontextmanager
 async def wire(port: int) -> AsyncIterator[Wire]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    """A connection that is gone afterwards, whatever was under way on it."""
+    one = await dial(port)
     try:
-        yield Wire(reader, writer)
+        yield one
     finally:
-        writer.transport.abort()
+        one.leave()
 
 
 async def ask(stack: Stack, body: Any, **how: Any) -> Answer:

@@ -121,3 +121,16 @@ async def test_a_prompt_too_long_for_the_small_model_moves_up_once(start):
     pinned = await stack.chat("word " * 200)
     assert pinned.status_code == 400
     assert "maximum context length" in pinned.text
+
+
+async def test_a_model_limit_sends_auto_to_the_other_tier(start):
+    """Under `auto` a tenant that has used up the dear model's own limit is answered by the other tier; pinned it is a 429."""
+    stack = await start({"plans": {"pro": {"priority": "realtime", "models": {"large-model": {"rpm": 1}}}}})
+    headers = {"x-tiergate-tier": "large"}
+    first = await stack.chat("hi", model="auto", headers=headers)
+    second = await stack.chat("hi", model="auto", headers=headers)
+    assert (first.headers["x-tiergate-tier"], second.headers["x-tiergate-tier"]) == ("large", "small")
+    assert second.headers["x-tiergate-route"] == "fallback"
+    pinned = await stack.chat("hi", model="large-model")
+    assert pinned.status_code == 429
+    assert "large-model" in pinned.json()["error"]["message"]

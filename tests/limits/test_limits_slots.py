@@ -212,7 +212,7 @@ async def test_waiter_cancelled_before_its_dispatch_in_the_same_tick_is_passed_o
     await ticks()
     gone.task.cancel()
     scheduler.set_capacity(1)
-    assert (scheduler.inflight, scheduler.dispatched) == (1, 1)
+    assert (scheduler.inflight, scheduler.dispatched, len(scheduler.queue)) == (1, 1, 0)
     await next_.leave()
     assert gone.task.cancelled()
     assert at_rest(scheduler)
@@ -333,7 +333,11 @@ def test_one_timer_serves_all(virtual):
         guests = [Guest(scheduler, ask(BATCH, deadline=loop.time() + 100 - i)) for i in range(50)]
         await ticks()
         assert sum(not timer.cancelled() for timer in loop._scheduled) == 1
-        scheduler.set_capacity(50)
+        timer = scheduler._timer
+        guests.append(Guest(scheduler, ask(BATCH)))
+        await ticks()
+        assert scheduler._timer is timer
+        scheduler.set_capacity(51)
         for guest in guests:
             await guest.leave()
         await asyncio.sleep(200)
@@ -383,6 +387,8 @@ def test_wait_without_end_sets_a_timer_that_a_loop_can_bear(virtual):
         endless = QueueBounds(10, 10, 10, (float("inf"),) * 3)
         scheduler = Scheduler(endless, 0, loop.time)
         guest = Guest(scheduler, ask(deadline=float("inf")))
+        await ticks()
+        assert scheduler._timer.when() - loop.time() <= 3600
         loop.call_later(10_000, scheduler.set_capacity, 1)
         await guest.inside.wait()
         await guest.leave()

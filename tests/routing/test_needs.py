@@ -139,6 +139,14 @@ def test_a_huge_conversation_is_looked_at_up_to_a_bound():
     assert Counting.reads <= 3 * MAX_PARTS
 
 
+def test_tool_results_are_counted_against_the_bound_too():
+    """Many messages with many outputs each are not all looked at."""
+    outputs = [{"type": "input_text"}] * MAX_PARTS
+    messages = [{"output": [IMAGE]}, *[{"output": outputs}] * 2]
+    assert needed({"messages": messages}) == set()
+    assert needed({"messages": messages[:1]}) == {"vision"}
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
     lambda inner: (

@@ -1,9 +1,12 @@
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from routing.features import read
+from routing.features import _words, read
 from routing.rules import BIAS, WEIGHTS, Rules, judge
+from routing.shape import is_chore, numbers
 
 RULES = Rules()
 
@@ -343,6 +346,42 @@ def test_any_conversation_has_a_verdict(messages, endpoint):
     verdict = RULES.classify(body, endpoint)
     assert verdict.score is None or 0.0 <= verdict.score <= 1.0
     assert RULES.classify(body, endpoint) == verdict
+
+
+@given(st.text(alphabet="ab-- zé1K\ud800好", max_size=40))
+def test_words_are_letters_and_hyphens_after_a_letter(text):
+    """A word begins with a small letter and ends before anything but letters and hyphens, whatever is around it."""
+    lower = text.lower()
+    assert _words(lower) == re.findall("[a-z][a-z-]*", lower)
+
+
+@given(st.text(alphabet="12 a.٣３", max_size=40))
+def test_numbers_are_runs_of_digits(text):
+    """Digits of any script make numbers."""
+    assert numbers(text) == len(re.findall(r"\d+", text))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("translate this", True),
+        ("To translate this", True),
+        ("Please sort it", True),
+        ("Hello. List them", True),
+        ("Hello:\n\t list them", True),
+        ("now, could you to count them", True),
+        ("the list", False),
+        ("Hello.     list them", False),
+        ("please listing, a list", False),
+        ("please list_of, a list", False),
+        ("a list and a list then a list. List", True),
+        ("please sort-by count", False),
+    ],
+)
+def test_a_chore_is_told_where_an_instruction_stands(text, told):
+    """Its verb counts as a whole word at the beginning, after a stop or after what asks for something."""
+    lower = text.lower()
+    assert is_chore(lower, frozenset(_words(lower))) is told
 
 
 @given(st.text(max_size=300))
