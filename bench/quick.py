@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import signal
 import socket
 import statistics
@@ -39,6 +40,7 @@ _CHUNK = (
     b'data: {"id":"chatcmpl-0123456789abcdef","object":"chat.completion.chunk","created":1700000000,"model":"bench-model",'
     b'"choices":[{"index":0,"delta":{"content":" word"},"logprobs":null,"finish_reason":null}]}\n\n'
 )
+_SENT = re.compile(rb'"id":"sent-(\d+)"')
 _LAST = _CHUNK.replace(b'"delta":{"content":" word"}', b'"delta":{}').replace(b'"finish_reason":null', b'"finish_reason":"stop"')
 _ANSWER = json.dumps(
     {
@@ -87,7 +89,10 @@ class Upstream(asyncio.Protocol):
         self.transport.write(
             b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
         )
-        for _ in range(TOKENS):
+        await asyncio.sleep(PACE)
+        first = _CHUNK.replace(b"chatcmpl-0123456789abcdef", b"sent-%d" % time.monotonic_ns())  # one clock for all processes
+        self.transport.write(b"%x\r\n%b\r\n" % (len(first), first))
+        for _ in range(TOKENS - 1):
             self.transport.write(b"%x\r\n%b\r\n" % (len(_CHUNK), _CHUNK))
             await asyncio.sleep(PACE)
         tail = _LAST + b"data: [DONE]\n\n"
@@ -108,10 +113,16 @@ class Caller(asyncio.Protocol):
         if self.done is not None and not self.done.done():
             self.done.set_exception(ConnectionError("the peer closed the connection"))
 
+    def on_body(self, piece: bytes) -> None:
+        if self.lag is None and (sent := _SENT.search(piece)):
+            self.lag = (time.monotonic_ns() - int(sent[1])) / 1e6
+
     def on_message_complete(self) -> None:
         self.done.set_result(self.parser.get_status_code())
 
-    async def call(self, body: bytes) -> None:
+    async def call(self, body: bytes) -> float | None:
+        """Send and wait for the end; how many ms the first event of a stream was under way."""
+        self.lag: float | None = None
         self.parser = httptools.HttpResponseParser(self)
         self.done = asyncio.get_running_loop().create_future()
         self.transport.write(
@@ -121,6 +132,7 @@ class Caller(asyncio.Protocol):
         status = await self.done
         if status != 200:
             raise RuntimeError(f"the peer answered {status}")
+        return self.lag
 
 
 class Bodies:
@@ -144,24 +156,27 @@ class Bodies:
         return json.dumps(message | {"stream": True} if stream else message, separators=(",", ":")).encode()
 
 
-async def drive(port: int, model: str, bodies: Bodies, requests: int, *, stream: bool) -> float:
-    """Send so many requests over the connections; seconds taken."""
+async def drive(
+    port: int, model: str, bodies: Bodies, requests: int, *, stream: bool, connections: int = CONNECTIONS
+) -> list[float]:
+    """Send so many requests over the connections; the lags of the streams' first events, in ms."""
     loop = asyncio.get_running_loop()
-    callers = [(await loop.create_connection(Caller, "127.0.0.1", port))[1] for _ in range(CONNECTIONS)]
+    callers = [(await loop.create_connection(Caller, "127.0.0.1", port))[1] for _ in range(connections)]
     left = requests
+    lags: list[float] = []
 
     async def work(caller: Caller) -> None:
         nonlocal left
         while left > 0:
             left -= 1
-            await caller.call(bodies.next(model, stream=stream))
+            lag = await caller.call(bodies.next(model, stream=stream))
+            if lag is not None:
+                lags.append(lag)
 
-    started = time.perf_counter()
     await asyncio.gather(*(work(caller) for caller in callers))
-    took = time.perf_counter() - started
     for caller in callers:
         caller.transport.close()
-    return took
+    return lags
 
 
 class Peer:
@@ -262,7 +277,11 @@ async def rounds(peers: list[Peer], count: int) -> dict[str, object]:
             await drive(peer.port, peer.model, bodies, streams, stream=True)
             tokens[peer.name].append((peer.cpu() - before) / (streams * TOKENS) * 1e6)
     rss = {peer.name: peer.rss() for peer in peers}
-    return {"request_us": requests, "token_us": tokens, "rss_mib": rss}
+    lags = {}
+    for peer in peers:
+        found = sorted(await drive(peer.port, peer.model, bodies, 64 * 4, stream=True, connections=64))
+        lags[peer.name] = {"p50": found[len(found) // 2], "p99": found[int(len(found) * 0.99)], "max": found[-1]}
+    return {"request_us": requests, "token_us": tokens, "rss_mib": rss, "first_event_ms": lags}
 
 
 def spread(figures: list[float], digits: int) -> str:
@@ -280,6 +299,8 @@ def table(result: dict[str, object]) -> str:
         for label, figures in (("request", requests), ("streamed token", tokens)):
             ratios = [ours / theirs for ours, theirs in zip(figures["tiergate"], figures["smg"], strict=True)]
             rows.append(f"\nratio to smg, per {label}: {spread(ratios, 2)}")
+    for name, lag in result["first_event_ms"].items():
+        rows.append(f"\n{name}: first event at 64 paced streams, sent to received: " + ", ".join(f"{k} {v:.1f} ms" for k, v in lag.items()))
     machine = platform.processor() or platform.machine()
     rows.append(f"\n{machine}, {os.cpu_count()} cores, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}")
     return "\n".join(rows)

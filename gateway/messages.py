@@ -1,7 +1,7 @@
 """A request as it arrives, and the answer to it: what handlers see of a connection.
 
-Both are plain classes whose defaults live on the class: an instance holds only what was found out, and is made in half
-the time of one with slots for everything.
+A `Request` is a plain class whose defaults live on the class: an instance holds only what was found out, and is made in
+half the time of one with slots for everything. A `Response` has slots, for it is looked at with every piece of a stream.
 """
 
 from __future__ import annotations
@@ -123,16 +123,18 @@ class Request:
 class Response:
     """The answer to one request: `send` at once, or `start`, `write`…, `end`. Header blocks are bytes, CRLF-ended lines."""
 
-    started = False
-    ended = False
-    status = 0
-    on_writable: Callable[[], None] | None = None
-    _head: bytes | None = None  # started, but not yet written: it travels with the first piece
-    _chunked = True
+    __slots__ = ("_chunked", "_connection", "_head", "_mute", "_request", "ended", "on_writable", "started", "status")
 
     def __init__(self, connection: Line, request: Request) -> None:
         self._connection = connection
         self._request = request
+        self._head: bytes | None = None  # started, but not yet written: it travels with the first piece
+        self._chunked = True
+        self._mute = request.head_only
+        self.started = False
+        self.ended = False
+        self.status = 0
+        self.on_writable: Callable[[], None] | None = None
 
     @property
     def writable(self) -> bool:
@@ -149,7 +151,7 @@ class Response:
         line = self._begin(status)
         self.ended = True
         head = b"%b%bcontent-length: %d\r\n%b\r\n" % (line, headers, len(body), self._connection.farewell(self._request))
-        if self._request.head_only:
+        if self._mute:
             self._connection.write(head)
         elif len(body) > _COPIED:
             self._connection.write(head)
@@ -160,15 +162,16 @@ class Response:
     def start(self, status: int, headers: bytes) -> None:
         """The head of a streamed answer; chunked, or ended by the close for a client of HTTP/1.0."""
         line = self._begin(status)
-        framing = b"transfer-encoding: chunked\r\n"
-        if self._request.version_10:
-            self._chunked = self._request.keep_alive = False
-            framing = b""
-        self._head = b"%b%b%b%b\r\n" % (line, headers, framing, self._connection.farewell(self._request))
+        request = self._request
+        self._chunked = not request.version_10
+        if not self._chunked:
+            request.keep_alive = False
+        framing = b"transfer-encoding: chunked\r\n" if self._chunked else b""
+        self._head = b"%b%b%b%b\r\n" % (line, headers, framing, self._connection.farewell(request))
 
     def write(self, piece: bytes) -> None:
         """One piece of a started answer."""
-        if not piece or self._request.head_only:
+        if not piece or self._mute:
             return
         if self._chunked:
             piece = b"%x\r\n%b\r\n" % (len(piece), piece)
@@ -181,7 +184,7 @@ class Response:
         if self.ended:
             return
         self.ended = True
-        tail = b"0\r\n\r\n" if self._chunked and not self._request.head_only else b""
+        tail = b"0\r\n\r\n" if self._chunked and not self._mute else b""
         if self._head is not None:
             tail, self._head = self._head + tail, None
         if tail:

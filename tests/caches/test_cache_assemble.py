@@ -146,6 +146,15 @@ def test_a_name_is_never_doubled(functions):
     assert calls({"id": "a", "type": "function", **first}, *rest) == [call("a", "get_weather", "{}")]
 
 
+def test_arguments_that_are_no_text():
+    """A backend that sends arguments as an object, or a call of a kind nobody knows, has it kept as it is."""
+    custom = {"id": "b", "type": "custom", "custom": {"name": "sh", "input": "ls"}}
+    assert calls(
+        {"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": {"x": 1}, "strict": True}},
+        {"index": 1, **custom},
+    ) == [{"id": "a", "type": "function", "function": {"name": "f", "arguments": {"x": 1}, "strict": True}}, custom]
+
+
 def test_an_id_that_changes_with_every_delta():
     """Some backends make up an id for each delta: the first one is the call's, and the call stays one."""
     assert calls(

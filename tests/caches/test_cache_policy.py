@@ -68,6 +68,7 @@ def test_chance_neither_looks_up_nor_stores():
 @pytest.mark.parametrize(
     ("said", "use"),
     [
+        (PLAIN, Use(True, True, True, None)),
         (Directives(), Use(True, True, True, None)),
         (Directives(no_cache=True), Use(False, True, False, "no-cache")),
         (Directives(no_store=True), Use(True, False, False, "no-store")),

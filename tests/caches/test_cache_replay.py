@@ -208,6 +208,20 @@ def test_tool_calls_start_with_their_name():
         assert "".join(piece["function"]["arguments"] for piece in mine) == arguments
 
 
+def test_unusual_calls_survive_the_replay():
+    """A call of an unknown kind, and arguments that are no text, come in one delta and are put together again."""
+    calls = [
+        {"id": "a", "type": "custom", "custom": {"name": "sh", "input": "ls"}},
+        {"id": "b", "type": "function", "function": {"name": "f", "arguments": {"x": 1}}},
+    ]
+    answer = chat({"content": None, "tool_calls": calls})
+    assert [delta["tool_calls"] for delta in deltas_of(answer) if "tool_calls" in delta] == [
+        [{"index": 0, **calls[0]}],
+        [{"index": 1, **calls[1]}],
+    ]
+    assert json.loads(assemble("chat", as_events(answer, include_usage=False))) == answer
+
+
 def test_reasoning_comes_before_the_content():
     """A reasoning model's replay thinks first, as the live stream did."""
     deltas = deltas_of(chat({"content": "four", "reasoning": "two and two", "reasoning_content": "x"}))

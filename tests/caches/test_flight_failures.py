@@ -205,9 +205,9 @@ async def test_a_cancelled_producer_is_a_failure():
 
 
 @pytest.mark.parametrize("broken", ["begin", "write"])
-@pytest.mark.parametrize("late", [False, True])
-async def test_a_sink_that_raises_loses_its_own_seat_only(broken, late):
-    """An exception of one client's sink is that subscriber's, at once or while catching up; the others get everything."""
+@pytest.mark.parametrize("when", ["before begin", "catching up", "live"])
+async def test_a_sink_that_raises_loses_its_own_seat_only(broken, when):
+    """An exception of one client's sink is that subscriber's, whenever it comes; the others get everything."""
 
     class Broken(Collect):
         pass
@@ -215,17 +215,31 @@ async def test_a_sink_that_raises_loses_its_own_seat_only(broken, late):
     def fail(*_):
         raise OSError("sink")
 
-    setattr(Broken, broken, fail)
+    def break_sink():
+        setattr(Broken, broken, fail)
+
     flights, producer = Flights(), Producer()
+    ready = asyncio.Event()
+
+    async def start(flight):
+        await ready.wait()
+        await producer(flight)
 
     async def break_down():
-        async with flights.join(b"k", stream=True, start=producer) as seat:
+        async with flights.join(b"k", stream=True, start=start) as seat:
             await seat.follow(Broken())
 
-    tasks = [asyncio.create_task(ask(flights, producer)), asyncio.create_task(ask(flights, producer))]
-    await (settle() if late else asyncio.sleep(0))
+    tasks = [asyncio.create_task(ask(flights, start)) for _ in range(2)]
+    if when == "catching up":
+        ready.set()
+    await settle()
+    if when != "live" or broken == "begin":
+        break_sink()
     tasks.insert(1, asyncio.create_task(break_down()))
     await settle()
+    ready.set()
+    await settle()
+    break_sink()
     producer.go.set()
     results = await asyncio.gather(*tasks, return_exceptions=True)
     assert [repr(result) for result in results] == ["b'onetwo'", "OSError('sink')", "b'onetwo'"]

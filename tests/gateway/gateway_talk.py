@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import importlib.util
 import json
 import os
 import re
@@ -14,10 +15,23 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from conftest import KEY, OTHER_KEY, Stack, config_of
 
 from caches.types import ExactStore
 from gateway.pipeline import Pipeline
+
+# pytest knows each conftest.py by its folder; Python knows one module of that name, and it may be another folder's.
+_spec = importlib.util.spec_from_file_location("gateway_harness", Path(__file__).with_name("conftest.py"))
+assert _spec is not None
+assert _spec.loader is not None
+_harness = importlib.util.module_from_spec(_spec)
+sys.modules[_spec.name] = _harness  # dataclasses look their module up
+_spec.loader.exec_module(_harness)
+
+KEY: str = _harness.KEY
+OTHER_KEY: str = _harness.OTHER_KEY
+ADMIN_KEY: str = _harness.ADMIN_KEY
+Stack = Any
+"""The harness's `Stack`, which a test gets from the fixtures `stack` and `start`."""
 
 ROOT = Path(__file__).resolve().parents[2]
 CHAT = "/v1/chat/completions"
@@ -325,7 +339,7 @@ async def cli(*words: str, **env: str) -> tuple[int, str, str]:
 
 def write_config(path: Path, fakes: dict[str, Any], changes: dict[str, Any] | None = None) -> Path:
     """The harness's config as a file, for processes of their own."""
-    path.write_text(config_of(fakes, {"keys": {"path": str(path.parent / "keys.json")}, **(changes or {})}))
+    path.write_text(_harness.config_of(fakes, {"keys": {"path": str(path.parent / "keys.json")}, **(changes or {})}))
     return path
 
 

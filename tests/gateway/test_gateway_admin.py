@@ -3,8 +3,7 @@
 import asyncio
 
 import pytest
-from conftest import ADMIN_KEY, KEY
-from gateway_talk import ask, chat, hold, posts
+from gateway_talk import ADMIN_KEY, KEY, ask, chat, hold, posts
 
 CALLS = [("GET", "/admin/status"), ("GET", "/admin/cache"), ("POST", "/admin/cache/flush"), ("DELETE", "/admin/cache/ce-0")]
 
@@ -68,7 +67,9 @@ async def test_the_status_shows_pools_queues_and_replicas(start):
     assert small["queue"]["depth"] == {"realtime": 0, "standard": 0, "batch": 1}
     assert small["queue"]["bytes"] > 0
     assert small["queue"]["tokens"] > 0
-    assert [(r["name"], r["up"], r["ready"], r["inflight"], r["breaker"]) for r in small["replicas"]] == [("s1", True, True, 1, "closed")]
+    assert [(r["name"], r["up"], r["ready"], r["inflight"], r["breaker"]) for r in small["replicas"]] == [
+        ("s1", True, True, 1, "closed")
+    ]
     assert large["slots"]["inflight"] == 0
     assert "http://" not in answer.text
     wake()

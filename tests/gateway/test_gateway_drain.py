@@ -135,7 +135,7 @@ async def test_ctrl_c_drains_as_well(serve):
 
 @pytest.mark.parametrize("stream", [True, False], ids=["sse", "json"])
 async def test_past_the_drain_timeout_the_rest_is_told(serve, stream):
-    """A stream that is not over by then ends with an error event and a proper end, an unstreamed request with a 503; exit code 0."""
+    """A stream that is not over by then ends with an error event, an unstreamed request with a 503; exit code 0."""
     served, fake = await serve(drain_timeout="300ms")
     if stream:
         one = await streaming(served, 2000)
@@ -164,7 +164,7 @@ async def test_past_the_drain_timeout_the_rest_is_told(serve, stream):
 async def test_those_who_share_an_answer_are_told_as_well(serve):
     """The leader and the follower of one request in flight each get the 503, not a dropped connection."""
     served, fake = await serve(drain_timeout="300ms")
-    one = await streaming(served, 2000)
+    await streaming(served, 2000)
     two = await served.dial()
     two.send(chat("[[tokens: 2000]]", temperature=0))
     async with asyncio.timeout(10):

@@ -4,8 +4,27 @@ import asyncio
 import socket
 
 import pytest
-from conftest import KEY, OTHER_KEY
-from gateway_talk import GREEDY, Wire, ask, chat, digest, hold, lines, payloads, posts, queued, said, scrape, tenant, total, usage, wire
+from gateway_talk import (
+    GREEDY,
+    KEY,
+    OTHER_KEY,
+    Wire,
+    ask,
+    chat,
+    digest,
+    freeze_limits,
+    hold,
+    lines,
+    payloads,
+    posts,
+    queued,
+    said,
+    scrape,
+    tenant,
+    total,
+    usage,
+    wire,
+)
 
 from gateway.lab.fake import Options
 
@@ -300,3 +319,27 @@ async def test_tenants_fly_apart(stack):
     assert len(posts(stack.small)) == 2
     assert len({answer.json()["id"] for answer in answers[::2]}) == 1
     assert answers[0].json()["id"] != answers[1].json()["id"]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
+async def test_an_answer_outlives_the_account_of_its_leader(start, stream):
+    """The leader's key has left and been idle so long that it was forgotten; the follower still gets its answer."""
+    config = two_keys(tpm=1_000_000)
+    config["tenants"] += [tenant(f"t{number}", f"key-{number}", tpm=1000) for number in range(20)]
+    stack = await start(config)
+    clock = freeze_limits(stack)
+    wake = hold(stack.small)
+    async with wire(stack.gateway.port) as leader:
+        leader.send(chat("[[tokens: 30]]", **GREEDY, stream=stream))
+        await stack.until(lambda: posts(stack.small))
+        follower = asyncio.create_task(ask(stack, chat("[[tokens: 30]]", **GREEDY, stream=stream), key=K2))
+        await stack.until(lambda: stack.gateway.parts.edge.running == 2)
+    await stack.until(lambda: stack.gateway.parts.edge.running == 1)
+    clock.advance(3600)
+    for number in range(20):
+        assert (await ask(stack, chat(model="large-model", max_tokens=20), key=f"key-{number}")).status_code == 200
+    wake()
+    answer = await follower
+    assert answer.status_code == 200
+    assert said(answer)[0]["finish"] == "stop"
+    assert stack.idle()

@@ -4,8 +4,7 @@ import asyncio
 import json
 
 import pytest
-from conftest import ADMIN_KEY, KEY, OTHER_KEY
-from gateway_talk import ACME, CHAT, ask, chat, cli, digest, lines, posts, tenant, wire, write_config
+from gateway_talk import ACME, ADMIN_KEY, CHAT, KEY, OTHER_KEY, ask, chat, cli, digest, lines, posts, tenant, wire, write_config
 
 SHAPE = {"message", "type", "param", "code"}
 
@@ -189,8 +188,8 @@ async def test_no_secret_is_ever_shown(stack, caplog):
             await ask(stack, body, key=key)
     texts = [json.dumps(await lines(stack, 12)), (await stack.client.get("/metrics")).text, caplog.text]
     for path in ("/v1/models", "/admin/status", "/ready", "/nothing"):
-        for key in (KEY, ADMIN_KEY, "tg-a-wrong-one-Zx81"):
-            texts.append((await ask(stack, b"", method="GET", path=path, key=key)).text)
+        keys = (KEY, ADMIN_KEY, "tg-a-wrong-one-Zx81")
+        texts += [(await ask(stack, b"", method="GET", path=path, key=key)).text for key in keys]
     for secret in (KEY, ADMIN_KEY, "tg-a-wrong-one-Zx81", "test-secret", digest(KEY)):
         assert not [text for text in texts if secret in text]
 

@@ -4,10 +4,11 @@ import asyncio
 import math
 
 import pytest
-from conftest import KEY, OTHER_KEY
 from gateway_talk import (
     ACME,
     GREEDY,
+    KEY,
+    OTHER_KEY,
     ask,
     chat,
     digest,
@@ -378,8 +379,10 @@ async def test_a_complete_answer_without_usage_costs_the_reservation(start):
 
 @BOTH
 @pytest.mark.parametrize(
-    "fault", [{"status": 500}, {"status": 429}, {"close_before_headers": True}, {"status": 503, "headers": {"retry-after": "1"}}], ids=str
-)  # fmt: skip
+    "fault",
+    [{"status": 500}, {"status": 429}, {"close_before_headers": True}, {"status": 503, "headers": {"retry-after": "1"}}],
+    ids=str,
+)
 async def test_a_failure_before_any_byte_costs_nothing(start, fault, stream):
     """Failed upstream before the first byte: nothing."""
     spent, _, line, _ = await charged(start, stream=stream, fault=fault)

@@ -3,8 +3,22 @@
 import asyncio
 import re
 
-from conftest import KEY, OTHER_KEY
-from gateway_talk import GREEDY, ask, chat, freeze_limits, hold, lines, posts, samples, scrape, tenant, total, wire
+from gateway_talk import (
+    GREEDY,
+    KEY,
+    OTHER_KEY,
+    ask,
+    chat,
+    freeze_limits,
+    hold,
+    lines,
+    posts,
+    samples,
+    scrape,
+    tenant,
+    total,
+    wire,
+)
 
 from gateway.lab.fake import Options
 from gateway.metrics import OUTCOMES
@@ -115,7 +129,7 @@ async def test_every_way_to_end_has_its_outcome(start):
     await stack.until(stack.idle)
     found = await scrape(stack)
     counts = {outcome: total(found, "tiergate_requests_total", outcome=outcome) for outcome in OUTCOMES}
-    assert counts == {outcome: 1 for outcome in OUTCOMES} | {"client_gone": 2}
+    assert counts == dict.fromkeys(OUTCOMES, 1) | {"client_gone": 2}
     for outcome in OUTCOMES:
         assert counts[outcome] == len([line for line in stack.log.lines if line["outcome"] == outcome])
 
@@ -206,7 +220,8 @@ async def test_scrapes_and_probes_are_no_requests(stack):
 
 async def test_retries_are_counted_by_their_reason(start):
     """An attempt that was made good by another replica shows in upstream_retries_total."""
-    stack = await start({"models": {0: {"balance": {"kind": "round_robin"}}}}, fakes={"s1": Options(), "s2": Options(), "l1": Options()})
+    fakes = {"s1": Options(), "s2": Options(), "l1": Options()}
+    stack = await start({"models": {0: {"balance": {"kind": "round_robin"}}}}, fakes=fakes)
     stack.fakes["s1"].faults.add(status=503, times=1)
     for _ in range(3):
         assert (await ask(stack, chat())).status_code == 200

@@ -3,8 +3,7 @@
 import asyncio
 
 import pytest
-from conftest import KEY, OTHER_KEY
-from gateway_talk import ACME, GLOBEX, ask, chat, hold, lines, posts, queued, scrape, station, tenant, total, wire
+from gateway_talk import ACME, GLOBEX, KEY, OTHER_KEY, ask, chat, hold, lines, posts, queued, scrape, station, tenant, total, wire
 
 from gateway.lab.fake import Options
 

@@ -18,8 +18,9 @@ from collections import Counter, defaultdict
 import msgspec
 import psutil
 import pytest
-from conftest import KEY, OTHER_KEY
 from gateway_talk import (
+    KEY,
+    OTHER_KEY,
     ROOT,
     Answer,
     chat,
@@ -84,8 +85,12 @@ def config():
         "models": {0: {"concurrency": {"max": 6}}, 1: {"concurrency": {"max": 5}, "scheduling_policy": "priority"}},
         "queue": {"max_requests": 16, "max_wait": {"realtime": "300ms", "standard": "300ms", "batch": "100ms"}},
         "cache": {"secret": "s", "prefix": {"isolate": "tenant"}, "exact": {"max_bytes": "200KiB", "max_entry": "64KiB"}},
-        "tenants": [acme, tenant("globex", OTHER_KEY, max_parallel=9, **rich), tenant("initech", POOR_KEY, rpm=PLENTY, tpm=20_000)],
-    }  # fmt: skip
+        "tenants": [
+            acme,
+            tenant("globex", OTHER_KEY, max_parallel=9, **rich),
+            tenant("initech", POOR_KEY, rpm=PLENTY, tpm=20_000),
+        ],
+    }
 
 
 class Draw:
@@ -109,15 +114,14 @@ class Draw:
         fields |= rng.choice([{}, {"stream": True}, {"stream": True, "stream_options": {"include_usage": True}}])
         kind = rng.random()
         if kind < 0.03:
-            return "/v1/chat/completions", rng.choice([b"{", b"[]", b'{"model":"small-model","model":"x"}', b'{"model":"no-such"}'])
+            wrong = [b"{", b"[]", b'{"model":"small-model","model":"x"}', b'{"model":"no-such"}']
+            return "/v1/chat/completions", rng.choice(wrong)
         if kind < 0.13:
             return "/v1/completions", encoded({"prompt": content, **fields})
         if kind < 0.18:
             return "/v1/embeddings", encoded({"model": "small-model", "input": content})
         if kind < 0.22:
-            return "/v1/chat/completions", encoded(chat(content, **fields, n=2, temperature=None, seed=5))if False else encoded(
-                {**chat(content, **fields), "temperature": None, "seed": 5, "n": 2}
-            )
+            return "/v1/chat/completions", encoded({**chat(content, **fields), "temperature": None, "seed": 5, "n": 2})
         return "/v1/chat/completions", encoded(chat(content, **fields))
 
     def _headers(self):
@@ -229,7 +233,7 @@ def check_outcomes(log, found):
 
 def check_limits(ledger, log):
     """No slot is held, and what each tenant has spent is what its lines were charged."""
-    accounts = {name: account for name, account in ledger._accounts.items()}
+    accounts = ledger._accounts
     assert not {name: account.parallel for name, account in accounts.items() if account.parallel}
     for name in ("acme", "globex", "initech"):
         mine = [line for line in log if line["tenant"] == name and line["endpoint"] in MODEL_CALLS]
@@ -264,7 +268,7 @@ def whole(answer):
     """A stream ends with [DONE], with an error event, or, where the backend drops [DONE], after its finish reason."""
     last = [part for part in answer.text.split("\n\n") if part][-1]
     if last == "data: [DONE]":
-        return '"error"' not in answer.text and '{"con\n' not in answer.text and "broken" not in answer.text
+        return '"error"' not in answer.text and '"id":"broken"' not in answer.text
     payload = json.loads(last.removeprefix("data: "))
     assert "error" in payload or payload["choices"] == [] or payload["choices"][0]["finish_reason"], last
     return False
@@ -289,7 +293,7 @@ async def check_cache(exact):
 # -- the long soak
 
 DRILL = 100_000
-GROWTH = 24 * 2**20  # resident memory may grow so much from a fifth of the drill to its end; a leak of 300 bytes a request is found
+GROWTH = 12 * 2**20  # resident memory may grow so much from a fifth of the drill to its end: 160 bytes a request are found
 MORE_FDS = 16
 
 
@@ -344,7 +348,7 @@ async def soak(port, rng, numbers):
 @pytest.mark.drill
 @pytest.mark.timeout(1200)
 async def test_a_hundred_thousand_requests_leave_nothing_behind(tmp_path):
-    """Unique prompts, aborts, wrong keys: after a hundred thousand requests memory and descriptors are as after a fifth of them."""
+    """Unique prompts, aborts, wrong keys: after a hundred thousand, memory and descriptors are as after a fifth of them."""
     async with contextlib.AsyncExitStack() as scope:
         fakes = {name: await scope.enter_async_context(FakeVLLM(Options())) for name in ("s1", "l1")}
         path = write_config(
@@ -358,6 +362,7 @@ async def test_a_hundred_thousand_requests_leave_nothing_behind(tmp_path):
             assert line
             found = re.search(r"listening on \S+:(\d+)$", line)
             port = int(found[1]) if found else 0
+        said_meanwhile = asyncio.create_task(gateway.stderr.read())
         known, figures = psutil.Process(gateway.pid), []
         for first, last in ((0, DRILL // 5), (DRILL // 5, DRILL)):
             numbers = iter(range(first, last))
@@ -373,7 +378,8 @@ async def test_a_hundred_thousand_requests_leave_nothing_behind(tmp_path):
         assert total(found, "tiergate_requests_total") == DRILL
         gateway.terminate()
         assert await gateway.wait() == 0
-    assert sum(1 for _ in (tmp_path / "log").open("rb")) == DRILL
+        assert b"Traceback" not in await said_meanwhile
+    assert (tmp_path / "log").read_bytes().count(b"\n") == DRILL
 
 
 async def settled(port):

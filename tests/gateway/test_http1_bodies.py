@@ -151,7 +151,7 @@ async def test_what_is_drained_is_bounded_in_time():
 
 async def test_what_is_drained_is_bounded_in_bytes(monkeypatch):
     """Past 64 MiB of a refused body the connection is cut."""
-    monkeypatch.setattr("gateway.http1._DRAIN_BYTES", 1_000_000)
+    monkeypatch.setattr("gateway.connection._DRAIN_BYTES", 1_000_000)
     async with staged(echo, max_body=1000) as stage:
         wire = await stage.connect()
         wire.send(b"POST /x HTTP/1.1\r\ncontent-length: 9999999999\r\n\r\n")
