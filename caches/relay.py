@@ -116,10 +116,9 @@ class Relay:
         self.catch_up(reader)
 
     def await_whole(self, reader: Reader) -> None:
+        """Be told of the end alone; a reader that has not asked for anything yet keeps the record from being cut."""
         reader.whole = True
-        if self._let_go:
-            reader.settle(Outcome.DROPPED)
-        elif self.ended:
+        if self.ended:
             self._part(reader)
         self._release()
 
@@ -136,7 +135,7 @@ class Relay:
                 reader.place += 1
                 reader.sent += len(data)
                 sink.write(data, usage_only)
-            reader.live = self._had_all(reader) and not self.ended and sink.writable
+            reader.live = self._had_all(reader) and sink.writable
         except Exception as error:  # noqa: BLE001 - see write
             reader.settle(Outcome.REFUSED, error)
         if self.ended:

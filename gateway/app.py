@@ -67,10 +67,10 @@ class Gateway:
         """Listen, and begin to watch replicas and keys."""
         server = self.config.server
         self.parts.ring.load()
-        await self._server.start(server.host, server.port)
+        await _listen(self._server, server.host, server.port)
         if server.metrics:
             host, _, port = server.metrics.rpartition(":")
-            await self._metrics_server.start(host.strip("[]"), int(port))
+            await _listen(self._metrics_server, host.strip("[]"), int(port))
         self._tasks = [
             asyncio.create_task(self.parts.monitor.run(), name="health"),
             asyncio.create_task(self._watch_keys(), name="keys"),
@@ -116,3 +116,11 @@ class Gateway:
         while True:
             await asyncio.sleep(_KEYS_SECONDS)
             self.parts.ring.refresh()
+
+
+async def _listen(server: Server, host: str, port: int) -> None:
+    """As `Server.start`; an OSError then tells the address, as its filename."""
+    try:
+        await server.start(host, port)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), f"{host}:{port}") from error

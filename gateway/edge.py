@@ -130,7 +130,7 @@ class Edge:
             _allow(request, b"DELETE")
             x.principal = self._pipeline.authenticate(request)
             reply.json(200, await self._pipeline.delete_cached(x.principal, unquote(found.rest[len("/cache/") :])))
-        elif found.rest.startswith("/admin"):
+        elif found.rest == "/admin" or found.rest.startswith("/admin/"):
             x.endpoint = "admin"
             status, body = await self._admin.answer(request, found.rest)
             reply.json(status, body)
@@ -173,27 +173,35 @@ class Edge:
         tenant = metrics.tenant(principal.tenant) if principal is not None else ""
         metrics.requests.add((tenant, work.model, work.tier, x.outcome))
         overhead = max(0.0, duration - work.queued - work.upstream - x.body_wait)
+        first = work.settled and not work.reported
         if work.attempts or x.cache:
-            where = (work.model, work.tier)
-            metrics.duration.observe(where, duration)
-            metrics.overhead.observe((), overhead if not x.shared else 0.0)
-            if x.stream and work.first_byte_at and not x.shared:
-                metrics.ttft.observe(where, work.first_byte_at - x.arrived)
-                if work.completion_tokens > 1:
-                    metrics.tpot.observe(where, (work.last_byte_at - work.first_byte_at) / (work.completion_tokens - 1))
-            if not x.shared and (work.prompt_tokens or work.completion_tokens):
-                metrics.tokens.add(("prompt",), work.prompt_tokens)
-                metrics.tokens.add(("completion",), work.completion_tokens)
-                if work.cached_tokens is not None:
-                    metrics.prefix_tokens.add((work.model, "hit"), work.cached_tokens)
-                    metrics.prefix_tokens.add((work.model, "miss"), max(0, work.prompt_tokens - work.cached_tokens))
+            metrics.duration.observe((work.model, work.tier), duration)
+            if not x.shared:
+                metrics.overhead.observe((), overhead)
+        if first:
+            work.reported = True
+            self._account_work(x)
         if x.outcome == "limited":
             metrics.limited.add((tenant, x.limit or "upstream"))
-        self._log.write(_line(x, duration, overhead))
+        self._log.write(_line(x, duration, overhead, first=first))
+
+    def _account_work(self, x: Exchange) -> None:
+        """The work of one or many requests, counted once."""
+        work, metrics = x.work, self._metrics
+        metrics.tokens.add(("prompt",), work.prompt_tokens)
+        metrics.tokens.add(("completion",), work.completion_tokens)
+        if work.cached_tokens is not None:
+            metrics.prefix_tokens.add((work.model, "hit"), work.cached_tokens)
+            metrics.prefix_tokens.add((work.model, "miss"), max(0, work.prompt_tokens - work.cached_tokens))
+        if x.stream and work.first_byte_at:
+            where = (work.model, work.tier)
+            metrics.ttft.observe(where, max(0.0, work.first_byte_at - x.arrived))
+            if work.completion_tokens > 1:
+                metrics.tpot.observe(where, (work.last_byte_at - work.first_byte_at) / (work.completion_tokens - 1))
 
 
-def _line(x: Exchange, duration: float, overhead: float) -> dict[str, object]:
-    """The log line: one flat object, times in milliseconds."""
+def _line(x: Exchange, duration: float, overhead: float, *, first: bool) -> dict[str, object]:
+    """The log line: one flat object, times in milliseconds. Tokens are on the `first` line of the work that made them."""
     work, principal = x.work, x.principal
     line: dict[str, object] = {
         "ts": round(time.time(), 3),
@@ -213,10 +221,10 @@ def _line(x: Exchange, duration: float, overhead: float) -> dict[str, object]:
         "cache": x.cache,
         "replica": work.replica,
         "attempts": work.attempts,
-        "prompt_tokens": work.prompt_tokens,
-        "completion_tokens": work.completion_tokens,
-        "cached_tokens": work.cached_tokens,
-        "charged_tokens": 0 if x.shared else work.charged,
+        "prompt_tokens": work.prompt_tokens if first else 0,
+        "completion_tokens": work.completion_tokens if first else 0,
+        "cached_tokens": work.cached_tokens if first else None,
+        "charged_tokens": work.charged if first else 0,
         "queue_ms": round(work.queued * 1000, 2),
         "ttft_ms": round((work.first_byte_at - x.arrived) * 1000, 2) if work.first_byte_at and x.stream else None,
         "duration_ms": round(duration * 1000, 2),

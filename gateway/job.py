@@ -50,6 +50,7 @@ class Job:
     work: Work = field(default_factory=Work)
     failures: Failures = field(default_factory=Failures)
     slot: Slot | None = None  # while it waits for one
+    shared: bool = False  # others may join the work
 
     def raise_priority(self, priority: int) -> None:
         """Somebody of a higher class waits for the same answer."""

@@ -141,6 +141,7 @@ class Pipeline:
     def _understand(
         self, x: Exchange, endpoint: Endpoint, ask: wire.Ask, principal: Principal, admission: Admission, request: Request
     ) -> Job:
+        ask.stream = ask.stream and endpoint.generates
         x.requested_model, x.stream = ask.model, ask.stream
         wishes, passed = read_headers(request, principal)
         size, ready_tokens = wire.prompt_size(ask)
@@ -205,6 +206,7 @@ class Pipeline:
             return self._fly(job, key, flight)
 
         spent = False
+        job.shared = use.share
         while True:
             try:
                 async with self._flights.join(
@@ -218,9 +220,11 @@ class Pipeline:
                     self._metrics.cache_lookups.add(("exact", "miss" if seat.leader else "shared"))
                     if seat.leader:
                         seat.flight.note = job.work
-                        await self._follow(job, seat, reply)
                     else:
                         x.shared, x.cache, x.work = True, "shared", cast(Work, seat.flight.note)
+                    if seat.leader and job.wishes.deadline is None:  # the work's own clocks are enough
+                        await self._follow(job, seat, reply)
+                    else:
                         async with self._patience(job):
                             await self._follow(job, seat, reply)
                     return
@@ -232,7 +236,7 @@ class Pipeline:
                 x.work = job.work
 
     def _patience(self, job: Job) -> asyncio.Timeout:
-        """A follower's own deadline: the work has the leader's."""
+        """What one client is willing to wait: the work behind it may go on for others."""
         total = self._stations[job.resolution.candidates[0].model.name].timeouts.total
         return asyncio.timeout(job.arrived + min(total, job.wishes.deadline or total) - self._clock())
 
@@ -358,6 +362,7 @@ class Pipeline:
                     deltas=call.deltas,
                     reserved=reserved.tokens,
                 )
+                job.work.settled = True
                 reserved.settle(job.work.charged)
 
     async def _queue(self, job: Job, call: Call, station: Station, sink: Sink, tokens: int) -> None:
@@ -376,7 +381,9 @@ class Pipeline:
 
     def _call(self, job: Job, target: Target, station: Station) -> Call:
         wishes = job.wishes
-        patience = min(station.timeouts.total, wishes.deadline or station.timeouts.total)
+        patience = station.timeouts.total
+        if wishes.deadline is not None and not job.shared:  # shared work has no personal deadline: see `_patience`
+            patience = min(patience, wishes.deadline)
         session = f"{job.principal.tenant}\0{wishes.session}" if wishes.session else None
         return Call(
             request_id=job.exchange_id,

@@ -77,7 +77,9 @@ class Ledger:
                 account.take(0, more, 0)
         elif more < 0:
             for scope in scopes:
-                self._accounts[scope.id].give_tokens(-more)
+                known = self._accounts.get(scope.id)
+                if known is not None:  # what was forgotten meanwhile was full
+                    known.give_tokens(-more)
 
     def refund(self, scopes: Sequence[Scope]) -> None:
         """Give one request back. What was forgotten meanwhile was full."""
@@ -116,8 +118,8 @@ class Ledger:
         return account
 
     def _held(self, scopes: Sequence[Scope], now: int) -> list[Account]:
-        """The accounts of scopes whose slots are held."""
-        accounts = [self._accounts[scope.id] for scope in scopes]
+        """The accounts of scopes that a request is charged to. A reservation may outlive the admission, which kept them."""
+        accounts = [self._accounts.get(scope.id) or self._current(scope, now) for scope in scopes]
         for account in accounts:
             account.advance(now)
         return accounts

@@ -62,10 +62,17 @@ def _call(args: argparse.Namespace, url: str, key: str) -> Any:
         case "flush":
             wanted = {"tenant": args.tenant, "model": args.model, "all": args.all, "dry_run": args.dry_run}
             if args.older_than:
-                wanted["older_than"] = parse_duration(args.older_than)
+                wanted["older_than"] = _age(args.older_than)
             return _request(url, key, "POST", "/admin/cache/flush", wanted)
         case _:
             return _request(url, key, "DELETE", f"/admin/cache/{quote(args.id, safe='')}")
+
+
+def _age(text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError:
+        raise ValueError(f"--older-than takes a duration such as 10m or 2h, not {text!r}") from None
 
 
 def _request(url: str, key: str, method: str, path: str, body: dict[str, object] | None = None) -> Any:

@@ -51,6 +51,6 @@ def serve(config: Config) -> int:
         print(f"tiergate serve: {error}", file=sys.stderr)
         return 2
     except OSError as error:
-        address = f"{config.server.host}:{config.server.port}"
-        print(f"tiergate serve: cannot listen on {address}: {error.strerror or error}", file=sys.stderr)
+        where = f" on {error.filename}" if error.filename else ""
+        print(f"tiergate serve: cannot listen{where}: {error.strerror or error}", file=sys.stderr)
         return 2

@@ -201,6 +201,13 @@ def test_unknown_fields_are_kept():
     assert answer["choices"][0]["message"]["annotations"] == [2]
 
 
+def test_the_envelope_is_that_of_the_first_chunk():
+    """Should a backend change its mind about id, time or model, the first is kept; an id that comes late counts too."""
+    later = {"id": "c2", "created": 8, "model": "n", "choices": [delta(finish="stop")]}
+    answer = assembled(event({"id": None, "choices": []}), chunk(delta(content="a")), event(later))
+    assert (answer["id"], answer["created"], answer["model"]) == ("c1", 7, "m")
+
+
 def test_usage_is_the_last_one_that_is_not_null():
     """Usage counts wherever it stands: on a chunk with choices, repeated, followed by null."""
     first, last = {"completion_tokens": 1}, {"completion_tokens": 2}

@@ -239,6 +239,14 @@ def test_logprobs_go_with_their_tokens():
     assert all(text == tokens for text, tokens in told)
 
 
+def test_other_logprobs_come_once():
+    """What is not a list as long as the tokens goes with the first piece alone, so nothing is doubled."""
+    words = ["one two three ", "four five six ", "seven eight nine"]
+    logprobs = {"content": [{"token": word} for word in words], "refusal": [{"token": "no"}], "note": 7}
+    answer = chat({"content": "".join(words)}, logprobs=logprobs)
+    assert json.loads(assemble("chat", as_events(answer, include_usage=False))) == answer
+
+
 def test_empty_or_null_calls_are_none():
     """A message with `tool_calls: []` or null is replayed without any."""
     for calls in ([], None):

@@ -350,9 +350,8 @@ async def test_a_start_that_raises_leaves_nothing():
 
 async def test_close_ends_everything():
     """At the end of the process every producer is cancelled and waited for, nobody is orphaned, and nothing new starts."""
-    flights, producer = Flights(), Producer()
-    tasks = [asyncio.create_task(follow(flights, producer, key=key)) for key in (b"a", b"b", b"b")]
-    tasks.append(asyncio.create_task(whole(flights, producer)))
+    flights, producer = Flights(), Producer(fail_before=OSError())
+    tasks = [asyncio.create_task(follow(flights, producer, key=key)) for key in (b"a", b"b", b"b", b"b")]
     await settle()
     await flights.close()
     assert_empty(flights, producer)

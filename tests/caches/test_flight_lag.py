@@ -159,6 +159,37 @@ async def test_a_slight_laggard_stays():
     assert await scene.end() == [PIECE * 300] * 2
 
 
+async def test_the_furthest_behind_is_dropped_first():
+    """When the record is full, a laggard that has most of it still to come goes; one that has less than half of it stays."""
+    scene, far, near = Scene(), Collect(room=1), Collect(room=1)
+    await scene.join(Collect())
+    dropped = await scene.join(far)
+    await scene.join(near)
+    scene.write(7)
+    drain(near, 6)
+    scene.write(4)
+    await settle()
+    assert isinstance(dropped.exception(), FlightLagged)
+    drain(near, 99)
+    scene.tasks.remove(dropped)
+    assert await scene.end() == [PIECE * 11] * 2
+
+
+async def test_who_waits_for_the_whole_drops_nobody():
+    """When a record is full, who waits for the whole goes first, and no slow stream is dropped for its sake."""
+    scene, slow = Scene(), Collect(room=0)
+    await scene.join(slow)
+    waiting = await scene.join()
+    scene.write(11)
+    await settle()
+    assert isinstance(waiting.exception(), Orphaned)
+    scene.write()
+    assert scene.brake.calls == ["pause"]
+    drain(slow, 99)
+    scene.tasks.remove(waiting)
+    assert await scene.end() == [PIECE * 12]
+
+
 async def test_an_outgrown_flight_is_not_joined():
     """Past the bound of its record a flight takes no more subscribers: the next one starts another."""
     scene = Scene()

@@ -294,7 +294,7 @@ async def check_cache(exact):
 
 DRILL = 100_000
 GROWTH = 12 * 2**20  # resident memory may grow so much from a fifth of the drill to its end: 160 bytes a request are found
-MORE_FDS = 16
+MORE_FDS = 40  # idle connections to the replicas come and go, at most one a worker of the drill; a leak is thousands
 
 
 async def process(scope, *words, out):

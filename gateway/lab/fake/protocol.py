@@ -45,7 +45,8 @@ class Gathering(asyncio.Transport):
             data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
             self._parts.clear()
             self._size = 0
-            self._transport.write(data)
+            if not self._transport.is_closing():
+                self._transport.write(data)
 
     def close(self) -> None:
         self.flush()
