@@ -16,6 +16,7 @@ error, or one that cannot be read, means that there is none.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
@@ -26,13 +27,18 @@ from caches.calls import Calls, Function
 TEXTS = frozenset({"content", "reasoning", "reasoning_content", "refusal"})
 _FIRST = frozenset({"id", "created", "model"})
 _decode = msgspec.json.Decoder().decode
+_text = msgspec.json.Decoder(str).decode
+_PLAIN_DELTA = re.compile(rb'"delta": ?\{ ?"content": ?"((?:[^"\\]|\\.)*+)" ?\}')
 
 
 def assemble(endpoint: Literal["chat", "completions"], events: Iterable[bytes]) -> bytes | None:
     """One JSON answer, or None unless the stream is complete. Only the bytes in their order matter, not how they are cut."""
     answer = _Answer()
     done = False
+    lane: _Lane | None = None
     for payload in _payloads(events):
+        if lane is not None and lane.takes(payload):
+            continue
         if payload == b"[DONE]":
             done = True
             break
@@ -43,6 +49,7 @@ def assemble(endpoint: Literal["chat", "completions"], events: Iterable[bytes]) 
         if type(chunk) is not dict or chunk.get("error") is not None:
             return None
         answer.add(chunk)
+        lane = _Lane.after(payload, chunk, answer)
     if not answer.choices or not (done or answer.finished):
         return None
     return answer.encode(endpoint)
@@ -60,6 +67,48 @@ def _payloads(events: Iterable[bytes]) -> Iterator[bytes]:
         lines = [line[5:].removeprefix(b" ") for line in event.split(b"\n") if line.startswith(b"data:")]
         if lines:
             yield b"\n".join(lines).strip()
+
+
+class _Lane:
+    """The short way for a run of chunks that differ in their text alone, as nearly all of a stream do.
+
+    Their other bytes are those of the chunk before, and what those say is known: null and scalars, which a second telling
+    does not change. So the text is all that is read (0.4 us instead of 3).
+    """
+
+    __slots__ = ("_after", "_before", "_parts")
+
+    def __init__(self, before: bytes, after: bytes, parts: list[str]) -> None:
+        self._before = before
+        self._after = after
+        self._parts = parts
+
+    @classmethod
+    def after(cls, payload: bytes, chunk: dict[str, Any], answer: _Answer) -> _Lane | None:
+        """The lane that a chunk opens, if it is a plain one: one choice, whose delta is one text and nothing else."""
+        choices = chunk.get("choices")
+        piece = choices[0] if type(choices) is list and len(choices) == 1 else None
+        if type(piece) is not dict or type(piece.get("index")) is not int:
+            return None
+        others = [value for name, value in chunk.items() if name != "choices"]
+        others += [value for name, value in piece.items() if name != "delta"]
+        found = _PLAIN_DELTA.search(payload)
+        if found is None or any(type(value) in (list, dict) for value in others):
+            return None
+        parts = answer.choices[piece["index"]].texts["content"]
+        return cls(payload[: found.start(1)], payload[found.end(1) :], parts)
+
+    def takes(self, payload: bytes) -> bool:
+        """Take the text of a chunk like the last one; False: it is another."""
+        before, after = self._before, self._after
+        end = len(payload) - len(after)
+        if end < len(before) or not payload.startswith(before) or not payload.endswith(after):
+            return False
+        try:
+            self._parts.append(_text(payload[len(before) - 1 : end + 1]))
+        except msgspec.MsgspecError:
+            return False
+        return True
 
 
 class _Answer:

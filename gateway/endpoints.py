@@ -25,6 +25,7 @@ ENDPOINTS = (
     Endpoint("embeddings", b"/embeddings", generates=False),
 )
 _BY_PATH = {endpoint.path.decode(): endpoint for endpoint in ENDPOINTS}
+_OPERATIONS = sorted(_BY_PATH.items(), key=lambda item: -len(item[0]))
 _FAST = {b"/v1" + endpoint.path: endpoint for endpoint in ENDPOINTS} | {endpoint.path: endpoint for endpoint in ENDPOINTS}
 _DEPLOYMENTS = "/openai/deployments/"
 
@@ -53,11 +54,16 @@ def _slowly(url: bytes) -> Route:
         path = "/" + path.split("/", 3)[3] if path.count("/") >= 3 else "/"
     path = path.rstrip("/") or "/"
     if path.startswith(_DEPLOYMENTS):
-        model, slash, operation = path[len(_DEPLOYMENTS) :].partition("/")
-        while slash and "/" + operation not in _BY_PATH:  # a model's name may hold slashes
-            more, slash, operation = operation.partition("/")
-            model = f"{model}/{more}"
-        return Route(_BY_PATH.get("/" + operation), unquote(model, errors="replace")) if slash else Route(None, rest=path)
+        return _deployment(path)
     path = path.removeprefix("/openai")
     rest = path[3:] if path.startswith("/v1/") else path
     return Route(_BY_PATH.get(rest), rest=rest)
+
+
+def _deployment(path: str) -> Route:
+    """A model's name may hold slashes: it is what is left before the longest operation that the path ends with."""
+    for operation, endpoint in _OPERATIONS:
+        model = path[len(_DEPLOYMENTS) : -len(operation)]
+        if model and path.endswith(operation):
+            return Route(endpoint, unquote(model, errors="replace"))
+    return Route(None, rest=path)

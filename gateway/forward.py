@@ -191,7 +191,7 @@ class Forwarder:
         if begins_with_error(piece):
             error = first_error(piece + await answer.read(_MAX_ERROR))
             self._refuse(call, lease, _status_of(error), error)
-        tee = Tee(sink, call.work, self._clock)
+        tee = Tee(sink)
         call.ending = Ending.CUT
         sink.flow = answer
         sink.begin(Head(answer.status, content_type, stream=True))
@@ -205,6 +205,7 @@ class Forwarder:
             lease.settle(Outcome.OK)
         finally:
             sink.flow = None
+            call.work.last_byte_at = self._clock()
             tally = tee.tally
             call.deltas, call.work.broken = tally.deltas, tally.error is not None
             if tally.prompt_tokens is not None:

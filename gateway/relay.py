@@ -7,7 +7,6 @@ then end with a clean error event. The usage chunk is marked, so that each reade
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -29,19 +28,16 @@ class Sink(Protocol):
 class Tee:
     """Called with each piece of a replica's body."""
 
-    __slots__ = ("_clock", "_feed", "_read", "_sink", "_splitter", "_work", "tally")
+    __slots__ = ("_feed", "_read", "_sink", "_splitter", "tally")
 
-    def __init__(self, sink: Sink, work: Work, clock: Callable[[], float]) -> None:
+    def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self._work = work
-        self._clock = clock
         self._splitter = EventSplitter()
         self._feed = self._splitter.feed
         self.tally = Tally()
         self._read = self.tally.read
 
     def __call__(self, data: bytes) -> None:
-        self._work.last_byte_at = self._clock()
         events = self._feed(data)
         if len(events) == 1:
             event = events[0]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gateway.endpoints import ENDPOINTS, route
 
 PATHS = {"chat": "/chat/completions", "completions": "/completions", "embeddings": "/embeddings"}
-MODELS = ["gpt-4o", "Qwen/Qwen2.5-7B-Instruct", "a/b/c/d", "chat", "x/chat", "openai", "m:tag@1", "模型", "a b", "100%"]
+MODELS = ["gpt-4o", "Qwen/Qwen2.5-7B-Instruct", "a/b/c/d", "chat", "x/chatty", "openai", "m:tag@1", "模型", "a b", "100%"]
 
 
 def test_the_allow_list_is_what_this_file_knows():
@@ -51,8 +51,8 @@ def test_azures_deployments(name, model, slashes):
         "/v1/openai/deployments/m/chat/completions", "/deployments/m/chat/completions",
         "/v1/chat/completions/x", "/v1/chat", "/v2/chat/completions", "/v1/v1/chat/completions", "/V1/chat/completions",
         "//v1/chat/completions", "/v1//chat/completions", "/v1/chat%2Fcompletions", "/v1/../v1/chat/completions",
-        "/x?/v1/chat/completions", "", "*", "/", "http://", "http://gw", "http:///", "https://gw?/v1/completions", "?", "#", "/v1",
-        "v1/chat/completions", "ftp://gw/v1/chat/completions",
+        "/x?/v1/chat/completions", "", "*", "/", "http://", "http://gw", "http:///", "https://gw?/v1/completions", "?", "#",
+        "/v1", "v1/chat/completions", "ftp://gw/v1/chat/completions",
     ],
 )  # fmt: skip
 def test_what_is_no_endpoint(target):
@@ -63,7 +63,8 @@ def test_what_is_no_endpoint(target):
 @pytest.mark.parametrize(
     ("target", "rest"),
     [
-        ("/health", "/health"), ("/ready/", "/ready"), ("/metrics?x=1", "/metrics"), ("/v1/models", "/models"), ("/models/", "/models"),
+        ("/health", "/health"), ("/ready/", "/ready"), ("/metrics?x=1", "/metrics"), ("/v1/models", "/models"),
+        ("/models/", "/models"),
         ("/v1/models/org/name", "/models/org/name"), ("/v1/models/org%2Fname", "/models/org%2Fname"),
         ("http://gw:1/openai/models", "/models"), ("/admin/status", "/admin/status"), ("http://gw", "/"), ("*", "*"),
     ],
@@ -74,12 +75,22 @@ def test_other_paths_lose_their_decorations(target, rest):
     assert (found.endpoint, found.rest) == (None, rest)
 
 
+def test_the_longest_operation_wins():
+    """Where a plain slash leaves it open what the model is, the longer operation is meant; %2F says otherwise."""
+    plain = route(b"/openai/deployments/x/chat/completions")
+    assert (plain.endpoint.name, plain.model) == ("chat", "x")
+    escaped = route(b"/openai/deployments/x%2Fchat/completions")
+    assert (escaped.endpoint.name, escaped.model) == ("completions", "x/chat")
+    bare = route(b"/openai/deployments/chat/completions")
+    assert (bare.endpoint.name, bare.model) == ("completions", "chat")
+
+
 @given(st.binary() | st.text().map(lambda text: f"/openai/deployments/{text}/chat/completions".encode("utf-8", "surrogatepass")))
 def test_no_target_raises(target):
     """Any bytes are a route or none."""
     found = route(target)
     assert found.endpoint is None or found.endpoint in ENDPOINTS
-    assert found.model is None or found.model.encode()
+    assert found.model is None or (found.endpoint and found.model.encode())
 
 
 def test_a_long_path_of_slashes_is_read_in_no_time():

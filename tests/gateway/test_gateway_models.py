@@ -13,7 +13,7 @@ from routing.resolve import Catalog
 from routing.types import Model
 
 AUTH = {"authorization": "Bearer tg-test-key-of-acme"}
-NAMES = ["auto", "gpt-4o-mini", "gpt-4o", "org/alias", "small-model", "mistralai/large", "team/support-lora"]
+NAMES = ["auto", "gpt-4o", "gpt-4o-mini", "org/alias", "small-model", "mistralai/large", "team/support-lora"]
 
 
 @pytest.fixture
