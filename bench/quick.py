@@ -300,7 +300,10 @@ def table(result: dict[str, object]) -> str:
             ratios = [ours / theirs for ours, theirs in zip(figures["tiergate"], figures["smg"], strict=True)]
             rows.append(f"\nratio to smg, per {label}: {spread(ratios, 2)}")
     for name, lag in result["first_event_ms"].items():
-        rows.append(f"\n{name}: first event at 64 paced streams, sent to received: " + ", ".join(f"{k} {v:.1f} ms" for k, v in lag.items()))
+        rows.append(
+            f"\n{name}: first event at 64 paced streams, sent to received: "
+            + ", ".join(f"{k} {v:.1f} ms" for k, v in lag.items())
+        )
     machine = platform.processor() or platform.machine()
     rows.append(f"\n{machine}, {os.cpu_count()} cores, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}")
     return "\n".join(rows)

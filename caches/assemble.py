@@ -88,12 +88,14 @@ class _Lane:
         """The lane that a chunk opens, if it is a plain one: one choice, whose delta is one text and nothing else."""
         choices = chunk.get("choices")
         piece = choices[0] if type(choices) is list and len(choices) == 1 else None
-        if type(piece) is not dict or type(piece.get("index")) is not int:
+        if type(piece) is not dict or type(piece.get("index")) is not int or "text" in piece:
             return None
         others = [value for name, value in chunk.items() if name != "choices"]
         others += [value for name, value in piece.items() if name != "delta"]
         found = _PLAIN_DELTA.search(payload)
         if found is None or any(type(value) in (list, dict) for value in others):
+            return None
+        if piece.get("delta") != {"content": _text(b'"' + found.group(1) + b'"')}:  # a name twice: the other one counts
             return None
         parts = answer.choices[piece["index"]].texts["content"]
         return cls(payload[: found.start(1)], payload[found.end(1) :], parts)

@@ -223,10 +223,10 @@ class Pipeline:
                     else:
                         x.shared, x.cache, x.work = True, "shared", cast(Work, seat.flight.note)
                     if seat.leader and job.wishes.deadline is None:  # the work's own clocks are enough
-                        await self._follow(job, seat, reply)
+                        await self._follow(x, job, seat, reply)
                     else:
                         async with self._patience(job):
-                            await self._follow(job, seat, reply)
+                            await self._follow(x, job, seat, reply)
                     return
             except TimeoutError:
                 raise Failures(timed_out=True).error() from None
@@ -240,7 +240,7 @@ class Pipeline:
         total = self._stations[job.resolution.candidates[0].model.name].timeouts.total
         return asyncio.timeout(job.arrived + min(total, job.wishes.deadline or total) - self._clock())
 
-    async def _follow(self, job: Job, seat: Seat, reply: Reply) -> None:
+    async def _follow(self, x: Exchange, job: Job, seat: Seat, reply: Reply) -> None:
         if seat.same_wire:
             reply.on_writable(seat.catch_up)
             await seat.follow(reply)
@@ -249,7 +249,7 @@ class Pipeline:
         head, pieces = await seat.whole()
         body: bytes | None = b"".join(pieces)
         if cast(Head, head).stream:
-            body = _assembled(job, pieces)
+            body = x.work.assembled = x.work.assembled or _assembled(job, pieces)
         if body is None:
             raise ApiError(502, "stream_incomplete", "The model's stream ended before its answer did.", outcome="broken_stream")
         _deliver(job, body, reply)
@@ -262,7 +262,7 @@ class Pipeline:
         if pieces is None or job.work.broken:
             return
         streamed = cast(Head, flight.head).stream
-        body = _assembled(job, pieces) if streamed else b"".join(pieces)
+        body = (job.work.assembled or _assembled(job, pieces)) if streamed else b"".join(pieces)
         if body is None or len(body) > self._policy.max_entry:
             return
         try:
@@ -408,8 +408,12 @@ def _deliver(job: Job, body: bytes, reply: Reply) -> None:
         reply.begin(Head(200, b"application/json", stream=False))
         reply.write(body)
     else:
+        try:
+            answer = msgspec.json.decode(body, type=dict[str, Any])
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            raise ApiError(502, "bad_upstream_answer", "The model's answer is not JSON, so it cannot be streamed.") from None
         reply.begin(Head(200, _SSE, stream=True))
-        reply.write(b"".join(as_events(msgspec.json.decode(body), include_usage=job.ask.include_usage)))
+        reply.write(b"".join(as_events(answer, include_usage=job.ask.include_usage)))
     reply.end()
 
 

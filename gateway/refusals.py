@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from caches.errors import FlightCancelled, FlightLagged
 from gateway.errors import ApiError
 from limits.types import LimitExceeded, QueueFull, QueueTimeout
 from routing.types import EndpointNotServed, ModelNotAllowed, UnknownModel, UnknownTier
@@ -64,7 +65,19 @@ def _unknown_tier(error: UnknownTier) -> ApiError:
     return ApiError(400, "unknown_tier", str(error), param="x-tiergate-tier")
 
 
+def _lagged(_: FlightLagged) -> ApiError:
+    message = "The answer was read so slowly that it could not be kept for you any longer."
+    return ApiError(503, "read_too_slowly", message, headers=waiting(1.0), outcome="broken_stream")
+
+
+def _cancelled(_: FlightCancelled) -> ApiError:
+    message = "The gateway shut down before this answer was complete."
+    return ApiError(503, "shutting_down", message, headers=waiting(1.0), outcome="broken_stream")
+
+
 TABLE: Mapping[type[Exception], Callable[[Any], ApiError]] = {
+    FlightCancelled: _cancelled,
+    FlightLagged: _lagged,
     LimitExceeded: _limit,
     QueueFull: _full,
     QueueTimeout: _queued_too_long,

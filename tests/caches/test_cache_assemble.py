@@ -272,6 +272,28 @@ def test_complete_is_done_or_finished(events):
     assert assembled(*events) is not None
 
 
+@pytest.mark.parametrize(
+    ("chunks", "content"),
+    [
+        (['{"index":0,"delta":{"content":"a"},"delta":{}}'] * 3, None),
+        (['{"index":0,"delta":{"content":"a"},"delta":{"content":"b"}}'] * 3, "bbb"),
+        (['{"index":0,"delta":{"content":"a"},"delta":null}'] * 3, None),
+        (['{"index":0,"delta":{"content":"a","content":"b"}}'] * 3, "bbb"),
+    ],
+)
+def test_a_name_that_comes_twice(chunks, content):
+    """Of two values of one name the last counts, in every chunk alike, and nothing is raised."""
+    events = [b'data: {"id":"c","choices":[' + choice.encode() + b"]}\n\n" for choice in chunks]
+    assert message(*events, chunk(delta(finish="stop")))["content"] == content
+
+
+def test_a_text_beside_a_delta():
+    """A completion's text is joined in full even if a backend sends a delta along with it."""
+    piece = {"index": 0, "text": "x", "delta": {"content": "a"}, "finish_reason": None}
+    answer = assembled(*[chunk(piece)] * 3, DONE, endpoint="completions")
+    assert answer["choices"][0]["text"] == "xxx"
+
+
 EVENTS = [chunk(delta(content="a b")), chunk(delta(content="\n\nc")), chunk(delta(finish="stop")), DONE]
 
 
