@@ -32,7 +32,7 @@ from gateway.messages import Bounds, Request, Response
 _MAX_URL = 8192
 _MAX_PIPELINED = 16  # requests that wait their turn: past it the socket is not read
 _PIPELINED_BYTES = 65_536  # of a body whose turn has not come, likewise
-_SLICE = 4096  # parsed at a time where a read may hold many requests: how far those two bounds can be overrun
+_SLICE = 8192  # parsed in one go, whatever it holds: how far those two bounds can be overrun
 _DRAIN_BYTES = 64 * 1024 * 1024  # of what nobody wants: clients that write before they read would miss the answer
 _DRAIN_SECONDS = 2.0
 _UNREAD_SECONDS = 120.0  # without a client's taking any of its answer
@@ -116,10 +116,17 @@ class Connection(asyncio.Protocol):
             if not self._reading:
                 self._held = data[at:]
                 return
-            request = self._receiving
-            step = _SLICE if request is None or self._in_head else max(_SLICE, request.missing)
-            self._parse(view[at : at + step])
-            at += step
+            end = self._stride(data, at)
+            self._parse(view[at:end])
+            at = end
+
+    def _stride(self, data: bytes, at: int) -> int:
+        """How far to parse at once: to the end of a head, so that the queue stays short, or of a body, for it to be one piece."""
+        request = self._receiving
+        if request is None or self._in_head:
+            end = data.find(b"\r\n\r\n", at)
+            return end + 4 if end >= 0 else len(data)
+        return at + max(_SLICE, request.missing)
 
     def eof_received(self) -> bool:
         if self._current is None:

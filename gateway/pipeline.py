@@ -47,7 +47,7 @@ from gateway.relay import Sink
 from gateway.reply import Head, Reply
 from gateway.settle import charge
 from limits.estimate import prompt_tokens, reservation
-from limits.types import Admission, LimitExceeded, Limiter, Priority, QueueFull, QueueTimeout, SlotAsk
+from limits.types import Admission, Limiter, LimitExceeded, Priority, QueueFull, QueueTimeout, SlotAsk
 from routing.decide import decide
 from routing.needs import needs_of
 from routing.resolve import Catalog

@@ -51,7 +51,8 @@ FIELDS = st.sampled_from(
 )  # fmt: skip
 """Names for the top level, the closed list's among them."""
 
-_NAMES = st.lists(FIELDS | TEXT, unique=True, max_size=8)
+_TYPED = ("stream", "n", "best_of")  # these cannot hold any value
+_NAMES = st.lists(FIELDS | TEXT.filter(lambda name: name not in _TYPED), unique=True, max_size=8)
 
 
 @st.composite

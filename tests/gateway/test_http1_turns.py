@@ -89,13 +89,13 @@ async def test_few_pipelined_requests_wait_at_a_time():
         await stage.until(lambda: any(not c._reading for c in stage.server.connections))
         await asyncio.sleep(0.05)
         (connection,) = stage.server.connections
-        assert len(connection._queue) < 16 + 4096 / len(GET % 1)
+        assert len(connection._queue) < 16 + 8192 / len(GET % 1)
         assert len(connection._held) < 2**20
         gate.set()
         for i in range(count):
             assert (await wire.answer()).body == b"/%d" % i
         await sent
-        assert most < 16 + 4096 / len(GET % 1)
+        assert most < 16 + 8192 / len(GET % 1)
 
 
 async def test_a_pipelined_body_waits_in_the_network():
