@@ -291,10 +291,10 @@ def spread(figures: list[float], digits: int) -> str:
 def table(result: dict[str, object]) -> str:
     requests, tokens, rss, starts = (result[name] for name in ("request_us", "token_us", "rss_mib", "starts"))
     rows = ["| gateway | µs a request | µs a streamed token | RSS MiB | ready after s |", "|---|---|---|---|---|"]
-    for name in requests:
-        rows.append(
-            f"| {name} | {spread(requests[name], 0)} | {spread(tokens[name], 1)} | {rss[name]:.0f} | {starts[name]:.1f} |"
-        )
+    rows += [
+        f"| {name} | {spread(requests[name], 0)} | {spread(tokens[name], 1)} | {rss[name]:.0f} | {starts[name]:.1f} |"
+        for name in requests
+    ]
     if "smg" in requests:
         for label, figures in (("request", requests), ("streamed token", tokens)):
             ratios = [ours / theirs for ours, theirs in zip(figures["tiergate"], figures["smg"], strict=True)]

@@ -66,7 +66,7 @@ async def test_an_odd_stream_passes_as_it_is(stack, fault):
 
 
 async def test_a_stream_cut_after_its_first_byte_ends_with_an_error_event(stack):
-    """A connection that breaks mid-stream becomes an error event and a proper end, without [DONE], and is charged for what came."""
+    """A connection that breaks mid-stream becomes an error event and a proper end without [DONE]; what came is charged."""
     stack.small.faults.add(cut_after_tokens=3, times=1)
     answer = await stack.chat("[[tokens: 20]]", stream=True)
     assert answer.status_code == 200
@@ -137,9 +137,8 @@ async def test_a_client_that_leaves_frees_everything(start, window):
     reader, writer = await asyncio.open_connection("127.0.0.1", stack.gateway.port)
     raw = json.dumps(body).encode()
     writer.write(
-        b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer tg-test-key-of-acme\r\ncontent-length: %d\r\n\r\n"
-        % len(raw)
-        + raw
+        b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer tg-test-key-of-acme\r\n"
+        b"content-length: %d\r\n\r\n" % len(raw) + raw
     )
     if window == "queued":
         await stack.until(lambda: stack.gateway.parts.stations["small-model"].scheduler.queue.load.requests == 1)
