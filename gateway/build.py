@@ -24,6 +24,7 @@ from caches.memory import MemoryStore
 from caches.null import NullStore
 from caches.policy import ExactPolicy
 from caches.types import ExactStore
+from gateway.accounts import Accounts
 from gateway.admin import Admin
 from gateway.auth import Authenticator
 from gateway.config import Config
@@ -96,8 +97,8 @@ def build(config: Config, log: RequestLog) -> Parts:
         pipeline=pipeline,
         models=ModelList(catalog, {model.name: model.tier for model in config.models}, int(wall())),
         admin=Admin(config.admin.key.reveal(), exact, status.report),
+        accounts=Accounts(metrics, log, clock),
         metrics=metrics,
-        log=log,
         status=status,
         clock=clock,
     )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from itertools import count as counter
 from os import urandom
@@ -15,12 +14,12 @@ from urllib.parse import unquote
 
 import msgspec
 
+from gateway.accounts import Accounts
 from gateway.admin import Admin
 from gateway.endpoints import Endpoint, route
 from gateway.errors import ApiError
 from gateway.exchange import Exchange
 from gateway.http1 import Request, Response
-from gateway.logs import RequestLog
 from gateway.metrics import Metrics
 from gateway.models import ModelList
 from gateway.pipeline import Pipeline
@@ -43,16 +42,16 @@ class Edge:
         pipeline: Pipeline,
         models: ModelList,
         admin: Admin,
+        accounts: Accounts,
         metrics: Metrics,
-        log: RequestLog,
         status: Status,
         clock: Callable[[], float],
     ) -> None:
         self._pipeline = pipeline
         self._models = models
         self._admin = admin
+        self._accounts = accounts
         self._metrics = metrics
-        self._log = log
         self._status = status
         self._clock = clock
         self._prefix = f"req-{urandom(6).hex()}-"
@@ -88,7 +87,7 @@ class Edge:
         finally:
             self.running -= 1
             if x.endpoint:
-                self._account(x)
+                self._accounts.close(x)
 
     async def handle_metrics(self, request: Request, response: Response) -> None:
         """The same for a listener that has nothing but `/metrics` and `/health`."""
@@ -112,7 +111,7 @@ class Edge:
         x = Exchange(self._prefix + format(next(self._numbers), "x"), 0.0)
         x.endpoint, x.status = "wire", error.status
         x.outcome, x.error = error.outcome, error.code
-        self._account(x)
+        self._accounts.close(x)
         return b"content-type: application/json\r\nx-request-id: %b\r\n" % x.id.encode()
 
     async def _dispatch(self, x: Exchange, request: Request, reply: Reply) -> None:
@@ -165,80 +164,6 @@ class Edge:
     def _refuse(self, x: Exchange, reply: Reply, error: ApiError) -> None:
         x.outcome = error.outcome
         reply.error(error)
-
-    def _account(self, x: Exchange) -> None:
-        now = self._clock()
-        duration = now - x.arrived if x.arrived else 0.0
-        work, metrics, principal = x.work, self._metrics, x.principal
-        tenant = metrics.tenant(principal.tenant) if principal is not None else ""
-        metrics.requests.add((tenant, work.model, work.tier, x.outcome))
-        overhead = max(0.0, duration - work.queued - work.upstream - x.body_wait)
-        first = work.settled and not work.reported
-        if work.attempts or x.cache:
-            metrics.duration.observe((work.model, work.tier), duration)
-            if not x.shared:
-                metrics.overhead.observe((), overhead)
-        if first:
-            work.reported = True
-            self._account_work(x)
-        if x.outcome == "limited":
-            metrics.limited.add((tenant, x.limit or "upstream"))
-        self._log.write(_line(x, duration, overhead, first=first))
-
-    def _account_work(self, x: Exchange) -> None:
-        """The work of one or many requests, counted once."""
-        work, metrics = x.work, self._metrics
-        metrics.tokens.add(("prompt",), work.prompt_tokens)
-        metrics.tokens.add(("completion",), work.completion_tokens)
-        if work.cached_tokens is not None:
-            metrics.prefix_tokens.add((work.model, "hit"), work.cached_tokens)
-            metrics.prefix_tokens.add((work.model, "miss"), max(0, work.prompt_tokens - work.cached_tokens))
-        if x.stream and work.first_byte_at:
-            where = (work.model, work.tier)
-            metrics.ttft.observe(where, max(0.0, work.first_byte_at - x.arrived))
-            if work.completion_tokens > 1:
-                metrics.tpot.observe(where, (work.last_byte_at - work.first_byte_at) / (work.completion_tokens - 1))
-
-
-def _line(x: Exchange, duration: float, overhead: float, *, first: bool) -> dict[str, object]:
-    """The log line: one flat object, times in milliseconds. Tokens are on the `first` line of the work that made them."""
-    work, principal = x.work, x.principal
-    line: dict[str, object] = {
-        "ts": round(time.time(), 3),
-        "request_id": x.id,
-        "tenant": principal.tenant if principal else None,
-        "key": principal.key_id if principal else None,
-        "method": x.method,
-        "endpoint": x.endpoint,
-        "status": x.status,
-        "outcome": x.outcome,
-        "stream": x.stream,
-        "requested": x.requested_model[:128],
-        "model": work.model,
-        "tier": work.tier,
-        "route": work.reason,
-        "score": work.score,
-        "cache": x.cache,
-        "replica": work.replica,
-        "attempts": work.attempts,
-        "prompt_tokens": work.prompt_tokens if first else 0,
-        "completion_tokens": work.completion_tokens if first else 0,
-        "cached_tokens": work.cached_tokens if first else None,
-        "charged_tokens": work.charged if first else 0,
-        "queue_ms": round(work.queued * 1000, 2),
-        "ttft_ms": round((work.first_byte_at - x.arrived) * 1000, 2) if work.first_byte_at and x.stream else None,
-        "duration_ms": round(duration * 1000, 2),
-        "overhead_ms": round(overhead * 1000, 3),
-    }
-    if x.client_id:
-        line["client_request_id"] = x.client_id
-    if x.error:
-        line["error"] = x.error
-    if x.cache_reason:
-        line["cache_reason"] = x.cache_reason
-    if work.terms:
-        line["terms"] = dict(work.terms[:5])
-    return line
 
 
 def _client_id(request: Request) -> str:

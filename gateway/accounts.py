@@ -1,0 +1,97 @@
+"""What every finished request leaves behind: one log line, and its part of the metrics.
+
+The work behind an answer may have been for several requests. Its tokens are told once: on the line, and in the counters, of
+the first of them to end after the work did.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from gateway.exchange import Exchange
+from gateway.logs import RequestLog
+from gateway.metrics import Metrics
+
+
+class Accounts:
+    """Takes finished exchanges; nothing about them changes any more."""
+
+    def __init__(self, metrics: Metrics, log: RequestLog, clock: Callable[[], float]) -> None:
+        self._metrics = metrics
+        self._log = log
+        self._clock = clock
+
+    def close(self, x: Exchange) -> None:
+        """The request has ended."""
+        duration = self._clock() - x.arrived if x.arrived else 0.0
+        work, metrics, principal = x.work, self._metrics, x.principal
+        tenant = metrics.tenant(principal.tenant) if principal is not None else ""
+        metrics.requests.add((tenant, work.model, work.tier, x.outcome))
+        overhead = max(0.0, duration - work.queued - work.upstream - x.body_wait)
+        first = work.settled and not work.reported
+        if work.attempts or x.cache:
+            metrics.duration.observe((work.model, work.tier), duration)
+            if not x.shared:
+                metrics.overhead.observe((), overhead)
+        if first:
+            work.reported = True
+            self._account_work(x)
+        if x.outcome == "limited":
+            metrics.limited.add((tenant, x.limit or "upstream"))
+        self._log.write(_line(x, duration, overhead, first=first))
+
+    def _account_work(self, x: Exchange) -> None:
+        """The work of one or many requests, counted once."""
+        work, metrics = x.work, self._metrics
+        metrics.tokens.add(("prompt",), work.prompt_tokens)
+        metrics.tokens.add(("completion",), work.completion_tokens)
+        if work.cached_tokens is not None:
+            metrics.prefix_tokens.add((work.model, "hit"), work.cached_tokens)
+            metrics.prefix_tokens.add((work.model, "miss"), max(0, work.prompt_tokens - work.cached_tokens))
+        if x.stream and work.first_byte_at:
+            where = (work.model, work.tier)
+            metrics.ttft.observe(where, max(0.0, work.first_byte_at - x.arrived))
+            if work.completion_tokens > 1:
+                metrics.tpot.observe(where, (work.last_byte_at - work.first_byte_at) / (work.completion_tokens - 1))
+
+
+def _line(x: Exchange, duration: float, overhead: float, *, first: bool) -> dict[str, object]:
+    """The log line: one flat object, times in milliseconds. Tokens are on the `first` line of the work that made them."""
+    work, principal = x.work, x.principal
+    line: dict[str, object] = {
+        "ts": round(time.time(), 3),
+        "request_id": x.id,
+        "tenant": principal.tenant if principal else None,
+        "key": principal.key_id if principal else None,
+        "method": x.method,
+        "endpoint": x.endpoint,
+        "status": x.status,
+        "outcome": x.outcome,
+        "stream": x.stream,
+        "requested": x.requested_model[:128],
+        "model": work.model,
+        "tier": work.tier,
+        "route": work.reason,
+        "score": work.score,
+        "cache": x.cache,
+        "replica": work.replica,
+        "attempts": work.attempts,
+        "prompt_tokens": work.prompt_tokens if first else 0,
+        "completion_tokens": work.completion_tokens if first else 0,
+        "cached_tokens": work.cached_tokens if first else None,
+        "charged_tokens": work.charged if first else 0,
+        "queue_ms": round(work.queued * 1000, 2),
+        "ttft_ms": round((work.first_byte_at - x.arrived) * 1000, 2) if work.first_byte_at and x.stream else None,
+        "duration_ms": round(duration * 1000, 2),
+        "overhead_ms": round(overhead * 1000, 3),
+    }
+    if x.client_id:
+        line["client_request_id"] = x.client_id
+    if x.error:
+        line["error"] = x.error
+    if x.cache_reason:
+        line["cache_reason"] = x.cache_reason
+    if work.terms:
+        line["terms"] = dict(work.terms[:5])
+    return line
