@@ -157,23 +157,31 @@ class Bodies:
 
 
 async def drive(
-    port: int, model: str, bodies: Bodies, requests: int, *, stream: bool, connections: int = CONNECTIONS
+    port: int,
+    model: str,
+    bodies: Bodies,
+    requests: int,
+    *,
+    stream: bool,
+    connections: int = CONNECTIONS,
+    spread_over: float = 0.0,
 ) -> list[float]:
-    """Send so many requests over the connections; the lags of the streams' first events, in ms."""
+    """Send so many requests over the connections, the first ones spread over some seconds; lags of first events in ms."""
     loop = asyncio.get_running_loop()
     callers = [(await loop.create_connection(Caller, "127.0.0.1", port))[1] for _ in range(connections)]
     left = requests
     lags: list[float] = []
 
-    async def work(caller: Caller) -> None:
+    async def work(number: int, caller: Caller) -> None:
         nonlocal left
+        await asyncio.sleep(number * spread_over / connections)
         while left > 0:
             left -= 1
             lag = await caller.call(bodies.next(model, stream=stream))
             if lag is not None:
                 lags.append(lag)
 
-    await asyncio.gather(*(work(caller) for caller in callers))
+    await asyncio.gather(*(work(*pair) for pair in enumerate(callers)))
     for caller in callers:
         caller.transport.close()
     return lags
@@ -279,7 +287,7 @@ async def rounds(peers: list[Peer], count: int) -> dict[str, object]:
     rss = {peer.name: peer.rss() for peer in peers}
     lags = {}
     for peer in peers:
-        found = sorted(await drive(peer.port, peer.model, bodies, 64 * 4, stream=True, connections=64))
+        found = sorted(await drive(peer.port, peer.model, bodies, 64 * 4, stream=True, connections=64, spread_over=TOKENS * PACE))
         lags[peer.name] = {"p50": found[len(found) // 2], "p99": found[int(len(found) * 0.99)], "max": found[-1]}
     return {"request_us": requests, "token_us": tokens, "rss_mib": rss, "first_event_ms": lags}
 

@@ -30,7 +30,7 @@ def _limit(error: LimitExceeded) -> ApiError:
     if error.never:
         message = f"This request can never fit the limit of {whose}: {figures}. Ask for fewer tokens (`max_tokens`, `n`)."
         return ApiError(400, "request_too_large", message, headers={"x-should-retry": "false"}, outcome="limited")
-    message = f"Rate limit of {whose} reached: {figures}. Please try again in {error.wait:.3f}s."
+    message = f"Rate limit of {whose} reached: {figures}. Please try again in {math.ceil(error.wait * 1000) / 1000:g}s."
     code = "concurrency_limit_exceeded" if error.resource == "parallel" else "rate_limit_exceeded"
     return ApiError(429, code, message, kind=error.resource, headers=waiting(error.wait), outcome="limited")
 
