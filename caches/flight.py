@@ -39,6 +39,7 @@ from caches.types import Sink
 __all__ = ["Flight", "FlightCancelled", "FlightLagged", "Flights", "Orphaned", "RecordBounds", "Seat"]
 
 logger = logging.getLogger("tiergate.caches")
+_CLOSING = 1.0  # seconds that a source may take to end after its last piece, when nobody waits for it any more
 
 
 class Flights:
@@ -119,6 +120,10 @@ class Flights:
         flight.error = flight.trace = None  # nobody will ask, and a traceback keeps the producer's frame alive
         if task is None or task.done() or flight.ended:
             return
+        if flight.closing:
+            await asyncio.wait((task,), timeout=_CLOSING)
+            if task.done():
+                return
         self._unlist(flight)
         task.cancel()
         await asyncio.wait((task,), timeout=self._grace)

@@ -18,7 +18,7 @@ class Flight(Relay):
     caller's own: what subscribers are to know of the work.
     """
 
-    __slots__ = ("key", "note", "on_raise", "priority", "task", "trace")
+    __slots__ = ("closing", "key", "note", "on_raise", "priority", "task", "trace")
 
     def __init__(self, key: bytes | None, bounds: RecordBounds, *, stream: bool, priority: int) -> None:
         super().__init__(bounds, stream=stream)
@@ -26,6 +26,7 @@ class Flight(Relay):
         self.priority = priority
         self.on_raise: Callable[[int], None] | None = None
         self.note: object = None
+        self.closing = False
         self.task: asyncio.Task[None] | None = None  # until it is done
         self.trace: TracebackType | None = None  # of the failure, before any subscriber raised it on
 
@@ -35,6 +36,10 @@ class Flight(Relay):
         Until the producer returns, the flight can still be joined, and gives all of its record at once.
         """
         self.finish()
+
+    def last(self) -> None:
+        """The last piece was written, and only the source's own end is still to come: it is worth waiting a moment for."""
+        self.closing = True
 
     def raise_priority(self, priority: int) -> None:
         if priority < self.priority:

@@ -82,7 +82,9 @@ def _line(x: Exchange, duration: float, overhead: float, *, first: bool) -> dict
         "cached_tokens": work.cached_tokens if first else None,
         "charged_tokens": work.charged if first else 0,
         "queue_ms": round(work.queued * 1000, 2),
-        "ttft_ms": round((work.first_byte_at - x.arrived) * 1000, 2) if work.first_byte_at and x.stream else None,
+        "ttft_ms": round((work.first_byte_at - x.arrived) * 1000, 2)
+        if work.first_byte_at and x.stream and not x.shared
+        else None,
         "duration_ms": round(duration * 1000, 2),
         "overhead_ms": round(overhead * 1000, 3),
     }

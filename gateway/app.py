@@ -18,6 +18,7 @@ from gateway.config import Config
 from gateway.errors import ApiError
 from gateway.http1 import Bounds, Server
 from gateway.logs import JsonLog, NullLog, RequestLog
+from gateway.refusals import waiting
 
 _log = logging.getLogger("tiergate")
 _KEYS_SECONDS = 1.0
@@ -69,6 +70,7 @@ class Gateway:
         self.parts.ring.load()
         await _listen(self._server, server.host, server.port)
         if server.metrics:
+            self.parts.edge.metrics_here = False
             host, _, port = server.metrics.rpartition(":")
             await _listen(self._metrics_server, host.strip("[]"), int(port))
         self._tasks = [
@@ -82,7 +84,8 @@ class Gateway:
             self._drain = asyncio.create_task(self.drain(), name="drain")
         else:
             _log.warning("second signal: ending at once")
-            self._stopping.set()
+            self._drain.cancel()
+            self._drain = asyncio.create_task(self._cut(), name="cut")
 
     async def drain(self) -> None:
         """Refuse new work, let what runs finish, end the rest with an error event, then stop."""
@@ -95,8 +98,13 @@ class Gateway:
                 await edge.idle()
         if edge.running:
             _log.warning("drain timeout: ending %d requests", edge.running)
-            edge.close(ApiError(503, "shutting_down", "The gateway shut down before this answer was complete."))
-            await self._server.cancel_all()
+        await self._cut()
+
+    async def _cut(self) -> None:
+        """End what still runs: each client is told, as an answer or as its stream's last event."""
+        message = "The gateway shut down before this answer was complete."
+        self.parts.edge.close(ApiError(503, "shutting_down", message, headers=waiting(1.0), outcome="rejected"))
+        await self._server.cancel_all()
         self._stopping.set()
 
     async def stop(self) -> None:

@@ -57,6 +57,7 @@ class Edge:
         self._prefix = f"req-{urandom(6).hex()}-"
         self._numbers = counter(1)
         self.draining = False
+        self.metrics_here = True  # False when they have a listener of their own
         self._closing: ApiError | None = None  # what requests that are cut off at the end are told
         self.running = 0  # requests under way
 
@@ -78,7 +79,7 @@ class Edge:
             self._refuse(x, reply, refusal(error))
         except asyncio.CancelledError:
             if self._closing is None or reply.gone:
-                x.outcome, x.status = "client_gone", x.status or 499
+                x.outcome, x.status = ("ok", x.status) if x.work.finished else ("client_gone", x.status or 499)
                 raise
             self._refuse(x, reply, self._closing)
         except Exception:  # noqa: BLE001 - the edge of the process: one request's fault must be seen, and not be another's
@@ -93,7 +94,7 @@ class Edge:
         """The same for a listener that has nothing but `/metrics` and `/health`."""
         reply = Reply(Exchange(self._prefix + format(next(self._numbers), "x"), request.arrived), response, self._clock)
         try:
-            self._own(route(request.url).rest, request, reply)
+            self._own(route(request.url).rest, request, reply, apart=True)
         except ApiError as error:
             reply.error(error)
 
@@ -144,8 +145,8 @@ class Edge:
         if x.work.broken:
             x.outcome = "broken_stream"
 
-    def _own(self, path: str, request: Request, reply: Reply) -> None:
-        """Health and metrics: no key, no log line."""
+    def _own(self, path: str, request: Request, reply: Reply, *, apart: bool = False) -> None:
+        """Health and metrics: no key, no log line. `apart`: on the listener that has nothing else."""
         if path == "/health":
             _allow(request, b"GET", b"HEAD")
             reply.json(200, b'{"status":"ok"}')
@@ -154,7 +155,7 @@ class Edge:
             status = self._status.ready()
             ready = status["ready"] and not self.draining
             reply.json(200 if ready else 503, msgspec.json.encode({**status, "ready": ready, "draining": self.draining}))
-        elif path == "/metrics":
+        elif path == "/metrics" and (self.metrics_here or apart):
             _allow(request, b"GET", b"HEAD")
             reply.raw(200, _TEXT, self._metrics.exposition())
         else:
@@ -162,7 +163,7 @@ class Edge:
             raise ApiError(404, "unknown_url", message)
 
     def _refuse(self, x: Exchange, reply: Reply, error: ApiError) -> None:
-        x.outcome = error.outcome
+        x.outcome = "broken_stream" if reply.begun else error.outcome
         reply.error(error)
 
 

@@ -191,7 +191,7 @@ class Forwarder:
         if begins_with_error(piece):
             error = first_error(piece + await answer.read(_MAX_ERROR))
             self._refuse(call, lease, _status_of(error), error)
-        tee = Tee(sink)
+        tee = Tee(sink, call.work)
         call.ending = Ending.CUT
         sink.flow = answer
         sink.begin(Head(answer.status, content_type, stream=True))
@@ -202,11 +202,14 @@ class Forwarder:
             if tee.tally.deltas and not tee.tally.done and not tee.tally.finish_reasons:
                 raise _broken("The model's stream ended before its answer did.")
             call.ending = Ending.COMPLETE
-            lease.settle(Outcome.OK)
         finally:
             sink.flow = None
             call.work.last_byte_at = self._clock()
             tally = tee.tally
+            if tally.done:
+                call.ending = Ending.COMPLETE
+            if call.ending is Ending.COMPLETE:
+                lease.settle(Outcome.OK)
             call.deltas, call.work.broken = tally.deltas, tally.error is not None
             if tally.prompt_tokens is not None:
                 call.usage = count(call.work, tally.prompt_tokens, tally.completion_tokens, tally.cached_tokens)

@@ -371,13 +371,21 @@ class Pipeline:
             SlotAsk(wishes.priority, principal.tenant, tokens, len(call.body), call.deadline, principal.weight)
         )
         job.slot = slot
-        async with slot:
-            job.slot = None
-            job.work.queued += slot.queued
-            self._metrics.queue_wait.observe((station.name, _CLASS[wishes.priority]), slot.queued)
-            if station.engine_priority:
-                call.body = self._body(job, call.model, station)
-            await self._forwarder.forward(call, station, sink, job.failures)
+        began: float | None = self._clock()
+        try:
+            async with slot:
+                began, job.slot = None, None
+                self._waited(job, station, slot.queued)
+                if station.engine_priority:
+                    call.body = self._body(job, call.model, station)
+                await self._forwarder.forward(call, station, sink, job.failures)
+        finally:
+            if began is not None:  # it left the queue without a slot
+                self._waited(job, station, self._clock() - began)
+
+    def _waited(self, job: Job, station: Station, seconds: float) -> None:
+        job.work.queued += seconds
+        self._metrics.queue_wait.observe((station.name, _CLASS[job.wishes.priority]), seconds)
 
     def _call(self, job: Job, target: Target, station: Station) -> Call:
         wishes = job.wishes

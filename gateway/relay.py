@@ -23,15 +23,18 @@ class Sink(Protocol):
 
     def begin(self, head: Head) -> None: ...
     def write(self, data: bytes, usage_only: bool = False) -> None: ...
+    def last(self) -> None:
+        """The last piece was written; only the source's own end is still to come."""
 
 
 class Tee:
     """Called with each piece of a replica's body."""
 
-    __slots__ = ("_feed", "_read", "_sink", "_splitter", "tally")
+    __slots__ = ("_feed", "_read", "_sink", "_splitter", "_work", "tally")
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, work: Work) -> None:
         self._sink = sink
+        self._work = work
         self._splitter = EventSplitter()
         self._feed = self._splitter.feed
         self.tally = Tally()
@@ -41,7 +44,10 @@ class Tee:
         events = self._feed(data)
         if len(events) == 1:
             event = events[0]
-            self._sink.write(event, self._read(event) is Kind.USAGE)
+            kind = self._read(event)
+            self._sink.write(event, kind is Kind.USAGE)
+            if kind is Kind.DONE:
+                self._done()
         elif events:
             self._several(events)
 
@@ -64,6 +70,13 @@ class Tee:
                 plain.append(event)
         if plain:
             self._sink.write(b"".join(plain))
+        if self.tally.done:
+            self._done()
+
+    def _done(self) -> None:
+        """Everything has been said: a client that leaves from here on has had its answer."""
+        self._work.finished = True
+        self._sink.last()
 
 
 class _Cached(msgspec.Struct):

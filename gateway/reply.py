@@ -97,6 +97,9 @@ class Reply:
         else:
             self._pieces.append(data)
 
+    def last(self) -> None:
+        """A client needs no word of it."""
+
     def end(self) -> None:
         """Everything was written."""
         if self.head is None or self._response.ended:

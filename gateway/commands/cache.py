@@ -46,7 +46,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _where(args: argparse.Namespace) -> tuple[str, str]:
     if args.url:
-        return args.url, os.environ.get("TIERGATE_ADMIN_KEY", "")
+        key = os.environ.get("TIERGATE_ADMIN_KEY", "")
+        if not key:
+            raise ValueError("set TIERGATE_ADMIN_KEY to the gateway's admin key")
+        return args.url, key
     config = load(args.config)
     key = config.admin.key.reveal()
     if not key:

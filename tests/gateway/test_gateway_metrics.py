@@ -3,6 +3,7 @@
 import asyncio
 import re
 
+import httpx
 from gateway_talk import (
     GREEDY,
     KEY,
@@ -226,3 +227,26 @@ async def test_retries_are_counted_by_their_reason(start):
     for _ in range(3):
         assert (await ask(stack, chat())).status_code == 200
     assert total(await scrape(stack), "tiergate_upstream_retries_total", model="small-model", reason="503") == 1
+
+
+async def test_waiting_in_vain_is_waiting(start):
+    """A request that leaves the queue without a slot has queued so long, and has cost the gateway nothing."""
+    stack = await start({"models": {0: {"concurrency": {"max": 1}}}, "queue": {"max_wait": {"realtime": "300ms"}}})
+    stack.small.faults.add(hang_before_headers=True)
+    blocker = asyncio.create_task(stack.chat("blocker"))
+    await stack.until(lambda: len(stack.small.calls) == 1)
+    answer = await stack.chat("waits")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "queue_timeout")
+    line = stack.log.lines[-1]
+    assert line["queue_ms"] > line["overhead_ms"]
+    assert line["queue_ms"] >= 250
+    blocker.cancel()
+    await asyncio.gather(blocker, return_exceptions=True)
+
+
+async def test_metrics_with_a_listener_of_their_own_are_nowhere_else(start, free_port):
+    """`server: {metrics: …}` takes /metrics away from the clients' listener."""
+    stack = await start({"server": {"port": 0, "metrics": f"127.0.0.1:{free_port}"}})
+    async with httpx.AsyncClient(trust_env=False) as client:
+        assert "tiergate_requests_total" in (await client.get(f"http://127.0.0.1:{free_port}/metrics")).text
+    assert (await stack.client.get("/metrics")).status_code == 404

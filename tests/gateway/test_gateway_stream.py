@@ -158,3 +158,26 @@ async def test_a_client_that_leaves_frees_everything(start, window):
         assert line["charged_tokens"] > 0
         assert stack.small.calls[0].tokens < 400
     await stack.until(stack.idle)
+
+
+@pytest.mark.parametrize("temperature", [0, 1])
+async def test_a_client_that_leaves_at_done_has_had_its_answer(stack, temperature):
+    """Clients close at [DONE]; that the backend's connection ends a moment later does not make them gone, nor the answer lost."""
+    stack.small.faults.add(hang_at_end=0.3)
+    body = {"model": "small-model", "stream": True, "temperature": temperature, "messages": [{"role": "user", "content": "[[say: hi]]"}]}
+    raw = json.dumps(body).encode()
+    reader, writer = await asyncio.open_connection("127.0.0.1", stack.gateway.port)
+    writer.write(
+        b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer tg-test-key-of-acme\r\n"
+        b"content-length: %d\r\n\r\n" % len(raw) + raw
+    )
+    await reader.readuntil(b"[DONE]")
+    writer.close()
+    await stack.until(lambda: bool(stack.log.lines))
+    line = await stack.line()
+    assert line["outcome"] == "ok"
+    assert line["completion_tokens"] > 0
+    assert line["charged_tokens"] == line["prompt_tokens"] + line["completion_tokens"]
+    await stack.until(stack.idle)
+    if not temperature:
+        assert (await stack.chat("[[say: hi]]", temperature=0)).headers["x-tiergate-cache"] == "exact"

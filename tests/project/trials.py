@@ -32,7 +32,8 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def up(*flags: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """A trial that is expected to end by itself."""
+    """A trial that is expected to end by itself; on any port, unless it names one."""
+    flags = flags if "--port" in flags else (*flags, "--port", "0")
     return subprocess.run(
         [sys.executable, "-c", UP, *flags], check=False, env=environment(**env), capture_output=True, text=True, timeout=60
     )

@@ -14,6 +14,7 @@ Several rules that hit the same request add up; of two that set the same fault t
     malformed_chunk          true or N: one event that is not JSON, after N tokens, in a stream that is good otherwise
     slow                     seconds more for each token
     drop_done                no `data: [DONE]`
+    hang_at_end              true, or so many seconds between the last event of a stream and the end of its body
     usage_missing            no usage, asked for or not
     usage_on_content_chunk   the usage rides on the last chunk with choices, and there is no chunk of its own
     split                    the body in pieces of N bytes
@@ -44,6 +45,7 @@ class Fault:
     malformed_chunk: bool | int | None = None
     slow: float = 0.0
     drop_done: bool = False
+    hang_at_end: bool | float = False
     usage_missing: bool = False
     usage_on_content_chunk: bool = False
     split: int | None = None

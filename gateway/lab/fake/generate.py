@@ -93,6 +93,7 @@ async def _stream(x: Exchange, lease: Lease, form: Format, replies: Sequence[Rep
         await x.body(form.usage_event(lease.made, lease.cached_tokens, reasoning), more=True)
     if not fault.drop_done:
         await x.body(DONE, more=True)
+    await hang(fault.hang_at_end)
     await x.body(b"", more=False)
 
 
