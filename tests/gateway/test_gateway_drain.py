@@ -191,8 +191,7 @@ async def test_a_second_signal_ends_at_once(serve):
         while (await served.get("/ready")).status_code == 200:
             await asyncio.sleep(0.01)
     served.process.send_signal(signal.SIGTERM)
-    answer = await one.answer()
-    assert payloads(answer.text)[-1]["error"]["code"] == "shutting_down"
+    assert payloads(await rest(one))[-1]["error"]["code"] == "shutting_down"
     code, _, err = await served.ended()
     assert code == 0
     assert "Traceback" not in err
