@@ -164,7 +164,12 @@ async def test_a_client_that_leaves_frees_everything(start, window):
 async def test_a_client_that_leaves_at_done_has_had_its_answer(stack, temperature):
     """Clients close at [DONE]; that the backend's connection ends a moment later does not make them gone, nor the answer lost."""
     stack.small.faults.add(hang_at_end=0.3)
-    body = {"model": "small-model", "stream": True, "temperature": temperature, "messages": [{"role": "user", "content": "[[say: hi]]"}]}
+    body = {
+        "model": "small-model",
+        "stream": True,
+        "temperature": temperature,
+        "messages": [{"role": "user", "content": "[[say: hi]]"}],
+    }
     raw = json.dumps(body).encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", stack.gateway.port)
     writer.write(

@@ -45,3 +45,18 @@ def test_the_config_in_the_readme_is_valid(tmp_path):
     for block in blocks:
         (tmp_path / "config.yaml").write_text(block, encoding="utf-8")
         assert load(tmp_path / "config.yaml", {}).models
+
+
+def test_every_field_and_code_is_in_the_log_page():
+    """docs/log.md names every field of the log line and every code that an error of ours can have."""
+    page = (ROOT / "docs" / "log.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([a-z_]+)`", page))
+    accounts = (ROOT / "gateway" / "accounts.py").read_text(encoding="utf-8")
+    fields = set(re.findall(r'^        "([a-z_]+)":', accounts, re.MULTILINE)) | set(re.findall(r'line\["([a-z_]+)"\]', accounts))
+    code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "gateway").glob("*.py"))
+    codes = set(re.findall(r'ApiError\(\s*\d+(?: if \w+ else \d+)?,\s*"([a-z_]+)"', code)) | set(
+        re.findall(r'_refused\("([a-z_]+)"', code)
+    )
+    assert len(fields) > 20
+    assert len(codes) > 20
+    assert (fields | codes) - named == set()
