@@ -12,7 +12,7 @@ from gateway.lab.up.engines import Backend
 from gateway.lab.up.settings import Keys
 
 # Within the means of a tiny model, and short: an answer that was cut off is not cached.
-QUESTIONS = {False: "Name three colors.", True: "Give me a title for a story about a lighthouse."}
+QUESTIONS = {False: "Who wrote Hamlet?", True: "Compare a list and a tuple in Python."}
 
 
 class Progress:
@@ -83,11 +83,11 @@ class Ready:
                 f"files      {self.folder}  (config.yaml and the logs; removed at the end)",
                 "",
                 *note,
-                "Ask, and let the gateway choose the tier (again: the answer comes from the cache):",
+                "An easy question: `auto` takes the small tier, x-tiergate-* say why (the same again comes from the cache):",
                 "",
                 f"  {self.curl(stream=False)}",
                 "",
-                "Ask for a stream:",
+                "A harder one, as a stream: the large tier:",
                 "",
                 f"  {self.curl(stream=True)}",
                 "",
@@ -99,4 +99,4 @@ class Ready:
         body = {"model": "auto", "messages": [{"role": "user", "content": QUESTIONS[stream]}], "max_tokens": 100}
         body |= {"stream": True} if stream else {"temperature": 0}  # 0: the same each time, so worth caching
         headers = f"-H 'Authorization: Bearer {self.keys.client}' -H 'Content-Type: application/json'"
-        return f"curl {'-N' if stream else '-i'} {self.base_url}/chat/completions {headers} -d '{json.dumps(body)}'"
+        return f"curl {'-iN' if stream else '-i'} {self.base_url}/chat/completions {headers} -d '{json.dumps(body)}'"
