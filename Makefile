@@ -41,7 +41,7 @@ lint: $(READY)  ## style, format and types
 	$(BIN)/mypy
 
 drill: $(READY)  ## run the longer drills and soaks
-	$(BIN)/python -m pytest -m drill $(ARGS)
+	$(BIN)/python -m pytest -m drill -s --timeout 900 $(ARGS)
 
 lock:  ## write requirements/lock.txt anew from pyproject.toml (ARGS=--upgrade for newer versions)
 	$(PYTHON) -m venv $(VENV)-lock
