@@ -108,9 +108,9 @@ class Answer:
                 self._line.halt()
 
     def resume(self) -> None:
-        if self._paused:
+        if self._paused and self.open:  # of a complete one `halted` stays true: `release` resumes the socket
             self._paused = False
-            if not self._full and self.open:
+            if not self._full:
                 self._line.proceed()
 
     @property
@@ -181,9 +181,9 @@ class Answer:
         return body
 
     def _empty(self) -> None:
-        if self._full:
+        if self._full and self.open:  # likewise
             self._full = False
-            if not self._paused and self.open:
+            if not self._paused:
                 self._line.proceed()
 
     def _overflow(self) -> None:

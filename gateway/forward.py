@@ -83,8 +83,10 @@ class Failures:
 
     def error(self) -> ApiError:
         """Rule 3."""
-        if self.limited is not None:
-            return self.limited
+        if self.limited is not None:  # a copy: what is raised refers to its frames, and these to us
+            kept = BackendAnswer(self.limited.status, self.limited.content_type, self.limited.answer, self.limited.headers)
+            kept.outcome = self.limited.outcome
+            return kept
         if self.timed_out:
             message = "The model did not answer in time. Long answers are best streamed."
             return ApiError(504, "upstream_timeout", message, outcome="timeout")

@@ -1,5 +1,8 @@
+import inspect
+
 import pytest
 
+from backends.client import Client
 from gateway.lab.fake import Options
 
 TWO = {"s1": Options(), "s2": Options(), "l1": Options()}
@@ -134,3 +137,20 @@ async def test_a_model_limit_sends_auto_to_the_other_tier(start):
     pinned = await stack.chat("hi", model="large-model")
     assert pinned.status_code == 429
     assert "large-model" in pinned.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("status", [400, 404, 422, 429])
+async def test_what_a_backend_says_of_requests_never_opens_its_breaker(stack, status):
+    """However many requests a backend refuses, it stays in service."""
+    stack.small.faults.add(status=status)
+    for _ in range(30):
+        await stack.chat("hi")
+    stack.small.faults.clear()
+    (replica,) = stack.gateway.parts.stations["small-model"].pool.stats()
+    assert (replica.ready, replica.breaker) == (True, "closed")
+    assert (await stack.chat("hi")).headers["x-tiergate-replica"] == "s1"
+
+
+def test_idle_sockets_are_dropped_before_the_backend_closes_them():
+    """vLLM closes an idle connection after 5 s; the gateway's own patience is shorter."""
+    assert 0 < inspect.signature(Client).parameters["idle_seconds"].default < 5

@@ -217,6 +217,8 @@ async def test_what_can_never_fit_is_a_400(start, fields):
         ({"max_tokens": 100, "n": 3}, 3, 100),
         ({}, 1, 1024),
         ({"n": 2}, 2, 1024),
+        ({"max_tokens": 100, "best_of": 4}, 4, 100),
+        ({"max_tokens": 100, "n": 2, "best_of": 3}, 3, 100),
     ],
     ids=str,
 )

@@ -330,3 +330,33 @@ async def test_small_packets_go_at_once():
             assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
             await answer.read(100)
         await client.close()
+
+
+async def test_a_socket_paused_at_the_end_of_an_answer_is_used_again():
+    """A slow client may have its last piece written, and be writable again, after the answer was complete: the socket lives on."""
+    listening = asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        while True:
+            await peer.request()
+            await peer.send(STREAM + chunk(b"first"))
+            await listening.wait()
+            await peer.send(chunk(b"last") + END)
+
+    async with Server(script) as server, asyncio.timeout(CEILING):
+        client = server.client()
+        for _ in range(3):
+            listening.clear()
+            async with client.request(head(length=2), b"{}", deadlines()) as answer:
+                seen = [await answer.first()]
+
+                def sink(piece: bytes, answer=answer, seen=seen) -> None:
+                    seen.append(piece)
+                    answer.pause()
+
+                asyncio.get_running_loop().call_soon(listening.set)
+                await answer.relay(sink)
+                answer.resume()
+                assert b"".join(seen) == b"firstlast"
+        assert [len(peer.sent) for peer in server.peers] == [3]
+        await client.close()
