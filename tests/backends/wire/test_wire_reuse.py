@@ -333,7 +333,7 @@ async def test_small_packets_go_at_once():
 
 
 async def test_a_socket_paused_at_the_end_of_an_answer_is_used_again():
-    """A slow client may have its last piece written, and be writable again, after the answer was complete: the socket lives on."""
+    """A slow client may have its last piece written, and be writable again after the answer was complete."""
     listening = asyncio.Event()
 
     async def script(peer: Peer) -> None:
