@@ -79,7 +79,7 @@ class Answer:
             self._empty()
             await self._until(_END)
         if self._error is not None:
-            raise self._error
+            raise self._told()
         return self._take()
 
     async def first(self) -> bytes:
@@ -87,7 +87,7 @@ class Answer:
         if not self._held and self.open:
             await self._until(_BODY)
         if not self._held and self._error is not None:
-            raise self._error
+            raise self._told()
         return self._take()
 
     async def relay(self, sink: Callable[[bytes], None]) -> None:
@@ -98,7 +98,7 @@ class Answer:
             self._sink = sink
             await self._until(_END)
         if self._error is not None:
-            raise self._error
+            raise self._told()
 
     def pause(self) -> None:
         """Stop reading from the socket. A piece that was already read may still come."""
@@ -129,7 +129,7 @@ class Answer:
         """Wait for the head."""
         await self._until(_HEAD)
         if not self.status and self._error is not None:
-            raise self._error
+            raise self._told()
         return self
 
     def push(self, piece: bytes) -> None:
@@ -163,6 +163,12 @@ class Answer:
                 self._waiter.set_result(None)
 
     # ---- between the two
+
+    def _told(self) -> Exception:
+        """The failure, to be raised: kept here it would hold, by its traceback, the frames that hold us."""
+        error, self._error = self._error, ConnectionError("the failure was told already")
+        assert error is not None
+        return error
 
     async def _until(self, stage: int) -> None:
         self._want = stage

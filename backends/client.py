@@ -17,6 +17,7 @@ Rules:
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import os
 import socket
@@ -30,6 +31,8 @@ from backends.alarm import Deadlines
 from backends.answer import Answer
 from backends.connection import Connection
 from backends.errors import ConnectFailed, ConnectionBroken, UpstreamTimeout
+
+_OURS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
 
 __all__ = ["Answer", "Client", "Deadlines", "Origin", "Request"]
 
@@ -151,15 +154,16 @@ class Client:
         loop = asyncio.get_running_loop()
         make = partial(Connection, loop, self._forget)
         name = self.origin.host if self._ssl is not None else None
-        reason = "no address"
+        reason: str = "no address"
+        number: int | None = None
         for address in self._addresses:
             try:
                 _, connection = await loop.create_connection(make, address, self.origin.port, ssl=self._ssl, server_hostname=name)
             except OSError as error:
-                reason = _reason(error)
+                reason, number = _reason(error), error.errno
             else:
                 return connection
-        raise ConnectFailed(f"no connection: {reason}")
+        raise ConnectFailed(f"no connection: {reason}", ours=number in _OURS)
 
     async def _first_lookup(self) -> None:
         """One lookup for all requests that came before the first was done; a request that leaves does not end it."""
@@ -218,6 +222,7 @@ class Request:
             return await connection.send(self._head, self._body, self._deadlines)
         except BaseException:
             connection.abort()
+            connection.release()  # it and its answer would hold each other
             raise
 
 

@@ -84,6 +84,7 @@ class Connection(asyncio.Protocol):
         """Close now; what was not written is not written."""
         if not self.closed:
             self.closed = True
+            self._unsent = _NOTHING
             self._transport.abort()
 
     def halt(self) -> None:
@@ -178,7 +179,7 @@ class Connection(asyncio.Protocol):
     def _pump(self) -> None:
         while self._unsent and not self._choked and not self._transport.is_closing():
             self._transport.write(self._unsent[:SLICE])
-            self._unsent = self._unsent[SLICE:]
+            self._unsent = self._unsent[SLICE:] or _NOTHING  # an empty slice would keep the body
 
     def _written(self) -> bool:
         return not self._unsent and not self._transport.get_write_buffer_size()

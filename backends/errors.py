@@ -25,10 +25,14 @@ class UpstreamError(Exception):
 
 
 class ConnectFailed(UpstreamError):  # noqa: N818 - named for what happened
-    """No connection was made: nothing of the request left this process."""
+    """No connection was made: nothing of the request left this process.
 
-    def __init__(self, message: str) -> None:
+    `ours`: this process lacked what a connection takes (descriptors, ports), which says nothing about the replica.
+    """
+
+    def __init__(self, message: str, *, ours: bool = False) -> None:
         super().__init__(message, sent=False)
+        self.ours = ours
 
 
 class ConnectionBroken(UpstreamError):  # noqa: N818 - named for what happened

@@ -129,8 +129,8 @@ class HealthMonitor:
     async def _ask(self, replica: Replica) -> _Finding:
         try:
             status, _ = await self._get(replica, b"/health", _MAX_BODY)
-        except ConnectFailed:
-            return _Finding("no connection could be made", at_once=True)
+        except ConnectFailed as error:
+            return _Finding("no connection could be made", at_once=not error.ours)
         except (UpstreamTimeout, TimeoutError):
             return _Finding(f"no answer within {self._timeout:g} s")
         except UpstreamError:

@@ -22,7 +22,7 @@ import msgspec
 
 MAX_EVENT = 1_048_576
 MAX_CHOICES = 1_024
-MAX_COUNT = 2**53
+MAX_COUNT = 2**24  # tokens of one request; a backend that tells more is not believed
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _EMPTY_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")

@@ -68,6 +68,8 @@ class Admin:
             raise ApiError(400, "invalid_request", f"The flush request is not understood: {error}.") from None
         if not wanted.all and wanted.tenant is None and wanted.model is None and wanted.older_than is None:
             raise ApiError(400, "invalid_request", "Say what to flush: tenant, model, older_than or all.")
+        if wanted.older_than is not None and wanted.older_than < 0:
+            raise ApiError(400, "invalid_request", "`older_than` is an age in seconds, not below 0.")
         return await self._exact.flush(
             tenant=wanted.tenant, model=wanted.model, older_than=wanted.older_than, all=wanted.all, dry_run=wanted.dry_run
         )

@@ -50,6 +50,7 @@ class Host(Protocol):
     on_wire_error: Callable[[ApiError], bytes]
     connections: set[Connection]
     draining: bool
+    max_connections: int
     date: bytes  # a header line, true to the second
 
     @property
@@ -91,6 +92,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        if 0 < self.server.max_connections <= len(self.server.connections):
+            self._transport.abort()
         self.server.connections.add(self)
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):

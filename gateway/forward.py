@@ -36,8 +36,9 @@ from limits.slots import Scheduler
 MAX_ATTEMPTS = 3
 MAX_ANSWER = 64 * 1024 * 1024
 _MAX_ERROR = 1024 * 1024
+_MAX_FIRST = 16 * 1024
 _MOVE_ON = frozenset({429, 500, 502, 503, 504})
-_MISCONFIGURED = frozenset({301, 302, 303, 307, 308, 401, 403, 404})
+_MISCONFIGURED = frozenset({*range(300, 400), 401, 403, 404})
 _OVERFLOW = (b"maximum context length", b"context_length_exceeded", b"exceed_context_size", b"context size", b"max_model_len")
 
 
@@ -66,6 +67,7 @@ class Call:
     deadline: float  # absolute, the loop's clock
     balance: BalanceAsk
     work: Work
+    impatient: bool = False  # the deadline is the client's own wish
     ending: Ending = Ending.NOT_SENT
     usage: int | None = None
     deltas: int = 0
@@ -162,8 +164,9 @@ class Forwarder:
                     else:
                         await self._judge(call, answer, lease, failures)
             except UpstreamError as error:
-                lease.settle(Outcome.FAILED)
-                if isinstance(error, ConnectFailed):
+                ours = isinstance(error, ConnectFailed) and error.ours
+                lease.settle(Outcome.NEUTRAL if ours else Outcome.FAILED)
+                if isinstance(error, ConnectFailed) and not ours:
                     station.pool.suspect(replica)
                 self._failed(call, error, failures)
             finally:
@@ -190,6 +193,8 @@ class Forwarder:
         call.work.first_byte_at = self._clock()
         if not piece:
             raise AttemptFailed("empty", "it answered with an empty stream", broke_after_send=True)
+        while b"\n\n" not in piece and b"\r" not in piece and len(piece) < _MAX_FIRST and not answer.complete:
+            piece += await answer.first()  # half an event tells nothing yet
         if begins_with_error(piece):
             error = first_error(piece + await answer.read(_MAX_ERROR))
             self._refuse(call, lease, _status_of(error), error)
@@ -201,7 +206,7 @@ class Forwarder:
             tee(piece)
             await answer.relay(tee)
             tee.finish()
-            if tee.tally.deltas and not tee.tally.done and not tee.tally.finish_reasons:
+            if tee.unfinished:
                 raise _broken("The model's stream ended before its answer did.")
             call.ending = Ending.COMPLETE
         finally:
@@ -247,6 +252,8 @@ class Forwarder:
         if status in _MISCONFIGURED:
             message = f"A backend refuses the gateway with status {status}: the operator has to check its key, name and path."
             raise ApiError(502, "backend_misconfigured", message)
+        if status >= 500:
+            raise ApiError(502, "upstream_error", f"The backend answered {status}{_said(body)}.")
         call.ending = Ending.REFUSED
         overflow = status == 400 and any(words in body for words in _OVERFLOW)
         raise (ContextOverflow if overflow else BackendAnswer)(status, content_type, body)
@@ -256,7 +263,9 @@ class Forwarder:
         timeout = isinstance(error, UpstreamTimeout)
         if call.ending is Ending.CUT:
             raise _broken(f"The model's stream broke off: {error}.", timeout=timeout) from error
-        call.ending = Ending.FAILED
+        # A client whose own deadline ends the work has left it; a fleet that is too slow has failed.
+        left = timeout and error.sent and call.impatient and self._clock() >= call.deadline
+        call.ending = Ending.LEFT if left else Ending.FAILED
         failures.timed_out = failures.timed_out or timeout
         if timeout and self._clock() >= call.deadline:
             raise failures.error() from error
@@ -285,7 +294,7 @@ def _status_of(error: bytes) -> int:
     """The status that an error event stands for: its own code where that is one, else 500."""
     payload = msgspec.json.decode(error)["error"]
     code = payload.get("code") if isinstance(payload, dict) else None
-    if isinstance(code, str) and code.isdigit():
+    if isinstance(code, str) and len(code) == 3 and code.isascii() and code.isdigit():
         code = int(code)
     return code if isinstance(code, int) and not isinstance(code, bool) and 400 <= code < 600 else 500
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import resource
 from collections.abc import Callable
 from email.utils import formatdate
 
@@ -40,6 +41,7 @@ class Server:
         self.draining = False
         self.date = b""
         self.port = 0
+        self.max_connections = 0  # 0: no bound
         self._listener: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -51,6 +53,8 @@ class Server:
         """Listen. Raises OSError when the port is taken. `port` 0 takes a free one; see `self.port`."""
         self._loop = asyncio.get_running_loop()
         self._tick()
+        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]  # a quarter of them is for the way to the replicas
+        self.max_connections = descriptors * 3 // 4 if descriptors != resource.RLIM_INFINITY else 0
         self._listener = await self._loop.create_server(lambda: Connection(self), host, port, backlog=1024)
         self.port = self._listener.sockets[0].getsockname()[1]
         self._sweeper = self._loop.create_task(self._sweep(), name="sweep")

@@ -203,6 +203,8 @@ class KeyFile:
 
 
 def read(path: Path) -> bytes:
+    if path.exists() and not path.is_file() and not path.is_dir():  # a pipe would never end
+        raise KeyFileError(f"{path}: not a regular file")
     with path.open("rb") as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:

@@ -259,7 +259,7 @@ class Pipeline:
         await self._produce(job, flight)
         flight.end()
         pieces = flight.pieces
-        if pieces is None or job.work.broken:
+        if pieces is None or job.work.broken or job.work.reason == "fallback":  # another model's answer is for now only
             return
         streamed = cast(Head, flight.head).stream
         body = (job.work.assembled or _assembled(job, pieces)) if streamed else b"".join(pieces)
@@ -403,6 +403,7 @@ class Pipeline:
             deadline=job.arrived + patience,
             balance=BalanceAsk(session, job.needs.prompt_tokens),
             work=job.work,
+            impatient=wishes.deadline is not None and patience < station.timeouts.total,
         )
 
     def _body(self, job: Job, served_name: str, station: Station) -> bytes:
@@ -420,6 +421,8 @@ def _deliver(job: Job, body: bytes, reply: Reply) -> None:
             answer = msgspec.json.decode(body, type=dict[str, Any])
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
             raise ApiError(502, "bad_upstream_answer", "The model's answer is not JSON, so it cannot be streamed.") from None
+        if not answer.get("choices") or answer.get("error"):
+            raise ApiError(502, "bad_upstream_answer", "The model's answer has no choices, so it cannot be streamed.")
         reply.begin(Head(200, _SSE, stream=True))
         reply.write(b"".join(as_events(answer, include_usage=job.ask.include_usage)))
     reply.end()

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from backends.sse import EventSplitter, Kind, Tally
+from backends.sse import MAX_COUNT, EventSplitter, Kind, Tally
 from gateway.exchange import Work
 from gateway.reply import Flow, Head
 
@@ -56,7 +56,14 @@ class Tee:
         rest = self._splitter.rest
         if rest:
             self._read(rest)
-            self._sink.write(rest)
+            if not self.unfinished:  # else an error event follows, which must stand alone
+                self._sink.write(rest)
+
+    @property
+    def unfinished(self) -> bool:
+        """Something was said, but neither `[DONE]` nor a reason to finish."""
+        tally = self.tally
+        return bool(tally.deltas) and not tally.done and not tally.finish_reasons
 
     def _several(self, events: list[bytes]) -> None:
         plain: list[bytes] = []
@@ -103,7 +110,7 @@ def read_usage(body: bytes, work: Work) -> int | None:
         usage = _answer.decode(body).usage
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return None
-    if usage is None:
+    if usage is None or max(usage.prompt_tokens, usage.completion_tokens or 0) > MAX_COUNT:
         return None
     details = usage.prompt_tokens_details
     return count(work, usage.prompt_tokens, usage.completion_tokens, details.cached_tokens if details else None)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import logging
+import resource
 import sys
 from dataclasses import replace
 
 from gateway.config import Config, ConfigError, load
 from gateway.keyfile import KeyFileError
+
+_MANY_DESCRIPTORS = 1_048_576
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +46,7 @@ def serve(config: Config) -> int:
 
     from gateway.app import Gateway  # noqa: PLC0415 - as above
 
+    _raise_descriptor_limit()
     level = config.observability.level.upper()
     logging.basicConfig(level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
@@ -54,3 +58,11 @@ def serve(config: Config) -> int:
         where = f" on {error.filename}" if error.filename else ""
         print(f"tiergate serve: cannot listen{where}: {error.strerror or error}", file=sys.stderr)
         return 2
+
+
+def _raise_descriptor_limit() -> None:
+    """As many sockets as the system lets this process have: the default of 1,024 is soon used up by idle clients."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MANY_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MANY_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
