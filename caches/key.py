@@ -41,6 +41,7 @@ IGNORED = frozenset(
 """The top-level fields that do not change what a model says, and so are no part of a key."""
 
 KEY_BYTES = 24
+_LOOKED_AT = 50_000  # members and elements of one field
 _KEY_FORMAT = b"tiergate key 1"  # a new number whenever the canonical form changes: old entries then just miss
 _ID_FORMAT = b"tiergate id 1"
 _LONGEST_SECRET = 64  # what blake2b takes
@@ -101,9 +102,12 @@ def _fit(secret: bytes) -> bytes:
 
 def _holds_whole_float(value: Any) -> bool:
     """Whether a float somewhere inside should be spelled as an integer: rare, so it is looked for before it is mended."""
-    containers = [value]
+    containers, left = [value], _LOOKED_AT
     while containers:
         node = containers.pop()
+        left -= len(node)
+        if left < 0:
+            return False  # so much that looking costs more than a miss: it is keyed as it is spelled
         for item in node.values() if type(node) is dict else node:
             kind = type(item)
             if kind is str or kind is int:

@@ -1,0 +1,89 @@
+"""What backends and clients may send to hurt, and what must not come of it."""
+
+import os
+
+import msgspec
+import pytest
+
+from backends.sse import MAX_COUNT, Tally
+from gateway import wire
+from gateway.errors import ApiError
+from gateway.exchange import Work
+from gateway.forward import _status_of
+from gateway.keyfile import KeyFileError, read
+from gateway.lab.fake import Options
+from gateway.relay import read_usage
+
+
+@pytest.mark.parametrize("tokens", [MAX_COUNT + 1, 2**52, 10**400, -5])
+def test_absurd_usage_is_not_believed(tokens):
+    """A backend that counts more tokens than a request can have counts nothing, streamed or not, and less than none is none."""
+    usage = b'{"prompt_tokens":%d,"completion_tokens":1}' % tokens
+    work = Work()
+    assert read_usage(b'{"usage":%b}' % usage, work) in (None, 1)
+    assert 0 <= work.prompt_tokens <= MAX_COUNT
+    tally = Tally()
+    tally.read(b'data: {"choices":[],"usage":%b}\n\n' % usage)
+    assert tally.prompt_tokens is None
+
+
+@pytest.mark.parametrize("number", ["1e308", "1.5E+300", "9e299", "1e-300"])
+def test_a_body_full_of_slow_numbers_is_refused(number):
+    """Tens of thousands of numbers with huge exponents would stall the loop for seconds: they are a 400 before they are read."""
+    with pytest.raises(ApiError) as refused:
+        wire.parse(b'{"model":"m","x":[' + b",".join([number.encode()] * 50_000) + b"]}")
+    assert refused.value.status == 400
+
+
+def test_a_long_body_with_few_of_them_is_read():
+    """A large prompt, and a list of ordinary numbers, pass."""
+    body = {"model": "m", "x": [0.25] * 20_000, "y": "1e308 " * 100, "z": [1e300] * 50}
+    assert wire.parse(msgspec.json.encode(body)).model == "m"
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [("429", 429), (503, 503), ("²", 500), ("4" * 5000, 500), (10**30, 500), (True, 500), (None, 500)]
+)
+def test_the_code_of_an_error_event_is_a_status_or_nothing(code, status):
+    """Only a number from 400 to 599 stands for a status; anything else is a 500."""
+    assert (
+        _status_of(msgspec.json.encode({"error": {"message": "x", "code": code}} if code != 10**30 else {"error": "x"})) == status
+    )
+
+
+async def test_a_first_error_event_in_small_pieces_is_an_error(stack):
+    """An error event that arrives a few bytes at a time still moves the request to the fallback."""
+    stack.small.faults.add(error_in_stream=0, split=3)
+    answer = await stack.chat("hi", model="auto", stream=True, headers={"x-tiergate-tier": "small"})
+    assert answer.status_code == 200
+    assert answer.headers["x-tiergate-route"] == "fallback"
+
+
+async def test_a_fallbacks_answer_is_not_kept_for_the_model_that_was_asked(start):
+    """When a pinned model is back after an outage, it answers itself: the other model's answer was for the outage only."""
+    stack = await start({"models": {0: {"fallback": ["large-model"]}}})
+    stack.small.faults.add(status=500)
+    during = await stack.chat("hi", temperature=0)
+    assert during.headers["x-tiergate-model"] == "large-model"
+    stack.small.faults.clear()
+    after = await stack.chat("hi", temperature=0)
+    assert (after.headers["x-tiergate-model"], after.headers["x-tiergate-cache"]) == ("small-model", "miss")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_deadline_of_ones_own_is_no_way_around_the_price(start, stream):
+    """A client whose own deadline ends a request that a replica had is charged as one that left it."""
+    stack = await start(fakes={"s1": Options(), "l1": Options()})
+    stack.small.faults.add(hang_before_headers=True)
+    answer = await stack.chat("hi", stream=stream, max_tokens=50, headers={"x-tiergate-deadline-ms": "300"})
+    assert answer.status_code == 504
+    line = await stack.line()
+    assert line["charged_tokens"] > 0
+    assert stack.idle()
+
+
+def test_a_pipe_is_no_key_file(tmp_path):
+    """A key file that never ends is refused instead of waited for."""
+    os.mkfifo(tmp_path / "keys.json")
+    with pytest.raises(KeyFileError):
+        read(tmp_path / "keys.json")
