@@ -209,7 +209,7 @@ async def test_a_closed_connection_is_freed_at_once():
                 assert alive() > before
                 wire.writer.close()
                 await stage.until(lambda: not stage.server.connections)
-                await stage.until(lambda: alive() == before)
+                await stage.until(lambda: alive() <= before)  # what other tests left may go meanwhile
         finally:
             gc.enable()
 
