@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 from backends.alarm import Deadlines
 from backends.answer import Answer
 from backends.connection import Connection
-from backends.errors import ConnectFailed, ConnectionBroken, UpstreamTimeout
+from backends.errors import ConnectFailed, ConnectionBroken, UpstreamError, UpstreamTimeout
 
 _OURS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
 
@@ -210,7 +210,17 @@ class Request:
             except ConnectionBroken:
                 if warm.heard:
                     raise
+            return await self._again()
         return await self._send(await self._client.dial(self._deadlines))
+
+    async def _again(self) -> Answer:
+        """On a fresh socket, after the warm one broke. Where there is none, this very request may have ended the replica."""
+        try:
+            connection = await self._client.dial(self._deadlines)
+        except UpstreamError as error:
+            error.sent = True
+            raise
+        return await self._send(connection)
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._connection is not None:

@@ -164,6 +164,8 @@ class Forwarder:
                     else:
                         await self._judge(call, answer, lease, failures)
             except UpstreamError as error:
+                if call.ending is Ending.COMPLETE:  # [DONE] was passed on: how the connection ends says nothing more
+                    return
                 ours = isinstance(error, ConnectFailed) and error.ours
                 lease.settle(Outcome.NEUTRAL if ours else Outcome.FAILED)
                 if isinstance(error, ConnectFailed) and not ours:
@@ -229,7 +231,7 @@ class Forwarder:
         after = headers.get(b"retry-after", b"").decode("latin-1") or None
         if answer.status == 429:
             call.ending = Ending.FAILED
-            failures.limited = BackendAnswer(429, content_type, body, {"retry-after": after} if after else None)
+            failures.limited = BackendAnswer(429, content_type, body, _when(after))
             failures.limited.outcome = "limited"
         failures.retry_after = after
         self._refuse(call, lease, answer.status, body, content_type, retry_after=after is not None)
@@ -283,6 +285,13 @@ def _head(call: Call, replica: Replica) -> bytes:
         call.request_id.encode(),
         len(call.body),
     )
+
+
+def _when(after: str | None) -> dict[str, str]:
+    """The backend's own `retry-after`, in both our forms; a second where it named none. A date passes as it is."""
+    if after is None or (after.isascii() and after.isdigit() and len(after) < 9):
+        return waiting(float(after or 1))
+    return {"retry-after": after}
 
 
 def _broken(message: str, *, timeout: bool = False) -> ApiError:

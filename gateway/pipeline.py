@@ -20,7 +20,7 @@ Order is product behaviour and is written here once; policies are swapped by the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -126,7 +126,7 @@ class Pipeline:
         x.standing = lambda: rate_lines(self._limiter.standing(principal.scopes))
         async with self._limiter.admit(principal.scopes) as admission:
             x.standing = lambda: rate_lines(admission.standing())
-            job = self._understand(x, endpoint, wire.parse(body, path_model), principal, admission, request)
+            job = self._understand(x, endpoint, body, path_model, principal, admission, request)
             reply.show_usage = job.ask.include_usage
             try:
                 await self._answer(x, job, reply)
@@ -139,11 +139,19 @@ class Pipeline:
                 raise
 
     def _understand(
-        self, x: Exchange, endpoint: Endpoint, ask: wire.Ask, principal: Principal, admission: Admission, request: Request
+        self,
+        x: Exchange,
+        endpoint: Endpoint,
+        body: bytes,
+        path_model: str | None,
+        principal: Principal,
+        admission: Admission,
+        request: Request,
     ) -> Job:
+        wishes, passed = read_headers(request, principal)  # first: a body that came compressed is no JSON
+        ask = wire.parse(body, path_model)
         ask.stream = ask.stream and endpoint.generates
         x.requested_model, x.stream = ask.model, ask.stream
-        wishes, passed = read_headers(request, principal)
         size, ready_tokens = wire.prompt_size(ask)
         estimate = prompt_tokens(size) + ready_tokens
         resolution = self._catalog.resolve(ask.model, endpoint.name, principal.may_call)
@@ -297,6 +305,7 @@ class Pipeline:
         target: Target | None = decision.target
         job.work.score, job.work.terms = decision.score, decision.terms
         reason: str = decision.reason
+        moved = False
         while target is not None:
             job.work.model, job.work.tier, job.work.reason = target.name, target.model.tier, reason
             try:
@@ -308,19 +317,19 @@ class Pipeline:
                     raise
                 target, reason = left.pop(0), "fallback"
             except ContextOverflow:
-                target, reason = (None if reason == "context" else self._roomier(job, target)), "context"
-                if target is None:
+                roomier = None if moved else self._roomier(job, target, decision.alternatives)
+                if roomier is None:
                     raise
-                left = []
+                target, reason, left, moved = roomier, "context", [], True
         raise job.failures.error()
 
-    def _roomier(self, job: Job, target: Target) -> Target | None:
-        """Under `auto`: a candidate of a dearer tier, whose context the prompt may fit."""
+    def _roomier(self, job: Job, target: Target, others: Sequence[Target]) -> Target | None:
+        """Under `auto`: the next dearer of those that can do what the request needs; its context may hold the prompt."""
         if not job.resolution.auto:
             return None
-        order = self._rules.order
-        rank = order.index(target.model.tier)
-        return next((other for other in job.resolution.candidates if order.index(other.model.tier) > rank), None)
+        rank = self._rules.order.index
+        dearer = [other for other in others if rank(other.model.tier) > rank(target.model.tier)]
+        return min(dearer, key=lambda other: rank(other.model.tier), default=None)
 
     def _decide(self, job: Job) -> Decision:
         rules = self._rules

@@ -1,5 +1,7 @@
 """What backends and clients may send to hurt, and what must not come of it."""
 
+import asyncio
+import gzip
 import os
 
 import msgspec
@@ -87,3 +89,56 @@ def test_a_pipe_is_no_key_file(tmp_path):
     os.mkfifo(tmp_path / "keys.json")
     with pytest.raises(KeyFileError):
         read(tmp_path / "keys.json")
+
+
+@pytest.mark.parametrize("temperature", [0, 1])
+async def test_a_connection_that_breaks_after_done_has_given_its_answer(start, temperature):
+    """Once [DONE] was passed on, how the connection ends is no failure: no second call, no error event."""
+    stack = await start(fakes={"s1": Options(), "s2": Options(), "l1": Options()})
+    for name in ("s1", "s2"):
+        stack.fakes[name].faults.add(hang_at_end=True)
+    task = asyncio.create_task(stack.chat("[[say: hi]]", stream=True, temperature=temperature))
+    await stack.until(lambda: any(s.pool.replicas[0].inflight or s.pool.replicas[1].inflight for s in two(stack)))
+    await stack.until(lambda: any(call.tokens for name in ("s1", "s2") for call in stack.fakes[name].calls))
+    await asyncio.gather(stack.fakes["s1"].stop(), stack.fakes["s2"].stop())
+    answer = await task
+    assert answer.text.rstrip().endswith("data: [DONE]")
+    assert sum(len(stack.fakes[name].calls) for name in ("s1", "s2")) == 1
+    assert (await stack.line())["outcome"] == "ok"
+
+
+def two(stack):
+    """The stations with two replicas."""
+    return [station for station in stack.gateway.parts.stations.values() if len(station.pool.replicas) == 2]
+
+
+async def test_a_stream_that_ends_in_order_without_an_end_is_broken(stack):
+    """Tokens, then a proper end of the body, but neither a reason to finish nor [DONE]: an error event."""
+    stack.small.faults.add(
+        status=200,
+        headers={"content-type": "text/event-stream"},
+        body='data: {"choices":[{"index":0,"delta":{"content":"x"}}]}\n\n',
+    )
+    answer = await stack.chat("hi", stream=True)
+    assert "stream_broken" in answer.text
+    assert "[DONE]" not in answer.text
+
+
+async def test_answers_are_asked_for_uncompressed(stack):
+    """The backend is told that only plain bytes are understood."""
+    await stack.chat("hi")
+    assert stack.small.calls[-1].headers["accept-encoding"] == "identity"
+
+
+async def test_a_kept_429_says_when_to_come_back(stack):
+    """A backend's 429 that is kept has both forms of retry-after, a second where it named none."""
+    stack.small.faults.add(status=429)
+    answer = await stack.chat("hi")
+    assert (answer.status_code, answer.headers["retry-after"], answer.headers["retry-after-ms"]) == (429, "1", "1000")
+
+
+async def test_a_compressed_body_is_a_415(stack):
+    """A gzip body is refused for its encoding, not for being no JSON."""
+    headers = {"authorization": "Bearer tg-test-key-of-acme", "content-encoding": "gzip"}
+    answer = await stack.client.post("/v1/chat/completions", content=gzip.compress(b'{"model":"small-model"}'), headers=headers)
+    assert answer.status_code == 415
