@@ -1,7 +1,7 @@
 """What can go wrong with a request, whose fault it is, and what the client is told.
 
 Every failure that reaches a client is an `ApiError`: a status, a type, a code of ours, and a message that names
-what to do. The leaves raise their own exceptions; `gateway.pipeline` turns each into one of these.
+what to do. The leaves raise their own exceptions; `gateway.refusals` turns each into one of these.
 
     ApiError
     ├── invalid_request   400 404 405 408 411 413 414 415 417 422 431   the client's: change the request

@@ -58,7 +58,7 @@ class Exchange:
     outcome: str = ""
     error: str = ""  # our code of what went wrong
     limit: str = ""  # the limit that refused, as `tenant_tokens`
-    shared: bool = False  # joined another's work: the tokens are on the leader
+    shared: bool = False  # joined another's work
 
     def __init__(self, request_id: str, arrived: float) -> None:
         self.id = request_id  # ours: it goes upstream

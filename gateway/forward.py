@@ -28,7 +28,7 @@ from gateway.errors import ApiError, BackendAnswer
 from gateway.exchange import Work
 from gateway.metrics import Metrics
 from gateway.refusals import waiting
-from gateway.relay import Sink, Tee, begins_with_error, count, first_error, read_usage
+from gateway.relay import Sink, Tee, begins_with_error, count, first_error, json_object, read_usage
 from gateway.reply import Head
 from gateway.settle import Ending
 from limits.slots import Scheduler
@@ -310,10 +310,7 @@ def _status_of(error: bytes) -> int:
 
 def _said(body: bytes) -> str:
     """What a backend's error body says, shortened, for a message of ours."""
-    try:
-        payload = msgspec.json.decode(body)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        return ""
-    error = payload.get("error", payload) if isinstance(payload, dict) else None
+    payload = json_object(body)
+    error = None if payload is None else payload.get("error", payload)
     message = error.get("message") if isinstance(error, dict) else error
     return f" ({message[:300]})" if isinstance(message, str) else ""

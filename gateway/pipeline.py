@@ -24,8 +24,6 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-import msgspec
-
 from backends.types import Ask as BalanceAsk
 from caches.assemble import assemble
 from caches.flight import Flight, Flights, Orphaned, Seat
@@ -43,7 +41,7 @@ from gateway.http1 import Request
 from gateway.job import Job, read_headers
 from gateway.metrics import Metrics
 from gateway.quota import rate_lines
-from gateway.relay import Sink
+from gateway.relay import Sink, json_object
 from gateway.reply import Head, Reply
 from gateway.settle import charge
 from limits.estimate import prompt_tokens, reservation
@@ -273,11 +271,8 @@ class Pipeline:
         body = (job.work.assembled or _assembled(job, pieces)) if streamed else b"".join(pieces)
         if body is None or len(body) > self._policy.max_entry:
             return
-        try:
-            answer = msgspec.json.decode(body)
-        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-            return
-        if isinstance(answer, dict) and worth_keeping(answer):
+        answer = json_object(body)
+        if answer is not None and worth_keeping(answer):
             await self._exact.put(self._entry(job, key, body))
 
     def _entry(self, job: Job, key: bytes, body: bytes) -> Entry:
@@ -426,10 +421,9 @@ def _deliver(job: Job, body: bytes, reply: Reply) -> None:
         reply.begin(Head(200, b"application/json", stream=False))
         reply.write(body)
     else:
-        try:
-            answer = msgspec.json.decode(body, type=dict[str, Any])
-        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-            raise ApiError(502, "bad_upstream_answer", "The model's answer is not JSON, so it cannot be streamed.") from None
+        answer = json_object(body)
+        if answer is None:
+            raise ApiError(502, "bad_upstream_answer", "The model's answer is not JSON, so it cannot be streamed.")
         if not answer.get("choices") or answer.get("error"):
             raise ApiError(502, "bad_upstream_answer", "The model's answer has no choices, so it cannot be streamed.")
         reply.begin(Head(200, _SSE, stream=True))

@@ -7,13 +7,14 @@ then end with a clean error event. The usage chunk is marked, so that each reade
 from __future__ import annotations
 
 import re
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from backends.sse import MAX_COUNT, EventSplitter, Kind, Tally
+from caches.types import Flow
 from gateway.exchange import Work
-from gateway.reply import Flow, Head
+from gateway.reply import Head
 
 
 class Sink(Protocol):
@@ -104,6 +105,15 @@ _ERROR_EVENT = re.compile(rb'[ \r\n]*(?:event:[^\n]*\n)?data:[ ]*\{[ ]*"error"[ 
 _answer = msgspec.json.Decoder(_Answer)
 
 
+def json_object(body: bytes) -> dict[str, Any] | None:
+    """What a backend sent, if it is a JSON object."""
+    try:
+        decoded = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return None
+    return decoded if isinstance(decoded, dict) else None
+
+
 def read_usage(body: bytes, work: Work) -> int | None:
     """The tokens that an unstreamed answer counts, also put on `work`; None when it does not say. The rest is not built."""
     try:
@@ -132,8 +142,4 @@ def begins_with_error(piece: bytes) -> bool:
 def first_error(stream: bytes) -> bytes:
     """The JSON object of the error event that a stream begins with."""
     data = b"\n".join(line[5:].strip() for line in stream.split(b"\n\n", 1)[0].splitlines() if line.startswith(b"data:"))
-    try:
-        payload = msgspec.json.decode(data)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        payload = None
-    return data if isinstance(payload, dict) else msgspec.json.encode({"error": data[:1000].decode("utf-8", "replace")})
+    return data if json_object(data) is not None else msgspec.json.encode({"error": data[:1000].decode("utf-8", "replace")})

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
+from caches.types import Flow
 from gateway.errors import ApiError
 from gateway.exchange import Exchange
 from gateway.http1 import Response
@@ -25,13 +25,6 @@ class Head:
     status: int
     content_type: bytes
     stream: bool
-
-
-class Flow(Protocol):
-    """The source of an answer's bytes, which can be told to hold back."""
-
-    def pause(self) -> None: ...
-    def resume(self) -> None: ...
 
 
 class Reply:
