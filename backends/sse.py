@@ -51,12 +51,13 @@ _glance = msgspec.json.Decoder(_Chunk).decode
 class EventSplitter:
     """Cuts a stream after each empty line. An event over `max_event` bytes is passed on in pieces, never kept."""
 
-    __slots__ = ("_carriage", "_max_event", "_pending")
+    __slots__ = ("_carriage", "_max_event", "_pending", "inside_event")
 
     def __init__(self, max_event: int = MAX_EVENT) -> None:
         self._max_event = max_event
         self._pending = bytearray()
         self._carriage = False  # has a \r been seen? until then a search for \n\n is enough
+        self.inside_event = False  # what was returned last is the beginning of an event that was too large to keep
 
     @property
     def rest(self) -> bytes:
@@ -66,7 +67,7 @@ class EventSplitter:
     def feed(self, data: bytes) -> list[bytes]:
         """The events that are complete now, each with its empty line."""
         pending = self._pending
-        if not pending and _is_one_line(data):
+        if not pending and not self.inside_event and _is_one_line(data):
             return [data]
         self._carriage = self._carriage or b"\r" in data
         seen = max(0, len(pending) - 3)  # \r\n\r may be the beginning of an empty line
@@ -76,10 +77,12 @@ class EventSplitter:
         while (end := self._end(start, max(start, seen))) > 0:
             events.append(bytes(pending[start:end]))
             start = end
+            self.inside_event = False
         del pending[:start]
         if len(pending) > self._max_event:
             events.append(bytes(pending))
             pending.clear()
+            self.inside_event = True
         return events
 
     def _end(self, start: int, seen: int) -> int:

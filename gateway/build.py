@@ -95,7 +95,7 @@ def build(config: Config, log: RequestLog) -> Parts:
     status.register(metrics)
     edge = Edge(
         pipeline=pipeline,
-        models=ModelList(catalog, {model.name: model.tier for model in config.models}, int(wall())),
+        models=ModelList(catalog, {model.name: model.tier for model in config.models}),
         admin=Admin(config.admin.key.reveal(), exact, status.report),
         accounts=Accounts(metrics, log, clock),
         metrics=metrics,

@@ -28,6 +28,7 @@ import httptools
 
 from gateway.errors import ApiError
 from gateway.messages import Bounds, Request, Response
+from gateway.refusals import waiting
 
 _MAX_URL = 8192
 _MAX_PIPELINED = 16  # requests that wait their turn: past it the socket is not read
@@ -35,6 +36,7 @@ _PIPELINED_BYTES = 65_536  # of a body whose turn has not come, likewise
 _SLICE = 8192  # parsed in one go, whatever it holds: how far those two bounds can be overrun
 _DRAIN_BYTES = 64 * 1024 * 1024  # of what nobody wants: clients that write before they read would miss the answer
 _DRAIN_SECONDS = 2.0
+_TURNED_AWAY = 256  # connections too many that are told so at one time; the others are cut
 _UNREAD_SECONDS = 120.0  # without a client's taking any of its answer
 
 _log = logging.getLogger("tiergate.http")
@@ -92,9 +94,15 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        if 0 < self.server.max_connections <= len(self.server.connections):
-            self._transport.abort()
+        excess = len(self.server.connections) - self.server.max_connections if self.server.max_connections else -1
         self.server.connections.add(self)
+        if excess >= _TURNED_AWAY:
+            self._transport.abort()
+        elif excess >= 0:
+            message = "The gateway has as many connections as it can hold: try again shortly."
+            busy = ApiError(503, "too_many_connections", message, kind="overloaded_error", headers=waiting(1.0))
+            busy.outcome = "rejected"
+            self._refuse(busy)
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -372,7 +380,8 @@ class Connection(asyncio.Protocol):
 
     def _refuse(self, error: ApiError) -> None:
         """Answer what never became a request."""
-        Response(self, Request(self)).send(error.status, self.server.on_wire_error(error), error.body())
+        lines = "".join(f"{name}: {value}\r\n" for name, value in error.headers.items()).encode()
+        Response(self, Request(self)).send(error.status, self.server.on_wire_error(error) + lines, error.body())
         self._linger()
 
     def _linger(self) -> None:

@@ -16,7 +16,7 @@ import msgspec
 
 from gateway.accounts import Accounts
 from gateway.admin import Admin
-from gateway.endpoints import Endpoint, route
+from gateway.endpoints import Endpoint, Route, route
 from gateway.errors import ApiError
 from gateway.exchange import Exchange
 from gateway.http1 import Request, Response
@@ -94,7 +94,7 @@ class Edge:
         """The same for a listener that has nothing but `/metrics` and `/health`."""
         reply = Reply(Exchange(self._prefix + format(next(self._numbers), "x"), request.arrived), response, self._clock)
         try:
-            self._own(route(request.url).rest, request, reply, apart=True)
+            self._own(route(request.url), request, reply, apart=True)
         except ApiError as error:
             reply.error(error)
 
@@ -130,12 +130,12 @@ class Edge:
             _allow(request, b"DELETE")
             x.principal = self._pipeline.authenticate(request)
             reply.json(200, await self._pipeline.delete_cached(x.principal, unquote(found.rest[len("/cache/") :])))
-        elif found.rest == "/admin" or found.rest.startswith("/admin/"):
+        elif found.own and (found.rest == "/admin" or found.rest.startswith("/admin/")):
             x.endpoint = "admin"
             status, body = await self._admin.answer(request, found.rest)
             reply.json(status, body)
         else:
-            self._own(found.rest, request, reply)
+            self._own(found, request, reply)
 
     async def _model_call(self, x: Exchange, endpoint: Endpoint, model: str | None, request: Request, reply: Reply) -> None:
         _allow(request, b"POST")
@@ -145,8 +145,9 @@ class Edge:
         if x.work.broken:
             x.outcome = "broken_stream"
 
-    def _own(self, path: str, request: Request, reply: Reply, *, apart: bool = False) -> None:
+    def _own(self, found: Route, request: Request, reply: Reply, *, apart: bool = False) -> None:
         """Health and metrics: no key, no log line. `apart`: on the listener that has nothing else."""
+        path = found.rest if found.own else ""
         if path == "/health":
             _allow(request, b"GET", b"HEAD")
             reply.json(200, b'{"status":"ok"}')
@@ -159,7 +160,7 @@ class Edge:
             _allow(request, b"GET", b"HEAD")
             reply.raw(200, _TEXT, self._metrics.exposition())
         else:
-            message = f"There is nothing at {request.method.decode('latin-1')} {path[:128]}."
+            message = f"There is nothing at {request.method.decode('latin-1')} {found.rest[:128]}."
             raise ApiError(404, "unknown_url", message)
 
     def _refuse(self, x: Exchange, reply: Reply, error: ApiError) -> None:

@@ -32,11 +32,15 @@ _DEPLOYMENTS = "/openai/deployments/"
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What a path means: an endpoint, perhaps with the model that it names; or `rest`, the path without its decorations."""
+    """What a path means: an endpoint, perhaps with the model that it names; or `rest`, the path without its decorations.
+
+    `own`: the path had none, so it may be one of the gateway's own, which have no other forms.
+    """
 
     endpoint: Endpoint | None
     model: str | None = None
     rest: str = ""
+    own: bool = False
 
 
 _ROUTES = {path: Route(endpoint) for path, endpoint in _FAST.items()}
@@ -55,9 +59,9 @@ def _slowly(url: bytes) -> Route:
     path = path.rstrip("/") or "/"
     if path.startswith(_DEPLOYMENTS):
         return _deployment(path)
-    path = path.removeprefix("/openai")
-    rest = path[3:] if path.startswith("/v1/") else path
-    return Route(_BY_PATH.get(rest), rest=rest)
+    bare = path.removeprefix("/openai")
+    rest = bare[3:] if bare.startswith("/v1/") else bare
+    return Route(_BY_PATH.get(rest), rest=rest, own=rest == path)
 
 
 def _deployment(path: str) -> Route:

@@ -2,9 +2,9 @@
 
 Rules of this file
 1. Another replica is tried only while the client has been sent nothing.
-2. 429, 500, 502-504 and broken connections move on; three attempts in all, two once a body was sent and its connection
-   broke, and never past the pool's retry budget. The backend's other errors pass on, except 401, 403 and 404, which say
-   that the operator's configuration is wrong.
+2. 408, 429, 500, 502-504, successes without an answer and broken connections move on; three attempts in all, two once a body
+   was sent and its connection broke, and never past the pool's retry budget. 400, 413 and 422 are about the request and pass
+   on; every other refusal (a redirect, 401, 403, 404 …) says that the operator's configuration is wrong.
 3. All failed: the last 429 is kept, else 504 for a timeout, 503 when no replica was ready, else 502.
 4. Every attempt holds its replica's lease by scope and tells it what it learned about the replica, not about the request.
 """
@@ -28,7 +28,7 @@ from gateway.errors import ApiError, BackendAnswer
 from gateway.exchange import Work
 from gateway.metrics import Metrics
 from gateway.refusals import waiting
-from gateway.relay import Sink, Tee, begins_with_error, count, first_error, json_object, read_usage
+from gateway.relay import NoAnswer, Sink, Tee, begins_with_error, count, first_error, json_object, read_usage
 from gateway.reply import Head
 from gateway.settle import Ending
 from limits.slots import Scheduler
@@ -37,8 +37,8 @@ MAX_ATTEMPTS = 3
 MAX_ANSWER = 64 * 1024 * 1024
 _MAX_ERROR = 1024 * 1024
 _MAX_FIRST = 16 * 1024
-_MOVE_ON = frozenset({429, 500, 502, 503, 504})
-_MISCONFIGURED = frozenset({*range(300, 400), 401, 403, 404})
+_MOVE_ON = frozenset({408, 429, 500, 502, 503, 504})
+_PASSED_ON = frozenset({400, 413, 422})
 _OVERFLOW = (b"maximum context length", b"context_length_exceeded", b"exceed_context_size", b"context size", b"max_model_len")
 
 
@@ -138,6 +138,7 @@ class Forwarder:
             try:
                 await self._attempt(call, station, replica, sink, failures)
             except AttemptFailed as failed:
+                call.ending = Ending.FAILED
                 failures.last = str(failed)
                 self._metrics.retries.add((station.name, failed.reason))
                 if failed.broke_after_send:
@@ -183,7 +184,11 @@ class Forwarder:
         body = await answer.read(MAX_ANSWER)
         call.work.first_byte_at = call.work.last_byte_at = self._clock()
         lease.first_byte()
-        call.usage = read_usage(body, call.work)
+        try:
+            call.usage = read_usage(body, call.work)
+        except NoAnswer:
+            lease.settle(Outcome.FAILED)
+            raise AttemptFailed("malformed", f"it answered {answer.status} without an answer", broke_after_send=True) from None
         call.ending = Ending.COMPLETE
         lease.settle(Outcome.OK)
         sink.begin(Head(answer.status, content_type, stream=False))
@@ -219,6 +224,8 @@ class Forwarder:
                 call.ending = Ending.COMPLETE
             if call.ending is Ending.COMPLETE:
                 lease.settle(Outcome.OK)
+            else:
+                tee.cut_short()
             call.deltas, call.work.broken = tally.deltas, tally.error is not None
             if tally.prompt_tokens is not None:
                 call.usage = count(call.work, tally.prompt_tokens, tally.completion_tokens, tally.cached_tokens)
@@ -250,12 +257,12 @@ class Forwarder:
         if status in _MOVE_ON:
             lease.settle(Outcome.NEUTRAL if status == 429 else Outcome.FAILED, retry_after=retry_after)
             raise AttemptFailed(str(status), f"it answered {status}{_said(body)}")
-        lease.settle(Outcome.NEUTRAL if status in _MISCONFIGURED or status >= 500 else Outcome.OK)
-        if status in _MISCONFIGURED:
-            message = f"A backend refuses the gateway with status {status}: the operator has to check its key, name and path."
-            raise ApiError(502, "backend_misconfigured", message)
+        lease.settle(Outcome.OK if status in _PASSED_ON else Outcome.NEUTRAL)
         if status >= 500:
             raise ApiError(502, "upstream_error", f"The backend answered {status}{_said(body)}.")
+        if status not in _PASSED_ON:
+            message = f"A backend refuses the gateway with status {status}: the operator has to check its key, name and path."
+            raise ApiError(502, "backend_misconfigured", message)
         call.ending = Ending.REFUSED
         overflow = status == 400 and any(words in body for words in _OVERFLOW)
         raise (ContextOverflow if overflow else BackendAnswer)(status, content_type, body)

@@ -366,6 +366,8 @@ class Pipeline:
                     deltas=call.deltas,
                     reserved=reserved.tokens,
                 )
+                if call.usage is None and job.work.charged:  # what no backend counted is told as it was charged
+                    job.work.prompt_tokens, job.work.completion_tokens = job.needs.prompt_tokens, call.deltas
                 job.work.settled = True
                 reserved.settle(job.work.charged)
 

@@ -52,6 +52,11 @@ class Tee:
         elif events:
             self._several(events)
 
+    def cut_short(self) -> None:
+        """The source broke off: what follows is an event of ours, which must not be read as the end of another one."""
+        if self._splitter.inside_event:
+            self._sink.write(b"\n\n")
+
     def finish(self) -> None:
         """The body has ended: what is left is no whole event, and goes on as it is."""
         rest = self._splitter.rest
@@ -101,7 +106,8 @@ class _Answer(msgspec.Struct):
     usage: _Usage | None = None
 
 
-_ERROR_EVENT = re.compile(rb'[ \r\n]*(?:event:[^\n]*\n)?data:[ ]*\{[ ]*"error"[ ]*:[ ]*[{"]')
+_COMMENTS = re.compile(rb"(?:[ \r\n]|:[^\r\n]*(?:\r\n|\n|\r))*+")  # heartbeats, which may stand before anything is said
+_ERROR_EVENT = re.compile(rb'(?:event:[^\n]*\n)?data:[ ]*\{[ ]*"error"[ ]*:[ ]*[{"]')
 _answer = msgspec.json.Decoder(_Answer)
 
 
@@ -114,11 +120,20 @@ def json_object(body: bytes) -> dict[str, Any] | None:
     return decoded if isinstance(decoded, dict) else None
 
 
+class NoAnswer(ValueError):  # noqa: N818 - named for what came
+    """A success without an answer: a proxy's page, a body cut short, nothing at all."""
+
+
 def read_usage(body: bytes, work: Work) -> int | None:
-    """The tokens that an unstreamed answer counts, also put on `work`; None when it does not say. The rest is not built."""
+    """The tokens that an unstreamed answer counts, also put on `work`; None when it does not say. The rest is not built.
+
+    Raises NoAnswer for what is no JSON object.
+    """
     try:
         usage = _answer.decode(body).usage
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        if json_object(body) is None:
+            raise NoAnswer from None
         return None
     if usage is None or max(usage.prompt_tokens, usage.completion_tokens or 0) > MAX_COUNT:
         return None
@@ -135,11 +150,20 @@ def count(work: Work, prompt: int, completion: int | None, cached: int | None) -
 
 
 def begins_with_error(piece: bytes) -> bool:
-    """Is a stream's first event an error, though its status was 200?"""
-    return b'"error"' in piece[:256] and _ERROR_EVENT.match(piece) is not None
+    """Is the first event of a stream that says something an error, though its status was 200?"""
+    return b'"error"' in piece and _ERROR_EVENT.match(piece, _said_from(piece)) is not None
 
 
 def first_error(stream: bytes) -> bytes:
     """The JSON object of the error event that a stream begins with."""
-    data = b"\n".join(line[5:].strip() for line in stream.split(b"\n\n", 1)[0].splitlines() if line.startswith(b"data:"))
+    event = stream[_said_from(stream) :].split(b"\n\n", 1)[0]
+    data = b"\n".join(line[5:].strip() for line in event.splitlines() if line.startswith(b"data:"))
     return data if json_object(data) is not None else msgspec.json.encode({"error": data[:1000].decode("utf-8", "replace")})
+
+
+def _said_from(piece: bytes) -> int:
+    """Where a stream begins to say something."""
+    if piece[:1] not in b":\r\n ":
+        return 0
+    found = _COMMENTS.match(piece)
+    return 0 if found is None else found.end()

@@ -15,6 +15,7 @@ _MANY_DESCRIPTORS = 1_048_576
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", nargs="?", metavar="CONFIG", help="the config file, as --config names it")
     parser.add_argument("--config", default="config.yaml", help="the config file (default: config.yaml)")
     parser.add_argument("--host", help="address to listen on, instead of the config's")
     parser.add_argument("--port", type=int, help="port to listen on, instead of the config's")
@@ -29,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
         print("tiergate serve: --port must be from 0 to 65535", file=sys.stderr)
         return 2
     try:
-        config = load(args.config)
+        config = load(args.path or args.config)
     except ConfigError as error:
         for problem in error.errors:
             print(problem, file=sys.stderr)

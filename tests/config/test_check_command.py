@@ -62,3 +62,13 @@ def test_a_missing_file_is_one_line(run):
     code, out, err = run(None)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "cannot be read: No such file or directory" in err
+
+
+def test_the_file_may_be_named_as_serve_names_it(tmp_path, capsys):
+    """`check --config FILE` is `check FILE`."""
+    file = tmp_path / "config.yaml"
+    file.write_text(GOOD)
+    parser = argparse.ArgumentParser()
+    check.add_arguments(parser)
+    assert check.run(parser.parse_args(["--config", str(file)])) == 0
+    assert "drain_timeout" in capsys.readouterr().out

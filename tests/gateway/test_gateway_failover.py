@@ -1,9 +1,10 @@
 import inspect
 
 import pytest
+from gateway_talk import posts
 
 from backends.client import Client
-from gateway.lab.fake import Options
+from gateway.lab.fake import FakeVLLM, Options
 
 TWO = {"s1": Options(), "s2": Options(), "l1": Options()}
 
@@ -30,7 +31,7 @@ async def test_a_failure_before_the_first_byte_goes_to_another_replica(start, fa
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("status", [400, 413, 422, 418])
+@pytest.mark.parametrize("status", [400, 413, 422])
 async def test_a_backends_own_client_error_passes_as_it_is(stack, status, stream):
     """What the backend says of the request reaches the client byte for byte, and is not retried."""
     body = {"error": {"message": "no such thing", "type": "BadRequestError", "param": None, "code": status}}
@@ -42,7 +43,7 @@ async def test_a_backends_own_client_error_passes_as_it_is(stack, status, stream
     assert stack.idle()
 
 
-@pytest.mark.parametrize("status", [401, 403, 404])
+@pytest.mark.parametrize("status", [307, 401, 402, 403, 404, 405, 418, 451])
 async def test_a_refusal_of_the_gateway_itself_is_the_operators_fault(stack, status):
     """A backend that refuses the gateway's key or path is a 502 that says so, never a 401 to the client."""
     stack.small.faults.add(status=status)
@@ -154,3 +155,61 @@ async def test_what_a_backend_says_of_requests_never_opens_its_breaker(stack, st
 def test_idle_sockets_are_dropped_before_the_backend_closes_them():
     """vLLM closes an idle connection after 5 s; the gateway's own patience is shorter."""
     assert 0 < inspect.signature(Client).parameters["idle_seconds"].default < 5
+
+
+NO_ANSWERS = {
+    "a proxy's page": {"body": "<html>It works!</html>", "headers": {"content-type": "text/html"}},
+    "nothing": {"body": ""},
+    "a list": {"body": [1, 2]},
+    "half": {"body": '{"id":"x","choices":[{"index":0,"mess'},
+    "packed": {"body": "\x1f\x8b\x08\x00\x00"},
+}
+
+
+@pytest.mark.parametrize("case", NO_ANSWERS)
+async def test_a_success_without_an_answer_moves_on(start, case):
+    """A 200 that carries no JSON object is a failure of its replica: another one answers, and it is charged once."""
+    stack = await start({"models": {0: {"balance": {"kind": "round_robin"}}}}, fakes=dict(TWO))
+    stack.fakes["s1"].faults.add(status=200, **NO_ANSWERS[case])
+    for _ in range(3):
+        answer = await stack.chat("hi")
+        assert (answer.status_code, answer.headers["x-tiergate-replica"]) == (200, "s2")
+    stack.fakes["s2"].faults.add(status=200, **NO_ANSWERS[case])
+    refused = await stack.chat("hi")
+    assert refused.status_code == 502
+    assert refused.json()["error"]["code"] == "upstream_error"
+    assert (await stack.line())["charged_tokens"] == 0
+    assert stack.idle()
+
+
+async def test_retries_keep_to_the_pools_budget(start):
+    """Once the budget of retries is spent, a failed attempt is the last: no second replica is asked."""
+    stack = await start({"breaker": {"failures": 1000}, "models": {0: {"balance": {"kind": "round_robin"}}}}, fakes=dict(TWO))
+    pool = stack.gateway.parts.stations["small-model"].pool
+    while pool.may_retry():
+        pass
+    stack.fakes["s1"].faults.add(status=500)
+    stack.fakes["s2"].faults.add(status=500)
+    before = sum(calls(stack).values())
+    assert (await stack.chat("hi")).status_code == 502
+    assert sum(calls(stack).values()) == before + 1
+
+
+async def test_a_prompt_moves_up_one_tier_and_no_further(start):
+    """When the dearer model finds the prompt too long as well, its 400 is the answer: the third tier is not asked."""
+    tiers = ["small", "large", "huge"]
+    async with (
+        FakeVLLM(Options(max_model_len=64)) as one,
+        FakeVLLM(Options(max_model_len=64)) as two,
+        FakeVLLM(Options()) as three,
+    ):
+        fakes = (one, two, three)
+        models = [
+            {"name": f"{tier}-model", "tier": tier, "served_name": "fake", "replicas": [{"name": "r1", "url": fake.url}]}
+            for tier, fake in zip(tiers, fakes, strict=True)
+        ]
+        stack = await start({"models": models, "routing": {"tiers": tiers, "fallback": {}}})
+        answer = await stack.chat("word " * 100, model="auto", max_tokens=1, headers={"x-tiergate-tier": "small"})
+        assert answer.status_code == 400
+        assert "maximum context length" in answer.text
+        assert [len(posts(fake)) for fake in fakes] == [1, 1, 0]

@@ -3,11 +3,13 @@
 import asyncio
 import gzip
 import os
+import resource
 
 import msgspec
 import pytest
+from raw_client import Wire
 
-from backends.sse import MAX_COUNT, Tally
+from backends.sse import MAX_COUNT, MAX_EVENT, Tally
 from gateway import wire
 from gateway.errors import ApiError
 from gateway.exchange import Work
@@ -142,3 +144,89 @@ async def test_a_compressed_body_is_a_415(stack):
     headers = {"authorization": "Bearer tg-test-key-of-acme", "content-encoding": "gzip"}
     answer = await stack.client.post("/v1/chat/completions", content=gzip.compress(b'{"model":"small-model"}'), headers=headers)
     assert answer.status_code == 415
+
+
+async def test_an_error_behind_a_heartbeat_is_a_first_error(stack):
+    """A comment says nothing: an error event that comes with it still moves the request to the fallback."""
+    body = ': ping\n\n: ping\n\ndata: {"error": {"message": "engine dead", "code": 500}}\n\n'
+    stack.small.faults.add(status=200, headers={"content-type": "text/event-stream"}, body=body)
+    answer = await stack.chat("hi", model="auto", stream=True, headers={"x-tiergate-tier": "small"})
+    assert answer.status_code == 200
+    assert answer.headers["x-tiergate-route"] == "fallback"
+
+
+async def test_an_error_event_stands_alone_behind_a_huge_unfinished_event(stack):
+    """An event too large to be kept, cut in its middle, is closed by an empty line before the gateway's own error event."""
+    start = 'data: {"choices":[{"index":0,"delta":{"content":"x"}}]}\n\n'
+    body = start + 'data: {"choices":[{"index":0,"delta":{"content":"' + "y" * (MAX_EVENT + 10)
+    stack.small.faults.add(status=200, headers={"content-type": "text/event-stream"}, body=body)
+    answer = await stack.chat("hi", stream=True)
+    assert answer.text.startswith(body)
+    last = answer.text.rstrip("\n").rpartition("\n\n")[2]
+    assert msgspec.json.decode(last.removeprefix("data: "))["error"]["code"] == "stream_broken"
+
+
+async def test_what_no_backend_counted_is_told_as_it_was_charged(stack):
+    """A stream cut before its usage is logged and counted with the tokens that its tenant paid for."""
+    stack.small.faults.add(cut_after_tokens=3)
+    answer = await stack.chat("[[say: one two three four five six seven]]", stream=True)
+    assert "stream_broken" in answer.text
+    line = await stack.line()
+    assert line["completion_tokens"] == 3
+    assert line["prompt_tokens"] + line["completion_tokens"] == line["charged_tokens"]
+    metrics = (await stack.client.get("/metrics")).text
+    assert f'tiergate_tokens_total{{direction="completion"}} {line["completion_tokens"]}' in metrics.replace(".0", "")
+
+
+@pytest.mark.parametrize(
+    "alias", ["/v1/admin/status", "/openai/admin/status", "/openai/v1/admin/status", "/v1/health", "/v1/metrics"]
+)
+async def test_the_gateways_own_paths_have_one_form(stack, alias):
+    """What is not of the model API answers under its plain path alone."""
+    answer = await stack.client.get(alias, headers={"authorization": "Bearer tg-admin-key"})
+    assert answer.status_code == 404
+    assert answer.json()["error"]["code"] == "unknown_url"
+
+
+async def test_one_connection_too_many_is_told_so(stack):
+    """Past its bound the gateway answers 503 with a wait and closes; those who are connected go on, and a free place is taken."""
+    assert (await stack.chat("hi")).status_code == 200
+    stack.gateway._server.max_connections = len(stack.gateway._server.connections)
+    async with Wire(stack.gateway.port) as late:
+        answer = await late.answer()
+        assert answer.status == 503
+        assert answer.error["code"] == "too_many_connections"
+        assert answer.headers["retry-after"] == "1"
+        assert await late.reader.read() == b""
+    assert (await stack.chat("hi again")).status_code == 200
+    await stack.client.aclose()
+    async with Wire(stack.gateway.port) as next_one:
+        await stack.until(lambda: len(stack.gateway._server.connections) <= 1)
+        next_one.send(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert (await next_one.answer()).status in (200, 503)
+
+
+async def test_a_lack_of_descriptors_is_no_fault_of_the_replicas(stack):
+    """When this process has no socket left, requests fail with a 5xx, and no breaker counts it: later all is well."""
+    held = []
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for replica in (replica for s in stack.gateway.parts.stations.values() for replica in s.pool.replicas):
+        replica.client._drop_idle()
+    await stack.client.get("/health")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(int(name) for name in os.listdir("/proc/self/fd")) + 1, hard))
+    try:
+        for _ in range(10):
+            try:
+                held.append(os.open("/dev/null", os.O_RDONLY))
+            except OSError:
+                break
+        for _ in range(8):
+            assert (await stack.chat("hi")).status_code in (502, 503)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for descriptor in held:
+            os.close(descriptor)
+    pools = [station.pool for station in stack.gateway.parts.stations.values()]
+    assert all(stats.breaker == "closed" for pool in pools for stats in pool.stats())
+    await stack.until(lambda: all(pool.ready() for pool in pools))
+    assert (await stack.chat("hi")).status_code == 200

@@ -119,11 +119,11 @@ async def test_the_list_needs_a_key_and_a_get(listed):
 
 
 def test_created_is_given_and_unknown_lengths_are_null():
-    """The moment is the caller's to choose; a model without a context says null, and so does `auto` over it."""
+    """`created` is a moment that no restart changes; a model without a context says null, and so does `auto` over it."""
     model = Model("m", "small", None, None, frozenset({"chat"}), "m")
-    models = ModelList(Catalog([model]), {"m": "small"}, created=1_700_000_000)
+    models = ModelList(Catalog([model]), {"m": "small"})
     principal = Principal("t", "k", "", Priority.STANDARD, 1, (), {}, None)
-    assert b'"created":1700000000' in models.answer(principal, "/m")
+    assert b'"created":1767225600' in models.answer(principal, "/m")
     assert b'"max_model_len":null' in models.answer(principal, "/auto")
     with pytest.raises(ApiError):
         models.answer(principal, "/")
