@@ -91,6 +91,10 @@ class Authenticator:
         ring.on_change(self._rebuild)
         self._rebuild()
 
+    def tenants(self) -> list[tuple[str, str, tuple[Scope, ...]]]:
+        """Each tenant of the config: its name, its plan's, and the limits that all its keys share."""
+        return [(name, tenant.plan, tenant.scopes) for name, tenant in self._tenants.items()]
+
     def authenticate(self, headers: Iterable[tuple[bytes, bytes]]) -> Principal:
         """The caller that the headers (names in lower case) prove, or a 401."""
         known = sha256(credential(headers)).digest()
@@ -143,23 +147,27 @@ class _Tenant:
 
     def __init__(self, tenant: Tenant, plan: Plan | None) -> None:
         self._name = tenant.name
-        self._plan = tenant.plan or ""
+        self.plan = tenant.plan or ""
         plan = plan or Plan()
         self._priority = Priority[(tenant.priority or plan.priority).upper()]
         self._weight = tenant.weight or plan.weight
-        self._scopes = (
+        self._scopes: tuple[Scope, ...] = (
             *_scope(f"tenant:{tenant.name}", "tenant", tenant.name, tenant),
-            *_scope(f"plan:{tenant.name}/{self._plan}", "plan", self._plan, plan),
+            *_scope(f"plan:{tenant.name}/{self.plan}", "plan", self.plan, plan),
         )
         scopes = {name: _scope(f"model:{tenant.name}/{name}", "model", name, each) for name, each in plan.models.items()}
         self._model_scopes = MappingProxyType({name: scope for name, found in scopes.items() for scope in found})
         self._allowed = _allow(tenant.models)
 
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        return (*self._scopes, *self._model_scopes.values())
+
     def principal(self, key_id: str, limits: _Limits, models: tuple[str, ...] | None, expires_at: float | None) -> Principal:
         return Principal(
             tenant=self._name,
             key_id=key_id,
-            plan=self._plan,
+            plan=self.plan,
             priority=self._priority,
             weight=self._weight,
             scopes=(*_scope(f"key:{self._name}/{key_id}", "key", key_id, limits), *self._scopes),

@@ -26,11 +26,13 @@ from caches.policy import ExactPolicy
 from caches.types import ExactStore
 from gateway.accounts import Accounts
 from gateway.admin import Admin
+from gateway.admin.desk import Desk
 from gateway.auth import Authenticator
 from gateway.config import Config
 from gateway.config.schema import Model as ModelConfig
 from gateway.edge import Edge
 from gateway.forward import Forwarder, Station
+from gateway.keyfile import KeyFile
 from gateway.keys import KeyRing
 from gateway.logs import RequestLog
 from gateway.metrics import Metrics
@@ -74,8 +76,9 @@ def build(config: Config, log: RequestLog) -> Parts:
     flights: Flights = Flights(personal=PERSONAL)
     limiter = MemoryLimiter(clock)
     metrics = Metrics()
+    authenticator = Authenticator(config, ring, clock=wall)
     pipeline = Pipeline(
-        authenticator=Authenticator(config, ring, clock=wall),
+        authenticator=authenticator,
         limiter=limiter,
         catalog=catalog,
         versions={model.name: model.version for model in config.models},
@@ -96,13 +99,22 @@ def build(config: Config, log: RequestLog) -> Parts:
     edge = Edge(
         pipeline=pipeline,
         models=ModelList(catalog, {model.name: model.tier for model in config.models}),
-        admin=Admin(config.admin.key.reveal(), exact, status.report),
+        admin=_admin(config, Desk(config, status.report, exact, limiter, authenticator, KeyFile(config.keys.path), ring, wall)),
         accounts=Accounts(metrics, log, clock),
         metrics=metrics,
         status=status,
         clock=clock,
     )
     return Parts(edge, stations, _monitor(config, stations, clock), ring, exact, flights, limiter, metrics)
+
+
+def _admin(config: Config, desk: Desk) -> Admin:
+    key = config.admin.key.reveal()
+    if not key:
+        return Admin("", None)
+    from gateway.admin.api import application  # noqa: PLC0415 - FastAPI is loaded only where there is an admin
+
+    return Admin(key, application(desk))
 
 
 def _station(config: Config, model: ModelConfig, clock: Clock) -> Station:

@@ -132,8 +132,8 @@ class Edge:
             reply.json(200, await self._pipeline.delete_cached(x.principal, unquote(found.rest[len("/cache/") :])))
         elif found.own and (found.rest == "/admin" or found.rest.startswith("/admin/")):
             x.endpoint = "admin"
-            status, body = await self._admin.answer(request, found.rest)
-            reply.json(status, body)
+            answer = await self._admin.answer(request, found.rest)
+            reply.raw(answer.status, answer.content_type, answer.body)
         else:
             self._own(found, request, reply)
 

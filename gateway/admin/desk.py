@@ -1,0 +1,129 @@
+"""What the admin calls look at and change. It answers in plain values; how they look on the wire is `shapes`' business."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+from caches.types import ExactStore
+from gateway.auth import Authenticator
+from gateway.config import Config
+from gateway.config.checks import public_names
+from gateway.config.kinds import is_pattern
+from gateway.config.problems import quote, suggest
+from gateway.errors import ApiError
+from gateway.keyfile import DeadKeyError, KeyFile, KeyFileError, KeyRecord, Terms, UnknownKeyError
+from gateway.keys import KeyRing
+from limits.types import Limiter, Scope
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """One gateway's. Everything but the key file is memory of the event loop's thread."""
+
+    config: Config
+    status: Callable[[], dict[str, object]]
+    exact: ExactStore
+    limiter: Limiter
+    authenticator: Authenticator
+    keys: KeyFile
+    ring: KeyRing
+    clock: Callable[[], float]
+
+    # -- tenants
+
+    def tenants(self) -> list[dict[str, Any]]:
+        """Each tenant with its limits and what is left of them."""
+        return [self._tenant(name, plan, scopes) for name, plan, scopes in self.authenticator.tenants()]
+
+    def _tenant(self, name: str, plan: str, scopes: Sequence[Scope]) -> dict[str, Any]:
+        return {"name": name, "plan": plan or None, "limits": [self._limit(scope) for scope in scopes]}
+
+    def _limit(self, scope: Scope) -> dict[str, Any]:
+        standing = self.limiter.standing((scope,))
+        return {
+            "kind": scope.kind,
+            "name": scope.name,
+            "rpm": scope.rpm,
+            "tpm": scope.tpm,
+            "max_parallel": scope.max_parallel,
+            "requests_remaining": standing.request_remaining,
+            "tokens_remaining": standing.token_remaining,
+        }
+
+    # -- keys
+
+    async def list_keys(self, tenant: str | None) -> list[dict[str, Any]]:
+        """Every made key, dead ones included."""
+        records = await self._file(self.keys.records)
+        return [self._shown(record) for record in records if tenant in (None, record.tenant)]
+
+    async def create_key(self, tenant: str, terms: Terms) -> dict[str, Any]:
+        """A new key with its secret. Raises ApiError 400."""
+        self._check(tenant, terms)
+        record, secret = await self._file(lambda: self.keys.create(tenant, terms))
+        return {"secret": secret, **self._shown(record)}
+
+    async def revoke_key(self, key_id: str) -> dict[str, Any]:
+        """Raises ApiError 404."""
+        return self._shown(await self._file(lambda: self.keys.revoke(key_id)))
+
+    async def rotate_key(self, key_id: str, overlap: float, expires_at: datetime | None) -> dict[str, Any]:
+        """A new key in the place of one that works for `overlap` seconds more. Raises ApiError 404 and 409."""
+        self._check_expiry(expires_at)
+        old, new, secret = await self._file(lambda: self.keys.rotate(key_id, overlap, expires_at))
+        return {"secret": secret, **self._shown(new), "replaces": self._shown(old)}
+
+    async def _file(self, work: Callable[[], T]) -> T:
+        """The key file is locked, read and synced, which may take a while: in a thread. The ring follows at once."""
+        try:
+            done = await asyncio.to_thread(work)
+        except UnknownKeyError:
+            raise ApiError(404, "key_not_found", "No made key has this id.") from None
+        except DeadKeyError as error:
+            raise ApiError(409, "key_is_dead", f"{error}.") from None
+        except KeyFileError:
+            message = "The key file cannot be used: see the gateway's log, or `tiergate doctor`."
+            raise ApiError(500, "key_file_unusable", message) from None
+        self.ring.refresh()
+        return done
+
+    def _shown(self, record: KeyRecord) -> dict[str, Any]:
+        return record.public(self.clock())
+
+    def _check(self, tenant: str, terms: Terms) -> None:
+        tenants = [known.name for known in self.config.tenants]
+        if tenant not in tenants:
+            raise _invalid(f"unknown tenant {quote(tenant)}{suggest(tenant, tenants)}", "tenant")
+        models = [name for _, name in public_names(self.config)]
+        for name in terms.models or ():
+            if not is_pattern(name) and name not in models:
+                raise _invalid(f"unknown model {quote(name)}{suggest(name, models)}", "models")
+        self._check_expiry(terms.expires_at)
+
+    def _check_expiry(self, moment: datetime | None) -> None:
+        if moment is not None and moment.timestamp() <= self.clock():
+            raise _invalid("`expires_at` is in the past", "expires_at")
+
+    # -- the cache
+
+    async def flush(self, conditions: Mapping[str, Any]) -> int:
+        """Entries that met all the conditions. Raises ApiError 400 for none: a forgotten one must empty nothing."""
+        wanted = dict(conditions)
+        if not wanted["all"] and wanted["tenant"] is None and wanted["model"] is None and wanted["older_than"] is None:
+            raise _invalid("say what to flush: tenant, model, older_than or all", None)
+        return await self.exact.flush(**wanted)
+
+    async def delete_entry(self, entry: str) -> None:
+        """Raises ApiError 404."""
+        if not await self.exact.delete(entry, None):
+            raise ApiError(404, "entry_not_found", "No cached answer has this id.")
+
+
+def _invalid(message: str, param: str | None) -> ApiError:
+    return ApiError(400, "invalid_request", f"This call is not understood: {message}.", param=param)

@@ -1,0 +1,60 @@
+"""Who may make admin calls.
+
+Rules:
+- The key comes as any API key does, or as the password of HTTP Basic, so that a browser can show `/admin/docs`.
+- A browser sends Basic credentials by itself, also for a page of somebody else's. What changes something is therefore
+  refused when the browser says that another site asked for it.
+- Nothing but the key's hash is kept, and both are compared in constant time.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+
+from gateway.admin.bridge import Answer, Application, call
+from gateway.auth import credential
+from gateway.errors import ApiError
+from gateway.http1 import Request
+
+_OWN_SITE = frozenset({b"same-origin", b"none"})
+_LONGEST_BASIC = 1024
+
+
+class Admin:
+    """`application` answers the calls; None when the config has no admin key."""
+
+    def __init__(self, key: str, application: Application | None) -> None:
+        self._digest = hashlib.sha256(key.encode()).digest()
+        self._application = application
+
+    async def answer(self, request: Request, path: str) -> Answer:
+        """One call. Raises ApiError, 401 and 404 among them."""
+        if self._application is None:
+            raise ApiError(404, "admin_off", "The admin API is off: the config has no admin key.")
+        self._authenticate(request)
+        return await call(self._application, request, path)
+
+    def _authenticate(self, request: Request) -> None:
+        basic = _basic(request)
+        given = hashlib.sha256(credential(request.headers) if basic is None else basic).digest()
+        if not hmac.compare_digest(given, self._digest):
+            challenge = {"www-authenticate": 'Bearer, Basic realm="tiergate admin", charset="UTF-8"'}
+            raise ApiError(401, "invalid_api_key", "This is not the admin key.", headers=challenge)
+        if basic is not None and request.method != b"GET" and (request.header(b"sec-fetch-site") or b"none") not in _OWN_SITE:
+            raise ApiError(403, "cross_site_call", "Another site's page asked the browser for this call.")
+
+
+def _basic(request: Request) -> bytes | None:
+    """The password of HTTP Basic; None when the request does not use it."""
+    value = request.header(b"authorization")
+    if value is None or value[:6].lower() != b"basic ":
+        return None
+    if len(value) > _LONGEST_BASIC:
+        return b""
+    try:
+        return base64.b64decode(value[6:].strip(), validate=True).partition(b":")[2]
+    except binascii.Error:
+        return b""

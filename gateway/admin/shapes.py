@@ -1,0 +1,192 @@
+"""The bodies of the admin calls, bounded and described for the OpenAPI page."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+_Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@+\-]{0,199}$")]
+_Model = Annotated[str, Field(pattern=r"^[A-Za-z0-9._:@+/\-*?\[\]!]{1,200}$")]
+_Limit = Annotated[int, Field(ge=1, le=10**15)]
+_LONGEST_OVERLAP = 36_500 * 86_400.0
+
+
+class _Asked(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class _Told(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+
+class ErrorBody(_Told):
+    """What went wrong; `code` is for programs."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str
+
+
+class Error(_Told):
+    """Every error of every call."""
+
+    error: ErrorBody
+
+
+class ReplicaStatus(_Told):
+    """One server of a pool. Times in seconds; null where nothing is known yet."""
+
+    name: str
+    ready: bool
+    up: bool
+    draining: bool
+    inflight: int
+    max_inflight: int
+    breaker: str
+    latency: float | None
+    waiting: float | None
+
+
+class Slots(_Told):
+    capacity: int
+    inflight: int
+
+
+class Depth(_Told):
+    """Requests that wait, by class."""
+
+    realtime: int
+    standard: int
+    batch: int
+
+
+class QueueStatus(_Told):
+    depth: Depth
+    bytes: int
+    tokens: int
+
+
+class ModelStatus(_Told):
+    """One pool with its queue."""
+
+    name: str
+    slots: Slots
+    queue: QueueStatus
+    replicas: list[ReplicaStatus]
+
+
+class Status(_Told):
+    models: list[ModelStatus]
+
+
+class Limit(_Told):
+    """One limit of a tenant, and what is left of it now. null: unlimited."""
+
+    kind: str
+    name: str
+    rpm: int | None
+    tpm: int | None
+    max_parallel: int | None
+    requests_remaining: int | None
+    tokens_remaining: int | None
+
+
+class Tenant(_Told):
+    name: str
+    plan: str | None
+    limits: list[Limit]
+
+
+class Tenants(_Told):
+    tenants: list[Tenant]
+
+
+class CacheStatus(_Told):
+    """Of the exact cache."""
+
+    entries: int
+    bytes: int
+    max_bytes: int
+    hits: int
+    misses: int
+    evictions: int
+
+
+class Caches(_Told):
+    exact: CacheStatus
+
+
+class Flush(_Asked):
+    """Which entries go: all conditions given must hold. `older_than` is an age in seconds."""
+
+    tenant: Annotated[str, Field(max_length=200)] | None = None
+    model: Annotated[str, Field(max_length=200)] | None = None
+    older_than: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    all: bool = False
+    dry_run: bool = False
+
+
+class Flushed(_Told):
+    flushed: int
+
+
+class Deleted(_Told):
+    deleted: bool
+
+
+class Key(_Told):
+    """A made key. What is stored of its secret is a hash, which is not shown."""
+
+    id: str
+    tenant: str
+    name: str
+    prefix: str
+    status: str
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    rpm: int | None
+    tpm: int | None
+    max_parallel: int | None
+    models: list[str] | None
+
+
+class Keys(_Told):
+    keys: list[Key]
+
+
+class NewKey(Key):
+    """`secret` is shown here, once, and stored nowhere."""
+
+    secret: str
+
+
+class RotatedKey(NewKey):
+    """`replaces` works until its `expires_at`."""
+
+    replaces: Key
+
+
+class KeyTerms(_Asked):
+    """Whose key, for what and how long; null is no limit of its own."""
+
+    tenant: _Word
+    name: Annotated[str, Field(max_length=200)] = ""
+    expires_at: AwareDatetime | None = None
+    rpm: _Limit | None = None
+    tpm: _Limit | None = None
+    max_parallel: _Limit | None = None
+    models: Annotated[list[_Model], Field(min_length=1, max_length=100)] | None = None
+
+
+class Rotation(_Asked):
+    """`overlap`: seconds that the old key goes on working."""
+
+    overlap: Annotated[float, Field(ge=0, le=_LONGEST_OVERLAP, allow_inf_nan=False)] = 0.0
+    expires_at: AwareDatetime | None = None
+
+
+Json = dict[str, Any]

@@ -1,0 +1,167 @@
+"""The admin API as FastAPI serves it: keys, tenants, its own description, and what a browser may do."""
+
+import base64
+import subprocess
+import sys
+
+import pytest
+from gateway_talk import ADMIN_KEY, KEY, ROOT, ask, chat
+
+OWNER = {"authorization": f"Bearer {ADMIN_KEY}"}
+
+
+def basic(password, **headers):
+    return {"authorization": "Basic " + base64.b64encode(f"admin:{password}".encode()).decode(), **headers}
+
+
+async def made(stack, **terms):
+    answer = await stack.client.post("/admin/keys", json={"tenant": "acme", **terms}, headers=OWNER)
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+async def test_a_made_key_works_at_once_and_a_revoked_one_no_more(stack):
+    """Create, list, use, revoke: no restart and no wait between them, and the secret is shown once."""
+    key = await made(stack, name="laptop", rpm=100, models=["small-*"])
+    assert (await ask(stack, chat(), key=key["secret"])).status_code == 200
+    assert (await ask(stack, chat(model="large-model"), key=key["secret"])).status_code == 403
+    listed = (await stack.client.get("/admin/keys", params={"tenant": "acme"}, headers=OWNER)).json()["keys"]
+    assert [(one["id"], one["name"], one["rpm"], one["status"]) for one in listed] == [(key["id"], "laptop", 100, "active")]
+    assert "secret" not in listed[0]
+    assert "sha256" not in listed[0]
+    assert (await stack.client.get("/admin/keys?tenant=globex", headers=OWNER)).json() == {"keys": []}
+    revoked = await stack.client.delete(f"/admin/keys/{key['id']}", headers=OWNER)
+    assert (revoked.status_code, revoked.json()["status"]) == (200, "revoked")
+    refused = await ask(stack, chat(), key=key["secret"])
+    assert (refused.status_code, refused.json()["error"]["code"]) == (401, "revoked_api_key")
+
+
+async def test_rotation_overlaps(stack):
+    """The new key works at once, the old one until the overlap has passed; a dead key is not rotated."""
+    old = await made(stack)
+    answer = await stack.client.post(f"/admin/keys/{old['id']}/rotate", json={"overlap": 3600}, headers=OWNER)
+    assert answer.status_code == 201
+    new = answer.json()
+    assert new["replaces"]["id"] == old["id"]
+    for secret in (old["secret"], new["secret"]):
+        assert (await ask(stack, chat(), key=secret)).status_code == 200
+    await stack.client.delete(f"/admin/keys/{old['id']}", headers=OWNER)
+    again = await stack.client.post(f"/admin/keys/{old['id']}/rotate", json={}, headers=OWNER)
+    assert (again.status_code, again.json()["error"]["code"]) == (409, "key_is_dead")
+
+
+@pytest.mark.parametrize(
+    ("terms", "param"),
+    [
+        ({"tenant": "acmee"}, "tenant"),
+        ({"tenant": "acme", "models": ["smal-model"]}, "models"),
+        ({"tenant": "acme", "models": []}, "models"),
+        ({"tenant": "acme", "rpm": 0}, "rpm"),
+        ({"tenant": "acme", "rpm": 10**30}, "rpm"),
+        ({"tenant": "acme", "expires_at": "2020-01-01T00:00:00Z"}, "expires_at"),
+        ({"tenant": "acme", "expires_at": "tomorrow"}, "expires_at"),
+        ({"tenant": "acme", "sha256": "0" * 64}, "sha256"),
+        ({"tenant": ["acme"]}, "tenant"),
+        ({}, "tenant"),
+    ],
+)
+async def test_a_key_that_makes_no_sense_is_refused(stack, terms, param):
+    """A 400 of the usual shape names the field; nothing is made."""
+    answer = await stack.client.post("/admin/keys", json=terms, headers=OWNER)
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    assert error["code"] == "invalid_request"
+    assert (error["param"] or "").startswith(param)
+    assert (await stack.client.get("/admin/keys", headers=OWNER)).json() == {"keys": []}
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'{"tenant": "acme", "rpm": 1e999}', b"\xff\xfe", b"[" * 100_000])
+async def test_a_body_that_is_no_call_is_refused(stack, body):
+    """Whatever the bytes are, the answer is a 400 and the gateway goes on."""
+    answer = await stack.client.post("/admin/keys", content=body, headers={**OWNER, "content-type": "application/json"})
+    assert answer.status_code == 400
+    assert (await stack.client.get("/admin/status", headers=OWNER)).status_code == 200
+
+
+async def test_a_huge_call_is_a_413(stack):
+    """Admin calls are small: more than a mebibyte is not even parsed."""
+    answer = await stack.client.post("/admin/cache/flush", content=b" " * (2**20 + 1), headers=OWNER)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "body_too_large")
+
+
+@pytest.mark.parametrize(("method", "path"), [("DELETE", "/admin/keys/key-0"), ("POST", "/admin/keys/key-0/rotate")])
+async def test_an_unknown_key_is_a_404(stack, method, path):
+    """An id that no key has."""
+    answer = await stack.client.request(method, path, json={}, headers=OWNER)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "key_not_found")
+
+
+async def test_a_key_file_that_cannot_be_written_is_a_500_without_its_path(start, tmp_path):
+    """The operator's disk is not the caller's business: a code to look up, no path."""
+    stack = await start({"keys": {"path": str(tmp_path / "data" / "keys.json")}})
+    (tmp_path / "data").write_text("a file where the directory should be")
+    answer = await stack.client.post("/admin/keys", json={"tenant": "acme"}, headers=OWNER)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "key_file_unusable")
+    assert str(tmp_path) not in answer.text
+
+
+async def test_tenants_show_what_is_left(start):
+    """Each limit of each tenant with its remaining requests and tokens, which go down as they are used."""
+    stack = await start({"plans": {"pro": {"priority": "realtime", "rpm": 10, "models": {"large-model": {"rpm": 3}}}}})
+    await stack.chat("hi")
+    tenants = (await stack.client.get("/admin/tenants", headers=OWNER)).json()["tenants"]
+    acme, globex = ({limit["kind"]: limit for limit in tenant["limits"]} for tenant in tenants)
+    assert (acme["plan"]["rpm"], acme["plan"]["requests_remaining"]) == (10, 9)
+    assert (globex["plan"]["requests_remaining"], globex["model"]["name"]) == (10, "large-model")
+
+
+async def test_the_api_describes_itself(stack):
+    """An OpenAPI page and its document, behind the key like every call; every operation is in it."""
+    assert (await stack.client.get("/admin/openapi.json")).status_code == 401
+    document = (await stack.client.get("/admin/openapi.json", headers=OWNER)).json()
+    assert {"/admin/status", "/admin/tenants", "/admin/keys", "/admin/cache/flush"} <= set(document["paths"])
+    page = await stack.client.get("/admin/docs", headers=OWNER)
+    assert page.headers["content-type"].startswith("text/html")
+    assert "/admin/openapi.json" in page.text
+
+
+async def test_a_browser_may_log_in_with_the_key_as_password(stack):
+    """HTTP Basic is offered and taken; a wrong password and a broken one are a 401."""
+    challenge = (await stack.client.get("/admin/docs", headers={"authorization": "Bearer wrong"})).headers["www-authenticate"]
+    assert "Basic" in challenge
+    assert (await stack.client.get("/admin/docs", headers=basic(ADMIN_KEY))).status_code == 200
+    for wrong in (
+        basic("wrong"),
+        basic(""),
+        basic(KEY),
+        {"authorization": "Basic %%%"},
+        {"authorization": "Basic " + "A" * 5000},
+    ):
+        assert (await stack.client.get("/admin/docs", headers=wrong)).status_code == 401
+
+
+@pytest.mark.parametrize(("site", "status"), [("cross-site", 403), ("same-site", 403), ("same-origin", 200), (None, 200)])
+async def test_no_other_site_makes_the_browser_change_something(stack, site, status):
+    """With credentials that a browser adds by itself, a page of another site gets a 403 and changes nothing."""
+    headers = basic(ADMIN_KEY, **({"sec-fetch-site": site} if site else {}))
+    answer = await stack.client.post("/admin/cache/flush", json={"all": True}, headers=headers)
+    assert answer.status_code == status
+
+
+def test_without_an_admin_key_fastapi_is_not_loaded():
+    """Half a second and 20 MB are paid only by who uses it."""
+    code = """
+import sys
+from pathlib import Path
+from gateway.build import build
+from gateway.config import parse
+from gateway.logs import NullLog
+text = 'models: [{name: a, replicas: [{name: r, url: "http://127.0.0.1:9/v1"}]}]'
+build(parse(text, Path('config.yaml')), NullLog())
+assert 'fastapi' not in sys.modules
+build(parse(text + '\\nadmin: {key: an-admin-key-of-some-length}', Path('config.yaml')), NullLog())
+assert 'fastapi' in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
