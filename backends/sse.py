@@ -80,15 +80,15 @@ class EventSplitter:
             self.inside_event = False
         del pending[:start]
         if len(pending) > self._max_event:
-            events.append(bytes(pending))
-            pending.clear()
+            events.append(bytes(pending[:-3]))  # what stays may be the beginning of the empty line that ends it
+            del pending[:-3]
             self.inside_event = True
         return events
 
     def _end(self, start: int, seen: int) -> int:
         """Where the event that begins at `start` ends; 0: not yet. There is no empty line before `seen`."""
         pending = self._pending
-        first = pending[start] if start < len(pending) else 0
+        first = pending[start] if start < len(pending) and not self.inside_event else 0
         if first == _LF:
             return start + 1
         if first == _CR:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from gateway.exchange import Exchange
+from gateway.exchange import Exchange, Work
 from gateway.logs import RequestLog
 from gateway.metrics import Metrics
 
@@ -30,6 +30,7 @@ class Accounts:
         metrics.requests.add((tenant, work.model, work.tier, x.outcome))
         overhead = max(0.0, duration - work.queued - work.upstream - x.body_wait)
         first = work.settled and not work.reported
+        past = sum(self._account_past(each) for each in x.past) if x.past else 0
         if work.attempts or x.cache:
             metrics.duration.observe((work.model, work.tier), duration)
             if not x.shared:
@@ -39,7 +40,16 @@ class Accounts:
             self._account_work(x)
         if x.outcome == "limited":
             metrics.limited.add((tenant, x.limit or "upstream"))
-        self._log.write(_line(x, duration, overhead, first=first))
+        self._log.write(_line(x, duration, overhead, first=first, past=past))
+
+    def _account_past(self, work: Work) -> int:
+        """What a failed work has cost that nobody has told: whom it was charged to had left before it ended."""
+        if work.reported or not work.settled:
+            return 0
+        work.reported = True
+        self._metrics.tokens.add(("prompt",), work.prompt_tokens)
+        self._metrics.tokens.add(("completion",), work.completion_tokens)
+        return work.charged
 
     def _account_work(self, x: Exchange) -> None:
         """The work of one or many requests, counted once."""
@@ -56,7 +66,7 @@ class Accounts:
                 metrics.tpot.observe(where, (work.last_byte_at - work.first_byte_at) / (work.completion_tokens - 1))
 
 
-def _line(x: Exchange, duration: float, overhead: float, *, first: bool) -> dict[str, object]:
+def _line(x: Exchange, duration: float, overhead: float, *, first: bool, past: int) -> dict[str, object]:
     """The log line: one flat object, times in milliseconds. Tokens are on the `first` line of the work that made them."""
     work, principal = x.work, x.principal
     line: dict[str, object] = {
@@ -80,7 +90,7 @@ def _line(x: Exchange, duration: float, overhead: float, *, first: bool) -> dict
         "prompt_tokens": work.prompt_tokens if first else 0,
         "completion_tokens": work.completion_tokens if first else 0,
         "cached_tokens": work.cached_tokens if first else None,
-        "charged_tokens": work.charged if first else 0,
+        "charged_tokens": past + (work.charged if first else 0),
         "queue_ms": round(work.queued * 1000, 2),
         "ttft_ms": round((work.first_byte_at - x.arrived) * 1000, 2)
         if work.first_byte_at and x.stream and not x.shared

@@ -40,7 +40,7 @@ class Gateway:
             keep_alive=server.keep_alive,
         )
         self._server = Server(self.parts.edge.handle, bounds, self.parts.edge.wire_error)
-        self._metrics_server = Server(self.parts.edge.handle_metrics, bounds, self.parts.edge.wire_error)
+        self._metrics_server = Server(self.parts.edge.handle_metrics, bounds, self.parts.edge.wire_error, share=0.05)
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
         self._drain: asyncio.Task[None] | None = None

@@ -36,7 +36,6 @@ _PIPELINED_BYTES = 65_536  # of a body whose turn has not come, likewise
 _SLICE = 8192  # parsed in one go, whatever it holds: how far those two bounds can be overrun
 _DRAIN_BYTES = 64 * 1024 * 1024  # of what nobody wants: clients that write before they read would miss the answer
 _DRAIN_SECONDS = 2.0
-_TURNED_AWAY = 256  # connections too many that are told so at one time; the others are cut
 _UNREAD_SECONDS = 120.0  # without a client's taking any of its answer
 
 _log = logging.getLogger("tiergate.http")
@@ -53,6 +52,7 @@ class Host(Protocol):
     connections: set[Connection]
     draining: bool
     max_connections: int
+    turned_away: int
     date: bytes  # a header line, true to the second
 
     @property
@@ -96,7 +96,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         excess = len(self.server.connections) - self.server.max_connections if self.server.max_connections else -1
         self.server.connections.add(self)
-        if excess >= _TURNED_AWAY:
+        if excess > 0 and excess >= self.server.turned_away:
             self._transport.abort()
         elif excess >= 0:
             message = "The gateway has as many connections as it can hold: try again shortly."

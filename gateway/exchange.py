@@ -59,6 +59,7 @@ class Exchange:
     error: str = ""  # our code of what went wrong
     limit: str = ""  # the limit that refused, as `tenant_tokens`
     shared: bool = False  # joined another's work
+    past: tuple[Work, ...] = ()  # works that failed and were joined before `work`; their cost may be on nobody's line yet
 
     def __init__(self, request_id: str, arrived: float) -> None:
         self.id = request_id  # ours: it goes upstream

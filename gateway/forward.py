@@ -4,7 +4,8 @@ Rules of this file
 1. Another replica is tried only while the client has been sent nothing.
 2. 408, 429, 500, 502-504, successes without an answer and broken connections move on; three attempts in all, two once a body
    was sent and its connection broke, and never past the pool's retry budget. 400, 413 and 422 are about the request and pass
-   on; every other refusal (a redirect, 401, 403, 404 …) says that the operator's configuration is wrong.
+   on; every other refusal (a redirect, 401, 403, 404 …) says that the operator's configuration is wrong, and counts against
+   its replica: one that refuses everything is fast, and would draw all requests.
 3. All failed: the last 429 is kept, else 504 for a timeout, 503 when no replica was ready, else 502.
 4. Every attempt holds its replica's lease by scope and tells it what it learned about the replica, not about the request.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -28,7 +30,7 @@ from gateway.errors import ApiError, BackendAnswer
 from gateway.exchange import Work
 from gateway.metrics import Metrics
 from gateway.refusals import waiting
-from gateway.relay import NoAnswer, Sink, Tee, begins_with_error, count, first_error, json_object, read_usage
+from gateway.relay import NoAnswer, Sink, Tee, count, first_error, holds_event, json_object, read_usage
 from gateway.reply import Head
 from gateway.settle import Ending
 from limits.slots import Scheduler
@@ -39,6 +41,7 @@ _MAX_ERROR = 1024 * 1024
 _MAX_FIRST = 16 * 1024
 _MOVE_ON = frozenset({408, 429, 500, 502, 503, 504})
 _PASSED_ON = frozenset({400, 413, 422})
+_MISCONFIGURED = frozenset({*range(300, 400), 401, 403, 404, 405})  # by nothing that a client can send
 _OVERFLOW = (b"maximum context length", b"context_length_exceeded", b"exceed_context_size", b"context size", b"max_model_len")
 
 
@@ -178,15 +181,18 @@ class Forwarder:
     async def _deliver(self, call: Call, answer: Answer, lease: Lease, sink: Sink) -> None:
         """A good answer: from its first byte on there is no way back."""
         content_type = next((value for name, value in answer.headers if name == b"content-type"), b"application/json")
-        if call.stream and content_type.startswith(b"text/event-stream"):
+        if call.stream and content_type[:17].lower() == b"text/event-stream":
             await self._deliver_stream(call, answer, lease, sink, content_type)
             return
         body = await answer.read(MAX_ANSWER)
         call.work.first_byte_at = call.work.last_byte_at = self._clock()
         lease.first_byte()
         try:
-            call.usage = read_usage(body, call.work)
-        except NoAnswer:
+            if b"json" in content_type or content_type.startswith(b"text/"):  # else: embeddings as bytes, audio
+                call.usage = read_usage(body, call.work)
+        except NoAnswer as none:
+            if none.error is not None:
+                self._refuse(call, lease, _status_of(none.error), body, content_type)
             lease.settle(Outcome.FAILED)
             raise AttemptFailed("malformed", f"it answered {answer.status} without an answer", broke_after_send=True) from None
         call.ending = Ending.COMPLETE
@@ -200,11 +206,11 @@ class Forwarder:
         call.work.first_byte_at = self._clock()
         if not piece:
             raise AttemptFailed("empty", "it answered with an empty stream", broke_after_send=True)
-        while b"\n\n" not in piece and b"\r" not in piece and len(piece) < _MAX_FIRST and not answer.complete:
-            piece += await answer.first()  # half an event tells nothing yet
-        if begins_with_error(piece):
-            error = first_error(piece + await answer.read(_MAX_ERROR))
-            self._refuse(call, lease, _status_of(error), error)
+        while not holds_event(piece) and len(piece) < _MAX_FIRST and not answer.complete:
+            piece += await answer.first()
+        error = first_error(piece)
+        if error is not None:
+            self._refuse(call, lease, _status_of(error), msgspec.json.encode({"error": error}))
         tee = Tee(sink, call.work)
         call.ending = Ending.CUT
         sink.flow = answer
@@ -228,7 +234,8 @@ class Forwarder:
                 tee.cut_short()
             call.deltas, call.work.broken = tally.deltas, tally.error is not None
             if tally.prompt_tokens is not None:
-                call.usage = count(call.work, tally.prompt_tokens, tally.completion_tokens, tally.cached_tokens)
+                completion = tally.deltas if tally.completion_tokens is None else tally.completion_tokens
+                call.usage = count(call.work, tally.prompt_tokens, completion, tally.cached_tokens)
 
     async def _judge(self, call: Call, answer: Answer, lease: Lease, failures: Failures) -> None:
         """An error answer: does it say something about the request, about the replica, or about the operator?"""
@@ -257,7 +264,7 @@ class Forwarder:
         if status in _MOVE_ON:
             lease.settle(Outcome.NEUTRAL if status == 429 else Outcome.FAILED, retry_after=retry_after)
             raise AttemptFailed(str(status), f"it answered {status}{_said(body)}")
-        lease.settle(Outcome.OK if status in _PASSED_ON else Outcome.NEUTRAL)
+        lease.settle(Outcome.OK if status in _PASSED_ON else Outcome.FAILED if status in _MISCONFIGURED else Outcome.NEUTRAL)
         if status >= 500:
             raise ApiError(502, "upstream_error", f"The backend answered {status}{_said(body)}.")
         if status not in _PASSED_ON:
@@ -306,10 +313,9 @@ def _broken(message: str, *, timeout: bool = False) -> ApiError:
     return ApiError(504 if timeout else 502, code, message, outcome="broken_stream")
 
 
-def _status_of(error: bytes) -> int:
-    """The status that an error event stands for: its own code where that is one, else 500."""
-    payload = msgspec.json.decode(error)["error"]
-    code = payload.get("code") if isinstance(payload, dict) else None
+def _status_of(error: dict[str, Any]) -> int:
+    """The status that an error under a 200 stands for: its own code where that is one, else 500."""
+    code = error.get("code")
     if isinstance(code, str) and len(code) == 3 and code.isascii() and code.isdigit():
         code = int(code)
     return code if isinstance(code, int) and not isinstance(code, bool) and 400 <= code < 600 else 500

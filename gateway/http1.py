@@ -15,6 +15,7 @@ import logging
 import resource
 from collections.abc import Callable
 from email.utils import formatdate
+from pathlib import Path
 
 from gateway.connection import Connection, Handler
 from gateway.errors import ApiError
@@ -23,17 +24,36 @@ from gateway.messages import Bounds, Request, Response
 __all__ = ["Bounds", "Connection", "Request", "Response", "Server"]
 
 _STOP_SECONDS = 5.0
+_TURNED_AWAY = 256
 
 _log = logging.getLogger("tiergate.http")
+
+
+def connection_bounds(share: float) -> tuple[int, int]:
+    """How many connections a server may hold, and how many more it may tell that there is no room; 0: no bound."""
+    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if descriptors == resource.RLIM_INFINITY:
+        return 0, 0
+    free = max(0, descriptors - _open_descriptors())
+    return max(1, int(free * share)), min(_TURNED_AWAY, free // 16)
+
+
+def _open_descriptors() -> int:
+    try:
+        return sum(1 for _ in Path("/dev/fd").iterdir())
+    except OSError:
+        return 64
 
 
 class Server:
     """A listening socket and its connections.
 
-    `on_wire_error` is told of requests that never became one, and gives the header block of their answer.
+    `on_wire_error` is told of requests that never became one, and gives the header block of their answer. `share`: of the
+    process's descriptors; what no server has is for the way to the replicas.
     """
 
-    def __init__(self, handler: Handler, bounds: Bounds, on_wire_error: Callable[[ApiError], bytes]) -> None:
+    def __init__(self, handler: Handler, bounds: Bounds, on_wire_error: Callable[[ApiError], bytes], share: float = 0.7) -> None:
+        self._share = share
         self.handler = handler
         self.bounds = bounds
         self.on_wire_error = on_wire_error
@@ -42,6 +62,7 @@ class Server:
         self.date = b""
         self.port = 0
         self.max_connections = 0  # 0: no bound
+        self.turned_away = 0  # how many past it may be told so at one time
         self._listener: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -53,8 +74,7 @@ class Server:
         """Listen. Raises OSError when the port is taken. `port` 0 takes a free one; see `self.port`."""
         self._loop = asyncio.get_running_loop()
         self._tick()
-        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]  # a quarter of them is for the way to the replicas
-        self.max_connections = descriptors * 3 // 4 if descriptors != resource.RLIM_INFINITY else 0
+        self.max_connections, self.turned_away = connection_bounds(self._share)
         self._listener = await self._loop.create_server(lambda: Connection(self), host, port, backlog=1024)
         self.port = self._listener.sockets[0].getsockname()[1]
         self._sweeper = self._loop.create_task(self._sweep(), name="sweep")

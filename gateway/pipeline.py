@@ -238,6 +238,7 @@ class Pipeline:
                 raise Failures(timed_out=True).error() from None
             except Orphaned as orphaned:
                 spent = orphaned.spent
+                x.past = (*x.past, x.work)
                 x.shared, job.work, job.failures = False, Work(), Failures()
                 x.work = job.work
 

@@ -6,7 +6,6 @@ then end with a clean error event. The usage chunk is marked, so that each reade
 
 from __future__ import annotations
 
-import re
 from typing import Any, Protocol
 
 import msgspec
@@ -67,9 +66,9 @@ class Tee:
 
     @property
     def unfinished(self) -> bool:
-        """Something was said, but neither `[DONE]` nor a reason to finish."""
+        """Neither `[DONE]`, nor a reason to finish, nor an error of the backend's own."""
         tally = self.tally
-        return bool(tally.deltas) and not tally.done and not tally.finish_reasons
+        return not tally.done and not tally.finish_reasons and tally.error is None
 
     def _several(self, events: list[bytes]) -> None:
         plain: list[bytes] = []
@@ -104,10 +103,11 @@ class _Usage(msgspec.Struct):
 
 class _Answer(msgspec.Struct):
     usage: _Usage | None = None
+    error: Any = None
 
 
-_COMMENTS = re.compile(rb"(?:[ \r\n]|:[^\r\n]*(?:\r\n|\n|\r))*+")  # heartbeats, which may stand before anything is said
-_ERROR_EVENT = re.compile(rb'(?:event:[^\n]*\n)?data:[ ]*\{[ ]*"error"[ ]*:[ ]*[{"]')
+_SAID = ("choices", "data", "output", "content", "results")
+_SHORT = 64  # an object without usage that is longer than this is not empty
 _answer = msgspec.json.Decoder(_Answer)
 
 
@@ -121,24 +121,50 @@ def json_object(body: bytes) -> dict[str, Any] | None:
 
 
 class NoAnswer(ValueError):  # noqa: N818 - named for what came
-    """A success without an answer: a proxy's page, a body cut short, nothing at all."""
+    """A success without an answer: a proxy's page, a body cut short, nothing at all, or (then with `error`) an error."""
+
+    def __init__(self, error: dict[str, Any] | None = None) -> None:
+        super().__init__("no answer")
+        self.error = error
 
 
 def read_usage(body: bytes, work: Work) -> int | None:
     """The tokens that an unstreamed answer counts, also put on `work`; None when it does not say. The rest is not built.
 
-    Raises NoAnswer for what is no JSON object.
+    Raises NoAnswer for what is no JSON object, or one that holds nothing but an error. What only a strict reader finds fault
+    with (a NaN, half a surrogate) is an answer: its client may well read it.
     """
     try:
-        usage = _answer.decode(body).usage
+        answer = _answer.decode(body)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        if json_object(body) is None:
+        if not _braced(body):
             raise NoAnswer from None
         return None
-    if usage is None or max(usage.prompt_tokens, usage.completion_tokens or 0) > MAX_COUNT:
+    if answer.error:
+        _check_says_something(body)
+    usage = answer.usage
+    if usage is None:
+        if len(body) < _SHORT and not json_object(body):
+            raise NoAnswer
+        return None
+    if max(usage.prompt_tokens, usage.completion_tokens or 0) > MAX_COUNT:
         return None
     details = usage.prompt_tokens_details
     return count(work, usage.prompt_tokens, usage.completion_tokens, details.cached_tokens if details else None)
+
+
+def _check_says_something(body: bytes) -> None:
+    """Raises NoAnswer for an error that has nothing of an answer beside it."""
+    answer = json_object(body) or {}
+    if not any(answer.get(name) for name in _SAID):
+        error = answer.get("error")
+        raise NoAnswer(error if isinstance(error, dict) else {"message": str(error)})
+
+
+def _braced(body: bytes) -> bool:
+    """As much of an object as can be seen from both its ends."""
+    whole = body.removeprefix(b"\xef\xbb\xbf").strip()
+    return whole.startswith(b"{") and whole.endswith(b"}")
 
 
 def count(work: Work, prompt: int, completion: int | None, cached: int | None) -> int:
@@ -149,21 +175,20 @@ def count(work: Work, prompt: int, completion: int | None, cached: int | None) -
     return work.prompt_tokens + work.completion_tokens
 
 
-def begins_with_error(piece: bytes) -> bool:
-    """Is the first event of a stream that says something an error, though its status was 200?"""
-    return b'"error"' in piece and _ERROR_EVENT.match(piece, _said_from(piece)) is not None
+def first_error(piece: bytes) -> dict[str, Any] | None:
+    """The error that a stream begins with, though its status was 200: nothing was generated before it."""
+    if b'"error"' not in piece:
+        return None
+    tally = Tally()
+    for event in EventSplitter().feed(piece):
+        kind = tally.read(event)
+        if kind is Kind.ERROR:
+            return tally.error
+        if kind is not Kind.OTHER:
+            return None
+    return None
 
 
-def first_error(stream: bytes) -> bytes:
-    """The JSON object of the error event that a stream begins with."""
-    event = stream[_said_from(stream) :].split(b"\n\n", 1)[0]
-    data = b"\n".join(line[5:].strip() for line in event.splitlines() if line.startswith(b"data:"))
-    return data if json_object(data) is not None else msgspec.json.encode({"error": data[:1000].decode("utf-8", "replace")})
-
-
-def _said_from(piece: bytes) -> int:
-    """Where a stream begins to say something."""
-    if piece[:1] not in b":\r\n ":
-        return 0
-    found = _COMMENTS.match(piece)
-    return 0 if found is None else found.end()
+def holds_event(piece: bytes) -> bool:
+    """Is there a whole event? Half of one tells nothing yet."""
+    return b"\n\n" in piece or b"\r\n\r\n" in piece or b"\r\r" in piece

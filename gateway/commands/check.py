@@ -10,16 +10,14 @@ from gateway.config import ConfigError, effective, load, plain
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "config", nargs="?", default="config.yaml", metavar="CONFIG", help="the config file (default: config.yaml)"
-    )
-    parser.add_argument("--config", dest="named", metavar="CONFIG", help="the same, as `serve` takes it")
+    parser.add_argument("config", nargs="?", metavar="CONFIG", help="the config file (default: config.yaml)")
+    parser.add_argument("--config", dest="named", default="config.yaml", metavar="CONFIG", help="the same, as `serve` takes it")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     try:
-        config = load(args.named or args.config)
+        config = load(args.config or args.named)
     except ConfigError as error:
         if args.json:
             errors = [{"line": p.line, "column": p.column, "path": p.path, "message": p.message} for p in error.errors]

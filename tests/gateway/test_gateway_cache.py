@@ -519,7 +519,7 @@ async def test_the_command_line_looks_at_and_empties_the_cache(stack):
 @pytest.mark.parametrize(
     ("words", "key", "says"),
     [
-        (("flush",), ADMIN_KEY, "Say what to flush"),
+        (("flush",), ADMIN_KEY, "say what to flush"),
         (("stats",), "wrong", "not the admin key"),
         (("delete", "ce-0"), ADMIN_KEY, "No cached answer"),
         (("flush", "--older-than", "soon"), ADMIN_KEY, "soon"),

@@ -343,3 +343,25 @@ async def test_an_answer_outlives_the_account_of_its_leader(start, stream):
     assert answer.status_code == 200
     assert said(answer)[0]["finish"] == "stop"
     assert stack.idle()
+
+
+async def test_the_cost_of_a_work_whose_leader_left_before_it_broke_is_on_a_line(start):
+    """The leader streams and leaves, the work breaks, a follower that was given nothing asks anew: its line tells both costs."""
+    stack = await start(fakes=SLOW)
+    stack.small.faults.add(cut_after_tokens=30, times=1)
+    async with wire(stack.gateway.port) as leader:
+        leader.send(chat("[[tokens: 60]]", **GREEDY, stream=True))
+        await stack.until(lambda: posts(stack.small))
+        follower = asyncio.create_task(ask(stack, chat("[[tokens: 60]]", **GREEDY)))
+        await stack.until(lambda: stack.gateway.parts.edge.running == 2)
+    await stack.until(lambda: stack.gateway.parts.edge.running == 1)
+    assert len(posts(stack.small)) == 1
+    assert (await follower).status_code == 200
+    first, second = posts(stack.small)
+    log = await lines(stack, 2)
+    assert sorted(line["outcome"] for line in log) == ["client_gone", "ok"]
+    charged = sum(line["charged_tokens"] for line in log)
+    assert charged > second.prompt_tokens + second.tokens + 29
+    found = await scrape(stack)
+    assert total(found, "tiergate_tokens_total", direction="completion") == first.tokens + second.tokens
+    assert total(found, "tiergate_tokens_total") == charged

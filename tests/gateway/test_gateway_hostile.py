@@ -1,6 +1,7 @@
 """What backends and clients may send to hurt, and what must not come of it."""
 
 import asyncio
+import contextlib
 import gzip
 import os
 import resource
@@ -14,6 +15,7 @@ from gateway import wire
 from gateway.errors import ApiError
 from gateway.exchange import Work
 from gateway.forward import _status_of
+from gateway.http1 import connection_bounds
 from gateway.keyfile import KeyFileError, read
 from gateway.lab.fake import Options
 from gateway.relay import read_usage
@@ -50,9 +52,7 @@ def test_a_long_body_with_few_of_them_is_read():
 )
 def test_the_code_of_an_error_event_is_a_status_or_nothing(code, status):
     """Only a number from 400 to 599 stands for a status; anything else is a 500."""
-    assert (
-        _status_of(msgspec.json.encode({"error": {"message": "x", "code": code}} if code != 10**30 else {"error": "x"})) == status
-    )
+    assert _status_of({"message": "x", "code": code}) == status
 
 
 async def test_a_first_error_event_in_small_pieces_is_an_error(stack):
@@ -146,13 +146,44 @@ async def test_a_compressed_body_is_a_415(stack):
     assert answer.status_code == 415
 
 
-async def test_an_error_behind_a_heartbeat_is_a_first_error(stack):
-    """A comment says nothing: an error event that comes with it still moves the request to the fallback."""
-    body = ': ping\n\n: ping\n\ndata: {"error": {"message": "engine dead", "code": 500}}\n\n'
-    stack.small.faults.add(status=200, headers={"content-type": "text/event-stream"}, body=body)
+ERROR = 'data: {"error": {"message": "engine dead", "code": 500}}'
+BEHIND = {
+    "heartbeats": f": ping\n\n: ping\n\n{ERROR}\n\n",
+    "crlf": f": ping\r\n\r\n{ERROR}\r\n\r\ndata: [DONE]\r\n\r\n",
+    "an id": f"id: 1\nretry: 10\n\nid: 2\n{ERROR}\n\n",
+    "a mark": f"\ufeff{ERROR}\n\n",
+    "a role": 'data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n' + f"{ERROR}\n\n",
+    "event": f"event: error\n{ERROR}\n\n",
+}
+
+
+@pytest.mark.parametrize("case", BEHIND)
+async def test_an_error_before_anything_was_said_is_a_first_error(stack, case):
+    """What says nothing (heartbeats, a role) hides no error that comes with it: the request moves to the fallback."""
+    stack.small.faults.add(status=200, headers={"content-type": "Text/Event-Stream"}, body=BEHIND[case])
     answer = await stack.chat("hi", model="auto", stream=True, headers={"x-tiergate-tier": "small"})
     assert answer.status_code == 200
     assert answer.headers["x-tiergate-route"] == "fallback"
+
+
+@pytest.mark.parametrize("end", ["\n\n", "\r\n\r\n"])
+async def test_a_first_error_that_is_the_clients_keeps_its_status(stack, end):
+    """A 400 inside a stream that began with 200 is a 400, whatever its line ends: no retry, and no breaker counts it."""
+    body = 'data: {"error": {"message": "bad", "code": 400}}' + end + "data: [DONE]" + end
+    stack.small.faults.add(status=200, headers={"content-type": "text/event-stream"}, body=body)
+    answer = await stack.chat("hi", stream=True)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"] == "bad"
+    assert len(stack.small.calls) - sum(call.method == "GET" for call in stack.small.calls) == 1
+
+
+@pytest.mark.parametrize("body", [": ping\n\n", "data: null\n\n", "<html></html>\n\n"])
+async def test_a_stream_that_says_nothing_is_broken(stack, body):
+    """A stream that ends in order, but without an answer, ends with an error event."""
+    stack.small.faults.add(status=200, headers={"content-type": "text/event-stream"}, body=body)
+    answer = await stack.chat("hi", stream=True)
+    assert "stream_broken" in answer.text
+    assert (await stack.line())["outcome"] == "broken_stream"
 
 
 async def test_an_error_event_stands_alone_behind_a_huge_unfinished_event(stack):
@@ -161,7 +192,7 @@ async def test_an_error_event_stands_alone_behind_a_huge_unfinished_event(stack)
     body = start + 'data: {"choices":[{"index":0,"delta":{"content":"' + "y" * (MAX_EVENT + 10)
     stack.small.faults.add(status=200, headers={"content-type": "text/event-stream"}, body=body)
     answer = await stack.chat("hi", stream=True)
-    assert answer.text.startswith(body)
+    assert answer.text.startswith(body[:-3])
     last = answer.text.rstrip("\n").rpartition("\n\n")[2]
     assert msgspec.json.decode(last.removeprefix("data: "))["error"]["code"] == "stream_broken"
 
@@ -206,20 +237,20 @@ async def test_one_connection_too_many_is_told_so(stack):
         assert (await next_one.answer()).status in (200, 503)
 
 
-async def test_a_lack_of_descriptors_is_no_fault_of_the_replicas(stack):
+async def test_a_lack_of_descriptors_is_no_fault_of_the_replicas(start):
     """When this process has no socket left, requests fail with a 5xx, and no breaker counts it: later all is well."""
+    stack = await start({"health": {"interval": "10m"}})
     held = []
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     for replica in (replica for s in stack.gateway.parts.stations.values() for replica in s.pool.replicas):
-        replica.client._drop_idle()
+        await replica.client.close()
+        replica.client._closed = False
     await stack.client.get("/health")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(int(name) for name in os.listdir("/proc/self/fd")) + 1, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(int(name) for name in os.listdir("/dev/fd")) + 1, hard))
     try:
-        for _ in range(10):
-            try:
+        with contextlib.suppress(OSError):
+            while True:
                 held.append(os.open("/dev/null", os.O_RDONLY))
-            except OSError:
-                break
         for _ in range(8):
             assert (await stack.chat("hi")).status_code in (502, 503)
     finally:
@@ -230,3 +261,56 @@ async def test_a_lack_of_descriptors_is_no_fault_of_the_replicas(stack):
     assert all(stats.breaker == "closed" for pool in pools for stats in pool.stats())
     await stack.until(lambda: all(pool.ready() for pool in pools))
     assert (await stack.chat("hi")).status_code == 200
+
+
+async def test_an_error_under_a_200_is_an_error(stack):
+    """A body with an error and nothing else moves to the fallback and costs nothing; with an answer beside it it is an answer."""
+    stack.small.faults.add(status=200, body={"error": {"message": "CUDA error", "code": 500}})
+    answer = await stack.chat("hi", model="auto", headers={"x-tiergate-tier": "small"})
+    assert (answer.status_code, answer.headers["x-tiergate-route"]) == (200, "fallback")
+    stack.small.faults.clear()
+    stack.small.faults.add(status=200, body={"error": {"message": "too long", "code": 400}})
+    assert (await stack.chat("hi")).status_code == 400
+    assert (await stack.line())["charged_tokens"] == 0
+
+
+LENIENT = ['\ufeff{"choices":[]}', '{"x":NaN,"choices":[]}', '{"x":"\\ud83d","choices":[]}', '{"usage":{"prompt_tokens":1e999}}']
+
+
+@pytest.mark.parametrize("body", LENIENT)
+async def test_what_only_a_strict_reader_refuses_is_an_answer(stack, body):
+    """A byte order mark, a NaN, half a surrogate: the client may read it, so it passes as it is and no breaker counts it."""
+    stack.small.faults.add(status=200, body=body)
+    answer = await stack.chat("hi")
+    assert (answer.status_code, answer.content) == (200, body.encode())
+
+
+async def test_bytes_that_were_asked_for_are_an_answer(stack):
+    """An answer that does not claim to be JSON (embeddings as bytes) passes as it is."""
+    stack.small.faults.add(status=200, headers={"content-type": "application/octet-stream"}, body="\x00\x01")
+    answer = await stack.client.post(
+        "/v1/embeddings", json={"model": "small-model", "input": "x"}, headers={"authorization": "Bearer tg-test-key-of-acme"}
+    )
+    assert (answer.status_code, answer.content) == (200, b"\x00\x01")
+
+
+async def test_a_replica_that_refuses_everything_is_left(start):
+    """A replica with a wrong key or path is fast, and would draw all requests: after a few its breaker opens."""
+    stack = await start(fakes={"s1": Options(), "s2": Options(), "l1": Options()})
+    stack.fakes["s1"].faults.add(status=404)
+    found = [(await stack.chat(f"hi {n}")).status_code for n in range(40)]
+    assert found.count(502) <= 6
+    assert found[-10:] == [200] * 10
+
+
+def test_connections_leave_descriptors_for_the_way_to_the_replicas():
+    """However few descriptors there are, the bound with those it turns away keeps a quarter of the free ones."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = len(os.listdir("/dev/fd"))
+    try:
+        for free in (30, 64, 256, 1024, 4096):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(used + free, hard), hard))
+            most, turned = connection_bounds(0.7)
+            assert 0 < most + turned <= 0.78 * free
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

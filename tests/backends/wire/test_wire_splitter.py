@@ -141,6 +141,20 @@ def test_an_event_that_is_too_long_is_passed_on(stream, at):
     assert b"".join(got) + splitter.rest == stream
 
 
+@given(st.integers(17, 40), st.sampled_from([b"\n\n", b"\r\n\r\n", b"\r\r"]), cuts)
+@example(30, b"\n\n", [36])
+def test_an_event_passed_on_in_pieces_ends_where_it_ends(length, end, at):
+    """One line end inside a long event is not its end, wherever the reads are cut; its empty line is."""
+    splitter = EventSplitter(max_event=16)
+    stream = b"data: " + b"y" * length + end[: len(end) // 2] + b"data: more"
+    for part in cut(stream, at):
+        splitter.feed(part)
+    assert splitter.inside_event
+    got = splitter.feed(end)
+    assert not splitter.inside_event
+    assert got[-1].endswith(end)
+
+
 def test_a_long_event_byte_by_byte_is_linear():
     """An event of 200 kB in single bytes is no feat."""
     splitter = EventSplitter()
