@@ -29,6 +29,7 @@ from gateway.admin import Admin
 from gateway.auth import Authenticator
 from gateway.config import Config
 from gateway.config.schema import Model as ModelConfig
+from gateway.config.schema import Replica as ReplicaConfig
 from gateway.edge import Edge
 from gateway.forward import Forwarder, Station
 from gateway.keys import KeyRing
@@ -107,16 +108,7 @@ def build(config: Config, log: RequestLog) -> Parts:
 
 def _station(config: Config, model: ModelConfig, clock: Clock) -> Station:
     """One model: its replicas, its balance, the queue in front."""
-    replicas = [
-        Replica(
-            replica.name,
-            Client(Origin.parse(replica.url)),
-            breaker=_breaker(config),
-            max_inflight=model.concurrency.max,
-            api_key=replica.api_key.reveal() or None,
-        )
-        for replica in model.replicas
-    ]
+    replicas = [replica_of(config, model, replica) for replica in model.replicas]
     pool = Pool(model.name, replicas, make_balance(model.balance.kind, clock=clock), clock=clock)
     queue = config.queue
     bounds = QueueBounds(
@@ -135,6 +127,17 @@ def _station(config: Config, model: ModelConfig, clock: Clock) -> Station:
         timeouts=config.timeouts_of(model),
         engine_priority=model.scheduling_policy == "priority",
         default_max_tokens=model.default_max_tokens,
+    )
+
+
+def replica_of(config: Config, model: ModelConfig, replica: ReplicaConfig) -> Replica:
+    """One engine: how it is reached, and with which key."""
+    return Replica(
+        replica.name,
+        Client(Origin.parse(replica.url)),
+        breaker=_breaker(config),
+        max_inflight=model.concurrency.max,
+        api_key=replica.api_key.reveal() or None,
     )
 
 
