@@ -195,7 +195,8 @@ def _replica(reading: Reading, one: _Asked, said: Engine, now: float) -> list[Fi
     found += engine.version(where, said)
     found += engine.clock(where, facts, model.replicas[one.number].name)
     found += engine.deep(where, facts, secret.reveal())
-    return found or engine.summary(where, model, facts, said)
+    well = all(finding.severity == "ok" for finding in found)
+    return [*engine.summary(where, model, facts, said), *found] if well else found
 
 
 def _own_addresses(config: Config) -> tuple[str, ...]:

@@ -64,10 +64,10 @@ async def _look_up(facts: ReplicaFacts, replica: Replica, seconds: float) -> Non
 async def _look_at_certificate(facts: ReplicaFacts, replica: Replica, context: ssl.SSLContext, seconds: float) -> None:
     origin = replica.client.origin
     try:
-        async with asyncio.timeout(3 * seconds):
+        async with asyncio.timeout(seconds):
             facts.certificate = await certificates.look(facts.addresses[0], origin.port, origin.host, context)
     except TimeoutError:
-        facts.stopped = Silence("timeout", f"no TLS handshake with {_place(replica)} within {3 * seconds:g} s")
+        facts.stopped = Silence("certificate", f"no TLS handshake with {_place(replica)} within {seconds:g} s")
     except ssl.SSLError as error:
         facts.stopped = Silence("certificate", f"{_place(replica)} does not speak TLS ({error.reason or 'no handshake'})")
     except OSError as error:
