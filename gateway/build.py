@@ -55,6 +55,7 @@ class Parts:
     """What the process starts, watches and stops."""
 
     edge: Edge
+    pipeline: Pipeline
     stations: dict[str, Station]
     monitor: HealthMonitor
     ring: KeyRing
@@ -103,7 +104,7 @@ def build(config: Config, log: RequestLog) -> Parts:
         status=status,
         clock=clock,
     )
-    return Parts(edge, stations, _monitor(config, stations, clock), ring, exact, flights, limiter, metrics)
+    return Parts(edge, pipeline, stations, _monitor(config, stations, clock), ring, exact, flights, limiter, metrics)
 
 
 def _station(config: Config, model: ModelConfig, clock: Clock) -> Station:
