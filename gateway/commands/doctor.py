@@ -43,11 +43,12 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"ok": not failed, "findings": msgspec.to_builtins(lines)}, indent=2))
     else:
-        print(_text(args.config, lines, colour=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
+        print(text(args.config, lines, colour=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
     return 1 if failed else 0
 
 
-def _text(config: str, lines: list[Line], *, colour: bool) -> str:
+def text(config: str, lines: list[Line], *, colour: bool) -> str:
+    """Each finding as a line, and how to mend it below."""
     told = []
     for line in lines:
         word = f"\x1b[{_COLOURS[line.severity]}m{line.severity:4}\x1b[0m" if colour else f"{line.severity:4}"

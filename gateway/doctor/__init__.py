@@ -6,7 +6,7 @@
     names         I/O: looks a name up, with a deadline that holds
     certificates  I/O: looks at a server's certificate, also one that nobody should trust
     ports         I/O: may we listen here, and who does if we may not
-    redis         I/O: asks a Redis
+    redis         I/O: asks a Redis, and judges it
     machine       reads this interpreter and its limits
     engine        checks of one replica's facts
     pools         checks of replicas beside each other

@@ -15,13 +15,14 @@ from backends.replica import Replica
 from gateway.build import replica_of
 from gateway.config import Config, Model, Problem, Reading
 from gateway.config.problems import Path
-from gateway.doctor import access, certificates, disk, engine, machine, pools, ports
+from gateway.doctor import access, certificates, disk, engine, machine, pools, ports, redis
 from gateway.doctor.engine import Engine, engine_of
 from gateway.doctor.facts import ReplicaFacts
 from gateway.doctor.findings import Finding, Severity, fail
 from gateway.doctor.machine import Machine
 from gateway.doctor.ports import PortFacts
 from gateway.doctor.probe import Deep, probe
+from gateway.doctor.redis import RedisFacts
 from gateway.keyfile import KeyFile, KeyFileError, KeyRecord
 
 _AT_ONCE = 64
@@ -67,18 +68,22 @@ class _Findings:
     asked: list[_Asked] = field(default_factory=list)
     ports: dict[Path, tuple[str, int, PortFacts | None]] = field(default_factory=dict)
     found: list[Finding] = field(default_factory=list)
+    redis: RedisFacts | None = None
 
 
 async def diagnose(reading: Reading, options: Options, this: Machine, wall: Callable[[], float] = time.time) -> list[Line]:
     """Every finding, those that say that all is well included."""
     state = _Findings()
     _prepare(reading, state)
-    await _within(_questions(state, options, wall), options.total)
-    config, now = reading.config, wall()
+    config = reading.config
+    await _within(_questions(config, state, options, wall), options.total)
+    now = wall()
     found = [*state.found, *machine.interpreter(this), *machine.libraries(this), *machine.descriptors(this, config)]
     for path, (host, port, facts) in state.ports.items():
         found += ports.judge(path, host, port, facts) if facts is not None else []
     found += _listeners(config)
+    if _uses_redis(config):
+        found += redis.judge(("redis", "url"), state.redis or RedisFacts("it was not asked before the time was up"))
     for index, model in enumerate(config.models):
         found += _model(reading, index, model, [one for one in state.asked if one.where[1] == index], now)
     found += _files(config, now)
@@ -112,7 +117,11 @@ def _prepare(reading: Reading, state: _Findings) -> None:
         state.ports["server", "metrics"] = (host.strip("[]"), int(port), None)
 
 
-def _questions(state: _Findings, options: Options, wall: Callable[[], float]) -> Iterator[Awaitable[None]]:
+def _uses_redis(config: Config) -> bool:
+    return config.limits.store == "redis" or config.cache.exact.store in ("redis", "two_level")
+
+
+def _questions(config: Config, state: _Findings, options: Options, wall: Callable[[], float]) -> Iterator[Awaitable[None]]:
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def ask(one: _Asked) -> None:
@@ -125,6 +134,11 @@ def _questions(state: _Findings, options: Options, wall: Callable[[], float]) ->
     async def bind(path: Path, host: str, port: int) -> None:
         state.ports[path] = (host, port, await ports.try_port(host, port, options.timeout))
 
+    async def ask_redis() -> None:
+        state.redis = await redis.ask(config.redis.url.reveal(), options.timeout, wall)
+
+    if _uses_redis(config):
+        yield ask_redis()
     for path, (host, port, _) in list(state.ports.items()):
         yield bind(path, host, port)
     for one in state.asked:
@@ -220,5 +234,8 @@ def _files(config: Config, now: float) -> list[Finding]:
         except (KeyFileError, OSError) as error:
             found.append(fail(where, str(error), "Restore the file from a copy, or move it away and make the keys anew."))
     found += disk.free_space(where, path)
+    semantic = config.cache.semantic
+    if semantic.enabled and semantic.qdrant.url is None:
+        found += disk.directory(("cache", "semantic", "qdrant", "path"), semantic.qdrant.path)
     found += [*access.admin(config), *access.plans(config), *access.patterns(config)]
     return [*found, *access.callers(config, records, now), *access.strangers(config, records)]

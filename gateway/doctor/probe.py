@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from backends.client import Deadlines
+from backends.client import Deadlines, Origin
 from backends.errors import BadResponse, ConnectFailed, UpstreamError, UpstreamTimeout
 from backends.replica import Replica
 from gateway.doctor import certificates
@@ -65,7 +65,7 @@ async def _look_at_certificate(facts: ReplicaFacts, replica: Replica, context: s
     origin = replica.client.origin
     try:
         async with asyncio.timeout(seconds):
-            facts.certificate = await certificates.look(facts.addresses[0], origin.port, origin.host, context)
+            facts.certificate = await _first_look(facts.addresses, origin, context)
     except TimeoutError:
         facts.stopped = Silence("certificate", f"no TLS handshake with {_place(replica)} within {seconds:g} s")
     except ssl.SSLError as error:
@@ -75,6 +75,19 @@ async def _look_at_certificate(facts: ReplicaFacts, replica: Replica, context: s
     else:
         if facts.certificate.code:
             facts.stopped = Silence("certificate", facts.certificate.why)
+
+
+async def _first_look(addresses: tuple[str, ...], origin: Origin, context: ssl.SSLContext) -> certificates.Certificate:
+    """At the first address that takes a connection, as the client does it."""
+    *others, last = addresses
+    for address in others:
+        try:
+            return await certificates.look(address, origin.port, origin.host, context)
+        except ssl.SSLError:
+            raise
+        except OSError:
+            continue
+    return await certificates.look(last, origin.port, origin.host, context)
 
 
 async def _ask(facts: ReplicaFacts, replica: Replica, seconds: float, wall: Callable[[], float], deep: Deep | None) -> None:

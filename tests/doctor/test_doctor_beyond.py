@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import stat
 import sys
 from dataclasses import replace
@@ -11,8 +12,11 @@ from pathlib import Path
 import pytest
 from doctor_talk import HEALTHY, config, vllm
 
+from gateway.cli import main
+from gateway.commands.doctor import text
 from gateway.doctor import disk
 from gateway.doctor.clocks import http_date, skew
+from gateway.doctor.diagnosis import Line
 
 ROOT = Path(__file__).resolve().parents[2]
 URL = "models[0].replicas[0].url"
@@ -206,7 +210,7 @@ async def command(directory: Path, *words: str, **env: str) -> tuple[int, str, s
 
 
 async def test_the_command_tells_by_its_exit_code(doctor, fake, tmp_path, free_port):
-    """0 when nothing failed, 1 when something did, 2 when there is no config; no colour in a pipe."""
+    """0 when nothing failed, 1 when something did; no colour in a pipe."""
     engine = await fake()
     await doctor(config(engine.url))
     code, out, _ = await command(tmp_path)
@@ -219,7 +223,23 @@ async def test_the_command_tells_by_its_exit_code(doctor, fake, tmp_path, free_p
     assert (code, answer["ok"]) == (1, False)
     (found,) = [line for line in answer["findings"] if line["severity"] == "fail"]
     assert set(found) == {"severity", "key", "line", "what", "mend"}
-    code, out, err = await command(tmp_path, "--config", "missing.yaml")
-    assert (code, out, len(err.splitlines())) == (2, "", 1)
+
+
+@pytest.mark.parametrize("words", [("--config", "missing.yaml"), ("--config", "bad.yaml"), ("--timeout", "0"), ("--total", "-1")])
+def test_a_mistake_of_the_command_line_is_one_line(words, tmp_path, monkeypatch, capsys):
+    """Code 2 and a line, when there is nothing to look at."""
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "bad.yaml").write_text("{")
-    assert (await command(tmp_path, "--config", "bad.yaml"))[0] == 2
+    assert main(["doctor", *words]) == 2
+    told = capsys.readouterr()
+    assert (told.out, len(told.err.splitlines())) == ("", 1)
+
+
+def test_colour_is_for_terminals_that_want_it():
+    """Each severity has its own; without colour there is no escape."""
+    lines = [Line(severity, "server.port", 3, "taken", "mend it") for severity in ("ok", "warn", "fail")]
+    plain, coloured = (text("c.yaml", lines, colour=colour) for colour in (False, True))
+    assert "\x1b" not in plain
+    assert "fail  c.yaml:3: server.port: taken\n      mend it" in plain
+    assert re.sub(r"\x1b\[\d+m", "", coloured) == plain
+    assert len(set(re.findall(r"\x1b\[3\dm", coloured))) == 3

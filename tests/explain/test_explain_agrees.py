@@ -116,7 +116,7 @@ async def test_what_is_told_is_what_happens(start, seed):
     offline = build(stack.gateway.config, NullLog()).pipeline
     rng = random.Random(seed)
     seen, earlier = set(), []
-    for _ in range(150):
+    for _ in range(220):
         again = earlier and rng.random() < 0.3
         endpoint, body, headers, tenant = rng.choice(earlier) if again else request_of(rng)
         earlier.append((endpoint, body, headers, tenant))
