@@ -18,7 +18,8 @@ from gateway.build import Parts, build
 from gateway.config import Config, ConfigError, load
 from gateway.endpoints import ENDPOINTS
 from gateway.errors import ApiError
-from gateway.explain import Attempt, Explanation, explain
+from gateway.explain import explain
+from gateway.explanation import Attempt, Explanation
 from gateway.keyfile import KeyFileError
 from gateway.logs import NullLog
 from limits.types import Priority
