@@ -122,7 +122,12 @@ def _text(told: Explanation) -> str:
         lines.append(("refused", f"{unless}{told.refusal.status} {told.refusal.code}: {told.refusal.message}"))
     if told.microseconds:
         lines.append(("times", ", ".join(f"{name} {micros:g} µs" for name, micros in told.microseconds.items())))
-    return "\n".join(f"{label:10}{text}" for label, text in lines)
+    return _printable("\n".join(f"{label:10}{text}" for label, text in lines))
+
+
+def _printable(text: str) -> str:
+    """A request may hold what steers a terminal."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in text)
 
 
 def _caller(told: Explanation) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.config.problems import Path
-from gateway.doctor.findings import Finding, fail, ok, warn
+from gateway.doctor.findings import Finding, fail, ok, shown, warn
 
 SOON_DAYS = 14
 _DAY = 86_400.0
@@ -90,7 +90,7 @@ def _moment(text: str | None) -> float | None:
 
 def judge(where: Path, host: str, found: Certificate, now: float) -> list[Finding]:
     """What is wrong with it, every reason that can be told; or how long it will last."""
-    findings = [*_time(where, found, now), *_trust(where, host, found)]
+    findings = [*_time(where, found, now), *_trust(where, found), *_name(where, host, found)]
     if found.code and not findings:
         findings.append(fail(where, f"the certificate is not trusted: {found.why}", "Give the server a certificate that is."))
     return findings
@@ -113,7 +113,7 @@ def _time(where: Path, found: Certificate, now: float) -> list[Finding]:
     return [] if found.code else [ok(where, f"the certificate is trusted and valid for {days:.0f} more days")]
 
 
-def _trust(where: Path, host: str, found: Certificate) -> list[Finding]:
+def _trust(where: Path, found: Certificate) -> list[Finding]:
     if found.code in _SELF_SIGNED:
         what = (
             "the certificate is self-signed, so it proves nothing" if found.self_issued else "the chain ends in an unknown root"
@@ -122,8 +122,20 @@ def _trust(where: Path, host: str, found: Certificate) -> list[Finding]:
     if found.code in _UNKNOWN_CA:
         mend = "Add the CA to the system's store, or have the server send its whole chain."
         return [fail(where, "the certificate is of a CA that this machine does not know", mend)]
-    if found.code in _WRONG_NAME:
-        known = ", ".join(found.names[:8]) or "no name at all"
-        mend = "Use one of these names in the URL, or have the certificate made anew for this one."
-        return [fail(where, f"the certificate is for {known}, not for {host}", mend)]
     return []
+
+
+def _name(where: Path, host: str, found: Certificate) -> list[Finding]:
+    """OpenSSL looks at the name last, so where it stopped before that it is looked at here."""
+    read = found.not_after is not None
+    if found.code not in _WRONG_NAME and (found.code == 0 or not read or _is_for(host.lower(), found.names)):
+        return []
+    known = ", ".join(shown(name.encode("utf-8", "replace")) for name in found.names[:8]) or "no name at all"
+    mend = "Use one of these names in the URL, or have the certificate made anew for this one."
+    return [fail(where, f"the certificate is for {known}, not for {host}", mend)]
+
+
+def _is_for(host: str, names: tuple[str, ...]) -> bool:
+    """A name itself, or a wildcard for its first label."""
+    above = host.partition(".")[2]
+    return any(name.lower() == host or (name.startswith("*.") and name[2:].lower() == above) for name in names)

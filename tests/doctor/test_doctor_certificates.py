@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from doctor_talk import config
 
+from gateway.doctor import certificates
+
 trustme = pytest.importorskip("trustme", reason="trustme makes the certificates of these tests")
 
 URL = "models[0].replicas[0].url"
@@ -83,7 +85,7 @@ async def test_an_unknown_authority_is_found(doctor, serve, authority):
 
 
 async def test_a_self_signed_certificate_is_found(doctor, serve, authority, tmp_path):
-    """A server that shows a CA's own certificate."""
+    """A server that shows a CA's own certificate, which has no name of a host either."""
     ca = trustme.CA()
     ca.cert_pem.write_to_path(tmp_path / "self.pem")
     ca.private_key_pem.write_to_path(tmp_path / "self.key")
@@ -91,7 +93,8 @@ async def test_a_self_signed_certificate_is_found(doctor, serve, authority, tmp_
     context.load_cert_chain(tmp_path / "self.pem", tmp_path / "self.key")
     engine = await serve(context=context)
     await doctor(config(f"https://localhost:{engine.port}/v1"))
-    assert "self-signed" in doctor.only().what
+    assert ["self-signed" in line.what for line in doctor.bad] == [True, False]
+    assert "no name at all" in doctor.bad[1].what
 
 
 async def test_a_wrong_host_name_is_found(doctor, serve, authority):
@@ -99,6 +102,21 @@ async def test_a_wrong_host_name_is_found(doctor, serve, authority):
     await look(doctor, serve, authority.issue_cert("vllm.example", "gpu-7.example", not_after=days(90)))
     line = doctor.only()
     assert line.what == "the certificate is for vllm.example, gpu-7.example, not for localhost"
+
+
+async def test_a_wrong_name_is_found_behind_another_fault(doctor, serve, authority):
+    """Of an unknown CA and for another name: OpenSSL stops at the first."""
+    await look(doctor, serve, trustme.CA().issue_cert("*.example.com", not_after=days(90)))
+    assert len(doctor.bad) == 2
+    assert doctor.bad[1].what == "the certificate is for *.example.com, not for localhost"
+
+
+@pytest.mark.parametrize(
+    ("host", "fits"), [("a.example.com", True), ("a.b.example.com", False), ("example.com", False), ("10.0.0.1", True)]
+)
+def test_a_wildcard_is_for_one_label(host, fits):
+    """As TLS clients read names."""
+    assert certificates._is_for(host, ("*.example.com", "10.0.0.1")) is fits
 
 
 async def test_plain_http_behind_https_is_found(doctor, fake):

@@ -95,6 +95,17 @@ def test_a_key_is_explained_with_its_own_limits(cli):
     assert secret not in out
 
 
+def test_a_hostile_request_does_not_reach_the_terminal(cli):
+    """Control characters are replaced in the text; a body that is no JSON is a refusal like any other."""
+    Path("request.json").write_bytes(b'{"model":"auto","messages":[{"role":"user","content":"\xc2\x9b31mred"}]}')
+    code, out, _ = cli("-f", "request.json")
+    assert code == 0
+    assert "\x9b" not in out
+    Path("request.json").write_bytes(b"\xff{")
+    code, out, _ = cli("-f", "request.json")
+    assert (code, "400 invalid_json" in out) == (1, True)
+
+
 def test_headers_count(cli):
     """A tier asked for by header is an override."""
     code, out, _ = cli("hello", "--header", "x-tiergate-tier: large", "--json")
