@@ -92,6 +92,11 @@ class Client:
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
 
+    @property
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """What servers are verified with; None for plain HTTP."""
+        return self._ssl
+
     async def resolve(self) -> None:
         """Look the name up. ConnectFailed when that fails; the addresses known before stay in use."""
         if self._literal:

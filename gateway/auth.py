@@ -105,6 +105,11 @@ class Authenticator:
             raise _refused("expired_api_key", "This API key has expired; ask the operator for a new one.")
         return principal
 
+    def of_tenant(self, name: str) -> Principal | None:
+        """The tenant by itself, as a key without limits of its own would have it; None: no such tenant."""
+        tenant = self._tenants.get(name)
+        return None if tenant is None else tenant.principal("", Plan(), None, None)
+
     def _unknown(self, known: bytes) -> ApiError:
         if known in self._revoked:
             return _refused("revoked_api_key", "This API key was revoked; ask the operator for a new one.")

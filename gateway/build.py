@@ -30,6 +30,7 @@ from gateway.admin.desk import Desk
 from gateway.auth import Authenticator
 from gateway.config import Config
 from gateway.config.schema import Model as ModelConfig
+from gateway.config.schema import Replica as ReplicaConfig
 from gateway.edge import Edge
 from gateway.forward import Forwarder, Station
 from gateway.keyfile import KeyFile
@@ -56,6 +57,7 @@ class Parts:
     """What the process starts, watches and stops."""
 
     edge: Edge
+    pipeline: Pipeline
     stations: dict[str, Station]
     monitor: HealthMonitor
     ring: KeyRing
@@ -105,7 +107,7 @@ def build(config: Config, log: RequestLog) -> Parts:
         status=status,
         clock=clock,
     )
-    return Parts(edge, stations, _monitor(config, stations, clock), ring, exact, flights, limiter, metrics)
+    return Parts(edge, pipeline, stations, _monitor(config, stations, clock), ring, exact, flights, limiter, metrics)
 
 
 def _admin(config: Config, desk: Desk) -> Admin:
@@ -119,16 +121,7 @@ def _admin(config: Config, desk: Desk) -> Admin:
 
 def _station(config: Config, model: ModelConfig, clock: Clock) -> Station:
     """One model: its replicas, its balance, the queue in front."""
-    replicas = [
-        Replica(
-            replica.name,
-            Client(Origin.parse(replica.url)),
-            breaker=_breaker(config),
-            max_inflight=model.concurrency.max,
-            api_key=replica.api_key.reveal() or None,
-        )
-        for replica in model.replicas
-    ]
+    replicas = [replica_of(config, model, replica) for replica in model.replicas]
     pool = Pool(model.name, replicas, make_balance(model.balance.kind, clock=clock), clock=clock)
     queue = config.queue
     bounds = QueueBounds(
@@ -147,6 +140,17 @@ def _station(config: Config, model: ModelConfig, clock: Clock) -> Station:
         timeouts=config.timeouts_of(model),
         engine_priority=model.scheduling_policy == "priority",
         default_max_tokens=model.default_max_tokens,
+    )
+
+
+def replica_of(config: Config, model: ModelConfig, replica: ReplicaConfig) -> Replica:
+    """One engine: how it is reached, and with which key."""
+    return Replica(
+        replica.name,
+        Client(Origin.parse(replica.url)),
+        breaker=_breaker(config),
+        max_inflight=model.concurrency.max,
+        api_key=replica.api_key.reveal() or None,
     )
 
 

@@ -12,6 +12,8 @@ COMMANDS = {
     "serve": ("gateway.commands.serve", "run the gateway"),
     "up": ("gateway.lab.up.command", "a local trial: two small models and the gateway together"),
     "check": ("gateway.commands.check", "validate a config and print what is in effect"),
+    "doctor": ("gateway.commands.doctor", "reach every backend, and say what to mend"),
+    "explain": ("gateway.commands.explain", "what would happen to a request, without sending it"),
     "keys": ("gateway.commands.keys", "make, list, revoke and rotate API keys"),
     "cache": ("gateway.commands.cache", "look at and empty the caches of a running gateway"),
     "fake-vllm": ("gateway.lab.fake.command", "a vLLM look-alike without a GPU"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from caches.policy import Directives, directives
@@ -10,7 +11,6 @@ from gateway.endpoints import Endpoint
 from gateway.errors import ApiError
 from gateway.exchange import Work
 from gateway.forward import Failures
-from gateway.http1 import Request
 from gateway.wire import Ask
 from limits.slots import Slot
 from limits.types import Admission, Priority
@@ -20,6 +20,9 @@ _PRIORITIES = {"realtime": Priority.REALTIME, "standard": Priority.STANDARD, "ba
 _PASSED_ON = frozenset({b"user-agent", b"traceparent", b"tracestate", b"baggage"})
 _ALWAYS = b"content-type: application/json\r\naccept-encoding: identity\r\n"
 _MAX_SESSION = 256
+
+Headers = Sequence[tuple[bytes, bytes]]
+"""As they came, names in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,11 @@ class Job:
     slot: Slot | None = None  # while it waits for one
     shared: bool = False  # others may join the work
 
+    @property
+    def session(self) -> str | None:
+        """The session as replicas are chosen by it: one tenant's is never another's."""
+        return f"{self.principal.tenant}\0{self.wishes.session}" if self.wishes.session else None
+
     def raise_priority(self, priority: int) -> None:
         """Somebody of a higher class waits for the same answer."""
         raised = Priority(priority)
@@ -60,11 +68,11 @@ class Job:
             self.slot.raise_priority(raised)
 
 
-def read_headers(request: Request, principal: Principal) -> tuple[Wishes, bytes]:
+def read_headers(headers: Headers, principal: Principal) -> tuple[Wishes, bytes]:
     """The wishes, and the header lines that go upstream. One walk over the headers. Raises ApiError 400 and 415."""
     ours: dict[bytes, str] = {}
     passed = [_ALWAYS]
-    for name, value in request.headers:
+    for name, value in headers:
         if name.startswith(b"x-tiergate-") or name == b"cache-control":
             ours[name] = value.decode("latin-1").strip()
         elif name in _PASSED_ON:

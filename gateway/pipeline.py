@@ -38,7 +38,7 @@ from gateway.errors import ApiError
 from gateway.exchange import Exchange, Work
 from gateway.forward import Call, ContextOverflow, Failures, Forwarder, Station, Unserved
 from gateway.http1 import Request
-from gateway.job import Job, read_headers
+from gateway.job import Headers, Job, read_headers
 from gateway.metrics import Metrics
 from gateway.quota import rate_lines
 from gateway.relay import Sink, json_object
@@ -68,7 +68,11 @@ class RoutingRules:
 
 
 class Pipeline:
-    """Everything that a request meets. One instance a process; holds no state of its own."""
+    """Everything that a request meets. One instance a process; holds no state of its own.
+
+    `understand`, `cache_use`, `cache_key`, `decide`, `roomier` and `upstream_body` are pure, so that `gateway.explain` can tell
+    what would happen by the very code that makes it happen.
+    """
 
     def __init__(
         self,
@@ -89,15 +93,15 @@ class Pipeline:
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        self._authenticator = authenticator
+        self.authenticator = authenticator
         self._limiter = limiter
         self._catalog = catalog
         self._versions = versions
-        self._rules = rules
+        self.rules = rules
         self._exact = exact
         self._policy = policy
         self._flights = flights
-        self._stations = stations
+        self.stations = stations
         self._forwarder = forwarder
         self._metrics = metrics
         self._secret = secret
@@ -107,7 +111,7 @@ class Pipeline:
 
     def authenticate(self, request: Request) -> Principal:
         """Who asks. ApiError 401 when nobody known does."""
-        return self._authenticator.authenticate(request.headers)
+        return self.authenticator.authenticate(request.headers)
 
     async def delete_cached(self, principal: Principal, entry: str) -> bytes:
         """Delete one of the tenant's own cached answers. ApiError 404 when it has none of that id."""
@@ -124,7 +128,7 @@ class Pipeline:
         x.standing = lambda: rate_lines(self._limiter.standing(principal.scopes))
         async with self._limiter.admit(principal.scopes) as admission:
             x.standing = lambda: rate_lines(admission.standing())
-            job = self._understand(x, endpoint, body, path_model, principal, admission, request)
+            job = self.understand(x, endpoint, body, path_model, principal, admission, request.headers)
             reply.show_usage = job.ask.include_usage
             try:
                 await self._answer(x, job, reply)
@@ -136,7 +140,7 @@ class Pipeline:
                     admission.refund()
                 raise
 
-    def _understand(
+    def understand(
         self,
         x: Exchange,
         endpoint: Endpoint,
@@ -144,9 +148,10 @@ class Pipeline:
         path_model: str | None,
         principal: Principal,
         admission: Admission,
-        request: Request,
+        headers: Headers,
     ) -> Job:
-        wishes, passed = read_headers(request, principal)  # first: a body that came compressed is no JSON
+        """The request as a Job. Raises ApiError 400 and 415, or one of routing's refusals."""
+        wishes, passed = read_headers(headers, principal)  # first: a body that came compressed is no JSON
         ask = wire.parse(body, path_model)
         ask.stream = ask.stream and endpoint.generates
         x.requested_model, x.stream = ask.model, ask.stream
@@ -160,19 +165,19 @@ class Pipeline:
 
     async def _answer(self, x: Exchange, job: Job, reply: Reply) -> None:
         """From the cache, from an identical request in flight, or from a model."""
-        use = self._policy.use(job.ask.fields, job.endpoint.name, job.wishes.cache)
+        use = self.cache_use(job)
         if not (use.lookup or use.store):
-            x.cache, x.cache_reason = ("off", "") if use.reason == "off" else ("bypass", use.reason or "")
+            x.cache, x.cache_reason = unanswered(use)
             self._metrics.cache_lookups.add(("exact", "bypass"))
             await self._alone(job, reply)
             return
-        key = self._key(job)
+        key = self.cache_key(job)
         entry = await self._exact.get(key) if use.lookup else None
         if entry is not None:
             self._metrics.cache_lookups.add(("exact", "hit"))
             self._replay(x, job, entry, reply)
             return
-        x.cache, x.cache_reason = "miss" if use.lookup else "bypass", use.reason or ""
+        x.cache, x.cache_reason = unanswered(use)
         if not use.store:
             self._metrics.cache_lookups.add(("exact", "miss"))
             await self._alone(job, reply)
@@ -182,12 +187,15 @@ class Pipeline:
     async def _alone(self, job: Job, reply: Reply) -> None:
         """No cache has a part in this one, beyond having been asked."""
         if job.wishes.cache.only_if_cached:
-            message = "The answer is not cached, and only a cached one was asked for."
-            raise ApiError(504, "not_cached", message, headers={"x-should-retry": "false"}, outcome="rejected")
+            raise not_cached()
         await self._produce(job, reply)
         reply.end()
 
-    def _key(self, job: Job) -> bytes:
+    def cache_use(self, job: Job) -> Use:
+        """What it may do with the cache."""
+        return self._policy.use(job.ask.fields, job.endpoint.name, job.wishes.cache)
+
+    def cache_key(self, job: Job) -> bytes:
         """Of a pinned model the key holds that one alone; of `auto` every candidate, for any of them may answer."""
         pinned, candidates = job.resolution.pinned, job.resolution.candidates
         return exact_key(
@@ -198,6 +206,10 @@ class Pipeline:
             body=job.ask.fields,
             tier=job.wishes.tier,
         )
+
+    def entry_id(self, key: bytes) -> str:
+        """What clients and operators call the answer kept under that key."""
+        return entry_id(self._secret, key)
 
     def _replay(self, x: Exchange, job: Job, entry: Entry, reply: Reply) -> None:
         x.cache, x.cache_id, x.cache_age = "exact", entry.id, max(0, int(self._wall() - entry.stored_at))
@@ -244,7 +256,7 @@ class Pipeline:
 
     def _patience(self, job: Job) -> asyncio.Timeout:
         """What one client is willing to wait: the work behind it may go on for others."""
-        total = self._stations[job.resolution.candidates[0].model.name].timeouts.total
+        total = self.stations[job.resolution.candidates[0].model.name].timeouts.total
         return asyncio.timeout(job.arrived + min(total, job.wishes.deadline or total) - self._clock())
 
     async def _follow(self, x: Exchange, job: Job, seat: Seat, reply: Reply) -> None:
@@ -279,7 +291,7 @@ class Pipeline:
     def _entry(self, job: Job, key: bytes, body: bytes) -> Entry:
         now, work = self._wall(), job.work
         return Entry(
-            id=entry_id(self._secret, key),
+            id=self.entry_id(key),
             key=key,
             tenant=job.principal.tenant,
             model=work.model,
@@ -296,7 +308,8 @@ class Pipeline:
 
     async def _produce(self, job: Job, sink: Sink) -> None:
         """Decide, reserve, queue, forward; then the fallback, or one move up for a prompt that is too long."""
-        decision = self._decide(job)
+        decision = self.decide(job)
+        self._metrics.decisions.add((decision.target.model.tier, decision.reason))
         left = list(decision.alternatives)
         target: Target | None = decision.target
         job.work.score, job.work.terms = decision.score, decision.terms
@@ -313,23 +326,24 @@ class Pipeline:
                     raise
                 target, reason = left.pop(0), "fallback"
             except ContextOverflow:
-                roomier = None if moved else self._roomier(job, target, decision.alternatives)
+                roomier = None if moved else self.roomier(job, target, decision.alternatives)
                 if roomier is None:
                     raise
                 target, reason, left, moved = roomier, "context", [], True
         raise job.failures.error()
 
-    def _roomier(self, job: Job, target: Target, others: Sequence[Target]) -> Target | None:
+    def roomier(self, job: Job, target: Target, others: Sequence[Target]) -> Target | None:
         """Under `auto`: the next dearer of those that can do what the request needs; its context may hold the prompt."""
         if not job.resolution.auto:
             return None
-        rank = self._rules.order.index
+        rank = self.rules.order.index
         dearer = [other for other in others if rank(other.model.tier) > rank(target.model.tier)]
         return min(dearer, key=lambda other: rank(other.model.tier), default=None)
 
-    def _decide(self, job: Job) -> Decision:
-        rules = self._rules
-        decision = decide(
+    def decide(self, job: Job) -> Decision:
+        """Which model, why, and who comes next."""
+        rules = self.rules
+        return decide(
             job.resolution,
             job.needs,
             lambda: rules.classifier.classify(job.ask.fields, job.endpoint.name),
@@ -339,22 +353,16 @@ class Pipeline:
             order=rules.order,
             fallback=rules.fallback,
         )
-        self._metrics.decisions.add((decision.target.model.tier, decision.reason))
-        return decision
 
     async def _serve(self, job: Job, target: Target, sink: Sink) -> None:
         """One model: tokens reserved, a slot, its replicas. What it cost is settled on every way out."""
-        station = self._stations[target.model.name]
+        station = self.stations[target.model.name]
         if not station.pool.capacity():
             raise Unserved
         call = self._call(job, target, station)
-        ask = job.ask
-        explicit = ask.integer("max_tokens"), ask.integer("max_completion_tokens")
-        choices = max(ask.integer("n") or 1, ask.integer("best_of") or 1) * wire.prompts(ask)
-        default = station.default_max_tokens if job.endpoint.generates else 0
-        tokens = reservation(job.needs.prompt_tokens, choices, *explicit, default)
+        tokens, clamp = tokens_of(job, station)
         async with job.admission.reserve(
-            tokens, model_scope=job.principal.model_scopes.get(target.model.name), clamp=explicit == (None, None)
+            tokens, model_scope=job.principal.model_scopes.get(target.model.name), clamp=clamp
         ) as reserved:
             try:
                 await self._queue(job, call, station, sink, tokens)
@@ -384,7 +392,7 @@ class Pipeline:
                 began, job.slot = None, None
                 self._waited(job, station, slot.queued)
                 if station.engine_priority:
-                    call.body = self._body(job, call.model, station)
+                    call.body = self.upstream_body(job, call.model, station)
                 await self._forwarder.forward(call, station, sink, job.failures)
         finally:
             if began is not None:  # it left the queue without a slot
@@ -399,23 +407,45 @@ class Pipeline:
         patience = station.timeouts.total
         if wishes.deadline is not None and not job.shared:  # shared work has no personal deadline: see `_patience`
             patience = min(patience, wishes.deadline)
-        session = f"{job.principal.tenant}\0{wishes.session}" if wishes.session else None
         return Call(
             request_id=job.exchange_id,
             path=job.endpoint.path,
             headers=job.headers,
-            body=self._body(job, target.served_name, station),
+            body=self.upstream_body(job, target.served_name, station),
             model=target.served_name,
             stream=job.ask.stream,
             deadline=job.arrived + patience,
-            balance=BalanceAsk(session, job.needs.prompt_tokens),
+            balance=BalanceAsk(job.session, job.needs.prompt_tokens),
             work=job.work,
             impatient=wishes.deadline is not None and patience < station.timeouts.total,
         )
 
-    def _body(self, job: Job, served_name: str, station: Station) -> bytes:
+    def upstream_body(self, job: Job, served_name: str, station: Station) -> bytes:
+        """What goes to a replica of that station."""
         priority = _ENGINE_PRIORITY[job.wishes.priority] if station.engine_priority else None
         return wire.edit(job.ask, model=served_name, cache_salt=self._salt(job.principal.tenant), priority=priority)
+
+
+def unanswered(use: Use) -> tuple[str, str]:
+    """`x-tiergate-cache` and its reason, of a request that the cache has no answer to."""
+    if use.lookup:
+        return "miss", use.reason or ""
+    return ("off", "") if use.reason == "off" else ("bypass", use.reason or "")
+
+
+def not_cached() -> ApiError:
+    """What `only-if-cached` gets where the cache has no answer."""
+    message = "The answer is not cached, and only a cached one was asked for."
+    return ApiError(504, "not_cached", message, headers={"x-should-retry": "false"}, outcome="rejected")
+
+
+def tokens_of(job: Job, station: Station) -> tuple[int, bool]:
+    """What is reserved for it, and whether that may be cut down to a limit's burst: no maximum was named."""
+    ask = job.ask
+    explicit = ask.integer("max_tokens"), ask.integer("max_completion_tokens")
+    choices = max(ask.integer("n") or 1, ask.integer("best_of") or 1) * wire.prompts(ask)
+    default = station.default_max_tokens if job.endpoint.generates else 0
+    return reservation(job.needs.prompt_tokens, choices, *explicit, default), explicit == (None, None)
 
 
 def _deliver(job: Job, body: bytes, reply: Reply) -> None:

@@ -1,7 +1,8 @@
 """The config: strict, frozen, and read whole before anything starts.
 
 `load` and `parse` give a complete, checked `Config`, or raise a `ConfigError` with everything that is wrong. They open
-no socket and no other file, log nothing, and change nothing; the environment is an argument.
+no socket and no other file, log nothing, and change nothing; the environment is an argument. `examine` is for those who
+go on after an error: it gives what could be read, and where each value stands.
 
     problems   what is wrong, and where
     yamltree   text → nodes with positions
@@ -17,10 +18,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.config.checks import Report, check
-from gateway.config.problems import ConfigError, Problem, Problems
+from gateway.config.problems import ConfigError, Problem, Problems, render_path
+from gateway.config.problems import Path as KeyPath
 from gateway.config.reader import Reader
 from gateway.config.schema import Config, Model, Plan, Replica, Tenant, TenantKey, Timeouts, complete
 from gateway.config.secret import Secret
@@ -33,12 +36,14 @@ __all__ = [
     "Model",
     "Plan",
     "Problem",
+    "Reading",
     "Replica",
     "Secret",
     "Tenant",
     "TenantKey",
     "Timeouts",
     "effective",
+    "examine",
     "load",
     "parse",
     "plain",
@@ -53,6 +58,35 @@ def load(path: str | Path, env: Mapping[str, str] = os.environ) -> Config:
 
 def parse(text: str, path: str | Path = "config.yaml", env: Mapping[str, str] = os.environ) -> Config:
     """The config in `text`; `path` names it in errors, and relative paths in it start from its directory."""
+    config, _, problems = _interpret(text, path, env)
+    problems.raise_if_any()
+    return config
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A config as far as it could be read: what could not has its default or a zero, and a Problem that says so."""
+
+    config: Config
+    errors: tuple[Problem, ...]
+    _reader: Reader
+
+    def line(self, path: KeyPath) -> int:
+        """Where the value at `path` stands; one that was left out stands where its section does."""
+        return self._reader.mark(path).line
+
+    def broken(self, path: KeyPath) -> bool:
+        """Whether an error was found at this very key."""
+        return any(problem.path == render_path(path) for problem in self.errors)
+
+
+def examine(path: str | Path, env: Mapping[str, str] = os.environ) -> Reading:
+    """The config in the file at `path`, with its errors. ConfigError only when there is nothing to look at."""
+    config, reader, problems = _interpret(_read(path), path, env)
+    return Reading(config, tuple(sorted(problems.found)), reader)
+
+
+def _interpret(text: str, path: str | Path, env: Mapping[str, str]) -> tuple[Config, Reader, Problems]:
     problems = Problems(str(path))
     node = compose(text.removeprefix("\ufeff"), problems)
     if node is None:
@@ -62,8 +96,7 @@ def parse(text: str, path: str | Path = "config.yaml", env: Mapping[str, str] = 
     assert isinstance(config, Config)
     config = complete(config, Path(path).absolute().parent)
     check(config, Report(reader, problems))
-    problems.raise_if_any()
-    return config
+    return config, reader, problems
 
 
 def _read(path: str | Path) -> str:

@@ -1,0 +1,200 @@
+"""`tiergate explain`: what would become of a request, without sending it.
+
+Exit code: 0 it would be served, 1 it would be refused, 2 the command line or the config is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from types import MappingProxyType
+
+import msgspec
+
+from gateway.auth import Principal
+from gateway.build import Parts, build
+from gateway.config import Config, ConfigError, load
+from gateway.endpoints import ENDPOINTS
+from gateway.errors import ApiError
+from gateway.explain import explain
+from gateway.explanation import Attempt, Explanation
+from gateway.keyfile import KeyFileError
+from gateway.logs import NullLog
+from limits.types import Priority
+
+_ENDPOINTS = {endpoint.name: endpoint for endpoint in ENDPOINTS}
+_NOBODY = Principal("", "", "", Priority.STANDARD, 1, (), MappingProxyType({}), None)
+_SHOWN_BODY = 2_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("text", nargs="?", metavar="TEXT", help="a prompt; or give a whole request with -f")
+    parser.add_argument("-f", "--file", metavar="REQUEST.json", help="the request's body; - reads standard input")
+    parser.add_argument("--config", default="config.yaml", help="the config file (default: config.yaml)")
+    parser.add_argument("--model", help="with TEXT: the model to name (default: the config's `auto`)")
+    who = parser.add_mutually_exclusive_group()
+    who.add_argument("--tenant", help="as this tenant (default: the first of the config)")
+    who.add_argument("--key", help="as the owner of this API key")
+    parser.add_argument("--endpoint", choices=sorted(_ENDPOINTS), default="chat", help="which call it is (default: chat)")
+    parser.add_argument("--header", action="append", default=[], metavar="NAME:VALUE", help="a request header; may be repeated")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    try:
+        config = load(args.config)
+        body, headers = _body(args, config), [_header(text) for text in args.header]
+        parts = build(config, NullLog())
+        parts.ring.load()
+        principal = _principal(args, config, parts)
+    except (ConfigError, KeyFileError, ApiError, OSError, ValueError) as error:
+        print(error if isinstance(error, ConfigError) else f"tiergate explain: {error}", file=sys.stderr)
+        return 2
+    endpoint, stable = _ENDPOINTS[args.endpoint], bool(config.cache.secret)
+    explain(parts.pipeline, endpoint, body, principal, headers, stable=stable)  # once to warm up, or the times would mislead
+    told = explain(parts.pipeline, endpoint, body, principal, headers, stable=stable)
+    print(json.dumps(msgspec.to_builtins(told), indent=2) if args.json else _text(told))
+    return 1 if told.refusal else 0
+
+
+def _body(args: argparse.Namespace, config: Config) -> bytes:
+    if (args.text is None) == (args.file is None):
+        raise ValueError("give either a TEXT or -f REQUEST.json")
+    if args.file is not None:
+        data = _read(args.file, config.server.max_body + 1)
+        if len(data) > config.server.max_body:
+            raise ValueError(f"the request is over server.max_body, {config.server.max_body} bytes")
+        return data
+    prompt: dict[str, object] = {
+        "chat": {"messages": [{"role": "user", "content": args.text}]},
+        "completions": {"prompt": args.text},
+        "embeddings": {"input": args.text},
+    }[args.endpoint]
+    try:
+        return msgspec.json.encode({"model": args.model or config.routing.auto, **prompt})
+    except UnicodeEncodeError:  # bytes that are no UTF-8 come as surrogates
+        raise ValueError("the TEXT is not UTF-8") from None
+
+
+def _read(name: str, most: int) -> bytes:
+    if name == "-":
+        return sys.stdin.buffer.read(most)
+    with Path(name).open("rb") as file:
+        return file.read(most)
+
+
+def _header(text: str) -> tuple[bytes, bytes]:
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        raise ValueError(f"--header takes NAME:VALUE, not {text!r}")
+    return name.strip().lower().encode("utf-8", "replace"), value.strip().encode("utf-8", "replace")
+
+
+def _principal(args: argparse.Namespace, config: Config, parts: Parts) -> Principal:
+    authenticator = parts.pipeline.authenticator
+    if args.key is not None:
+        return authenticator.authenticate([(b"authorization", b"Bearer " + args.key.encode("utf-8", "replace"))])
+    name = args.tenant or next((tenant.name for tenant in config.tenants), None)
+    if name is None:
+        return _NOBODY
+    principal = authenticator.of_tenant(name)
+    if principal is None:
+        known = ", ".join(tenant.name for tenant in config.tenants) or "none"
+        raise ValueError(f"the config has no tenant {name!r}; there are: {known}")
+    return principal
+
+
+def _text(told: Explanation) -> str:
+    lines = [
+        ("request", f"{told.endpoint}, model {told.requested!r}{', streamed' if told.stream else ''}"),
+        ("caller", _caller(told)),
+    ]
+    if told.cache is not None:
+        lines += [*_needs(told), *_cache(told), *_route(told)]
+        for attempt in told.attempts:
+            lines += _attempt(attempt, live=told.live)
+        lines.append(("class", f"{told.priority}, weight {told.weight}"))
+        lines += _upstream(told)
+    if told.refusal is not None:
+        unless = "unless the cache holds the answer, " if told.refusal.code == "not_cached" else ""
+        lines.append(("refused", f"{unless}{told.refusal.status} {told.refusal.code}: {told.refusal.message}"))
+    if told.microseconds:
+        lines.append(("times", ", ".join(f"{name} {micros:g} µs" for name, micros in told.microseconds.items())))
+    return _printable("\n".join(f"{label:10}{text}" for label, text in lines))
+
+
+def _printable(text: str) -> str:
+    """A request may hold what steers a terminal."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in text)
+
+
+def _caller(told: Explanation) -> str:
+    if not told.tenant:
+        return "nobody: the config has no tenant, so every real call is a 401"
+    return f"tenant {told.tenant}, plan {told.plan or 'none'}, key {told.key or 'any without limits of its own'}"
+
+
+def _needs(told: Explanation) -> list[tuple[str, str]]:
+    asked = "not limited" if told.max_tokens is None else f"at most {told.max_tokens}"
+    needs = f"{', '.join(told.capabilities) or 'nothing special'}; {told.room} tokens of context"
+    return [
+        ("tokens", f"prompt about {told.prompt_tokens} (by its bytes), answer {asked}"),
+        ("needs", needs),
+        ("means", f"{'auto, one of' if told.auto else 'pinned:'} {', '.join(told.stands_for)}"),
+    ]
+
+
+def _cache(told: Explanation) -> list[tuple[str, str]]:
+    cache = told.cache
+    assert cache is not None
+    does = [name for name, on in (("looked up", cache.lookup), ("stored", cache.store), ("shared", cache.share)) if on]
+    reason = f" ({cache.reason})" if cache.reason else ""
+    lines = [
+        (
+            "cache",
+            f"{cache.verdict}{reason}, unless it holds the answer; {', '.join(does)}" if does else f"{cache.verdict}{reason}",
+        )
+    ]
+    if cache.id:
+        lines.append(("", f"{cache.id}{'' if cache.stable else ', in this process only: cache.secret is not set'}"))
+    return lines
+
+
+def _route(told: Explanation) -> list[tuple[str, str]]:
+    route = told.route
+    if route is None:
+        return []
+    score = "" if route.score is None else f", score {route.score:.3f} against {route.threshold:g}"
+    lines = [("route", f"{route.model}, tier {route.tier}: {route.reason}{score}")]
+    for term in route.terms:
+        weight = f" = {term.weight:+g} x {term.added / term.weight:.2f}" if term.weight else ""
+        lines.append(("", f"{term.feature:14}{term.added:+.3f}{weight}"))
+    lines += [("", f"not {candidate.model}: {candidate.out}") for candidate in route.candidates if candidate.out]
+    return lines
+
+
+def _attempt(attempt: Attempt, *, live: bool) -> list[tuple[str, str]]:
+    clamped = ", cut down to the burst of its limits" if attempt.clamped else ""
+    lines = [("try" if attempt.when == "first" else "then", f"{attempt.model} ({attempt.tier}), {attempt.when}")]
+    lines.append(("", f"reserves {attempt.reserved} tokens{clamped}"))
+    for limit in attempt.limits:
+        given = {"rpm": limit.rpm, "tpm": limit.tpm, "max_parallel": limit.max_parallel}
+        amounts = ", ".join(f"{name} {amount}" for name, amount in given.items() if amount is not None)
+        lines.append(("", f"limits of {limit.scope} {limit.name}: {amounts}"))
+    if attempt.never is not None:
+        lines.append(("", f"can never pass: {attempt.never.message}"))
+    names = ", ".join(replica.name for replica in attempt.replicas)
+    order = "in this order" if attempt.ordered else "whoever is best off" + ("" if live else " then, which is not known here")
+    lines.append(("", f"replicas by {attempt.balance}: {names}{'; ' + order if len(attempt.replicas) > 1 else ''}"))
+    return lines
+
+
+def _upstream(told: Explanation) -> list[tuple[str, str]]:
+    upstream = told.upstream
+    if upstream is None:
+        return []
+    edited = "edited" if upstream.edited else "as it came"
+    body = upstream.body if len(upstream.body) <= _SHOWN_BODY else upstream.body[:_SHOWN_BODY] + "…"
+    return [("upstream", f"POST {upstream.path}, {upstream.bytes} bytes, {edited}"), ("", body)]

@@ -1,0 +1,70 @@
+"""Checks of what is written to: the key file and its directory. Asks the system for permission, and writes nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from gateway.config.problems import Path as KeyPath
+from gateway.doctor.findings import Finding, fail, warn
+
+LOW = 256 * 2**20
+"""Bytes left of a disk from which on it is called full: logs beside the keys fill it within the day."""
+
+
+def nearest_ancestor(path: Path) -> Path:
+    """`path`, or the nearest place above it that there is."""
+    for place in (path, *path.parents):
+        if os.path.lexists(place):
+            return place
+    return Path("/")
+
+
+def directory(where: KeyPath, path: Path) -> list[Finding]:
+    """Whether files can be made in the directory `path`, which may still be missing itself."""
+    found = nearest_ancestor(path)
+    if not found.is_dir():
+        return [fail(where, f"{found} is a file, so {path} cannot be a directory", "Choose another path, or move that file.")]
+    if not _may(found, os.W_OK | os.X_OK):
+        mend = "Give the gateway's user that directory, or choose another path."
+        return [fail(where, f"{found} cannot be written to by {_user()}", mend)]
+    return []
+
+
+def key_file(where: KeyPath, path: Path) -> list[Finding]:
+    """Whether the key file can be read, and be replaced by a new one."""
+    if path.is_dir():
+        return [fail(where, f"{path} is a directory, not a file", "Name a file in it.")]
+    try:
+        exists = path.exists()
+    except OSError:
+        exists = False
+    if exists and not _may(path, os.R_OK):
+        return [fail(where, f"{path} cannot be read by {_user()}", "Give the file to the gateway's user.")]
+    found = directory(where, path.resolve().parent)
+    if not found and exists and not _may(path, os.W_OK):
+        return [warn(where, f"{path} is read-only, yet its directory lets it be replaced", "Make both read-only, or neither.")]
+    return found
+
+
+def free_space(where: KeyPath, path: Path) -> list[Finding]:
+    try:
+        free = shutil.disk_usage(nearest_ancestor(path)).free
+    except OSError:
+        return []
+    return low_space(where, free)
+
+
+def low_space(where: KeyPath, free: int) -> list[Finding]:
+    if free >= LOW:
+        return []
+    return [warn(where, f"only {free // 2**20} MiB are left on this disk", "Free some space: keys could not be written.")]
+
+
+def _may(path: Path, mode: int) -> bool:
+    return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
+
+
+def _user() -> str:
+    return f"user {os.geteuid()}"

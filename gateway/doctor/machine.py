@@ -1,0 +1,83 @@
+"""The interpreter that runs, its libraries and its limits."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import math
+import resource
+import sys
+import sysconfig
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gateway.config import Config
+from gateway.doctor.findings import Finding, ok, warn
+
+_LIBRARIES = ("uvloop", "httptools", "msgspec")
+_OTHERS = 64  # descriptors that are neither a client's nor a replica's
+_MOST = 1_048_576  # what `serve` raises the soft limit to, where it may
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """`descriptors`: how many files and sockets a process may have once `serve` has raised its soft limit."""
+
+    python: str
+    optimised: bool
+    debug: bool
+    libraries: Mapping[str, str]
+    descriptors: int
+
+
+def this_machine() -> Machine:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return Machine(
+        python=f"{sys.implementation.name} {sys.version.split()[0]}",
+        optimised=_optimised(sysconfig.get_config_var("CONFIG_ARGS") or "", sys.base_prefix),
+        debug=bool(sysconfig.get_config_var("Py_DEBUG")),
+        libraries={name: _installed(name) for name in _LIBRARIES},
+        descriptors=_MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST),
+    )
+
+
+def _optimised(arguments: str, prefix: str) -> bool:
+    """Built with profile-guided optimisation? Distributions do it by a way of their own, which `configure` does not show."""
+    return "--enable-optimizations" in arguments or prefix == "/usr"
+
+
+def _installed(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def interpreter(machine: Machine) -> list[Finding]:
+    """How it was built, for that is the cheapest speed there is."""
+    if machine.debug:
+        return [warn((), f"{machine.python} is a debug build, several times as slow", "Use a release build of CPython.")]
+    if not machine.optimised:
+        what = f"{machine.python} was built without profile-guided optimisation: about 10-20 % more CPU a request"
+        return [warn((), what, "Use a distribution's CPython, uv's, or the official image's.")]
+    return [ok((), machine.python)]
+
+
+def libraries(machine: Machine) -> list[Finding]:
+    missing = [name for name, version in machine.libraries.items() if not version]
+    if missing:
+        return [warn((), f"not installed: {', '.join(missing)}", "Install tiergate with its dependencies.")]
+    return [ok((), ", ".join(f"{name} {version}" for name, version in machine.libraries.items()))]
+
+
+def descriptors(machine: Machine, config: Config) -> list[Finding]:
+    """Enough for every slot (a client's socket and a replica's) and for all who may wait.
+
+    The server lets clients have three quarters of the descriptors, so that a quarter is left for the way to the replicas.
+    """
+    slots = sum(len(model.replicas) * model.concurrency.max for model in config.models)
+    clients = slots + config.queue.max_requests * len(config.models)
+    need = math.ceil(max(clients * 4 / 3, slots * 4)) + _OTHERS
+    if machine.descriptors >= need:
+        return [ok((), f"{machine.descriptors} descriptors, {need} could be needed")]
+    what = f"a process may have {machine.descriptors} descriptors, and full slots and queues need {need}"
+    return [warn((), what, f"Raise the hard limit (ulimit -Hn, LimitNOFILE=) to {need}, or lower concurrency.max.")]

@@ -1,0 +1,237 @@
+"""What would become of a request, without sending it.
+
+Every step is the pipeline's own: what is told here is what the pipeline would do, by the same code. Nothing is spent and
+nothing is asked of anybody, so a few things stay open: whether the cache has an answer now (what is told is what happens when
+it has none), what is left of the limits, and (unless the pipeline is a running one) how busy each replica is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from backends.balance.consistent_hash import ConsistentHash
+from backends.pool import Pool
+from backends.types import Ask as BalanceAsk
+from gateway.auth import Principal
+from gateway.endpoints import Endpoint
+from gateway.errors import ApiError
+from gateway.exchange import Exchange
+from gateway.explanation import Attempt, CacheView, Candidate, Explanation, Limit, Refusal, Replica, Route, Term, Upstream
+from gateway.forward import Station
+from gateway.job import Headers, Job
+from gateway.pipeline import Pipeline, not_cached, tokens_of, unanswered
+from gateway.refusals import REFUSALS, refusal
+from limits.ledger import Ledger
+from limits.memory import MemoryLimiter
+from limits.types import LimitExceeded
+from routing.decide import room
+from routing.rules import WEIGHTS
+from routing.types import Decision, Needs, Target
+
+_MOST_BODY = 65_536
+_MASK = b'"***"'
+
+
+def explain(
+    pipeline: Pipeline,
+    endpoint: Endpoint,
+    body: bytes,
+    principal: Principal,
+    headers: Headers = (),
+    *,
+    stable: bool = False,
+    live: bool = False,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Explanation:
+    """`stable`: the cache's secret is configured. `live`: the pipeline is one that serves, so its pools know their replicas."""
+    told = Explanation(endpoint.name, principal.tenant, principal.key_id, principal.plan, live=live)
+    try:
+        _explain(told, pipeline, endpoint, body, principal, headers, stable, clock)
+    except ApiError as error:
+        told.refusal = _refusal(error)
+    except REFUSALS as error:
+        told.refusal = _refusal(refusal(error))
+    return told
+
+
+def _explain(
+    told: Explanation,
+    pipeline: Pipeline,
+    endpoint: Endpoint,
+    body: bytes,
+    principal: Principal,
+    headers: Headers,
+    stable: bool,
+    clock: Callable[[], float],
+) -> None:
+    """The pipeline's order. Raises what the pipeline raises."""
+    nobody = MemoryLimiter(lambda: 0.0).admit(principal.scopes)  # of a limiter of its own, and never entered
+    began = clock()
+    job = pipeline.understand(Exchange("explain", 0.0), endpoint, body, None, principal, nobody, headers)
+    understood = clock()
+    _tell_job(told, job)
+    told.cache = _cache(pipeline, job, stable)
+    if job.wishes.cache.only_if_cached:
+        raise not_cached()
+    keyed = clock()
+    decision = pipeline.decide(job)
+    decided = clock()
+    told.route = _route(pipeline, job, decision)
+    told.attempts = _attempts(pipeline, job, decision, live=told.live)
+    edited = clock()
+    told.upstream = _upstream(pipeline, job, decision.target)
+    told.microseconds = {
+        "understand": _micros(understood - began),
+        "cache": _micros(keyed - understood),
+        "decide": _micros(decided - keyed),
+        "edit": _micros(clock() - edited),
+    }
+    told.refusal = _never(job, told.attempts)
+
+
+def _micros(seconds: float) -> float:
+    return round(seconds * 1e6, 1)
+
+
+def _refusal(error: ApiError) -> Refusal:
+    return Refusal(error.status, error.code, error.message)
+
+
+def _tell_job(told: Explanation, job: Job) -> None:
+    needs, resolution = job.needs, job.resolution
+    told.requested, told.stream = job.ask.model, job.ask.stream
+    told.priority, told.weight = job.wishes.priority.name.lower(), job.principal.weight
+    told.capabilities, told.room = tuple(sorted(needs.capabilities)), room(needs)
+    told.prompt_tokens, told.max_tokens = needs.prompt_tokens, needs.max_tokens
+    told.stands_for, told.auto = tuple(target.name for target in resolution.candidates), resolution.auto
+
+
+def _cache(pipeline: Pipeline, job: Job, stable: bool) -> CacheView:
+    use = pipeline.cache_use(job)
+    verdict, reason = unanswered(use)
+    entry = pipeline.entry_id(pipeline.cache_key(job)) if use.lookup or use.store else ""
+    return CacheView(verdict, reason, use.lookup, use.store, use.share, entry, stable)
+
+
+def _route(pipeline: Pipeline, job: Job, decision: Decision) -> Route:
+    kept = {decision.target.name, *(target.name for target in decision.alternatives)}
+    candidates = [
+        Candidate(
+            target.name, target.model.tier, target.model.context, "" if target.name in kept else _why_out(target, job.needs)
+        )
+        for target in job.resolution.candidates
+    ]
+    if job.resolution.auto:
+        candidates += _never_asked(pipeline, job)
+    return Route(
+        model=decision.target.name,
+        tier=decision.target.model.tier,
+        reason=decision.reason,
+        score=decision.score,
+        threshold=pipeline.rules.threshold,
+        terms=tuple(Term(feature, round(added, 4), WEIGHTS.get(feature)) for feature, added in decision.terms),
+        candidates=tuple(candidates),
+    )
+
+
+def _why_out(target: Target, needs: Needs) -> str:
+    lacking = needs.capabilities - (target.model.capabilities or frozenset()) if target.model.capabilities is not None else ()
+    if lacking:
+        return f"lacks {', '.join(sorted(lacking))}"
+    return f"its context of {target.model.context} tokens does not hold {room(needs)}"
+
+
+def _never_asked(pipeline: Pipeline, job: Job) -> list[Candidate]:
+    """Models that `auto` does not mean for this key and endpoint."""
+    meant = {target.name for target in job.resolution.candidates}
+    return [
+        Candidate(
+            name, "", None, f"does not serve {job.endpoint.name}" if job.principal.may_call(name) else "this key may not call it"
+        )
+        for name in pipeline.stations
+        if name not in meant
+    ]
+
+
+def _attempts(pipeline: Pipeline, job: Job, decision: Decision, *, live: bool) -> tuple[Attempt, ...]:
+    """The first choice, then who takes over. Of several alternatives only the first is ever tried."""
+    tried: list[tuple[Target, str]] = [(decision.target, "first")]
+    if decision.alternatives:
+        tried.append((decision.alternatives[0], "when the first one fails"))
+    roomier = pipeline.roomier(job, decision.target, decision.alternatives)
+    if roomier is not None:
+        tried.append((roomier, "when the first one says that the prompt is too long"))
+    return tuple(_attempt(job, target, when, pipeline.stations[target.model.name], live=live) for target, when in tried)
+
+
+def _attempt(job: Job, target: Target, when: str, station: Station, *, live: bool) -> Attempt:
+    wanted, clamp = tokens_of(job, station)
+    tokens = wanted
+    principal = job.principal
+    model_scope = principal.model_scopes.get(target.model.name)
+    scopes = principal.scopes if model_scope is None else (*principal.scopes, model_scope)
+    never, never_scope = None, ""
+    ledger = Ledger()  # in which nothing was spent: what it refuses can never pass
+    try:
+        held = ledger.admit(principal.scopes, 0)
+        tokens = ledger.reserve(held, model_scope, 0, wanted, clamp=clamp, now=0)
+    except LimitExceeded as error:
+        never, never_scope = _refusal(refusal(error)), error.scope.kind
+    order = _order(station.pool, job)
+    states = {state.name: state for state in station.pool.stats()} if live else {}
+    return Attempt(
+        model=target.name,
+        tier=target.model.tier,
+        when=when,
+        served_name=target.served_name,
+        reserved=tokens,
+        clamped=tokens < wanted,
+        limits=tuple(Limit(s.kind, s.name, s.rpm, s.tpm, s.max_parallel) for s in scopes),
+        never=never,
+        never_scope=never_scope,
+        balance=_kind(station.pool),
+        ordered=order is not None,
+        replicas=tuple(Replica(name, states.get(name)) for name in order or [r.name for r in station.pool.replicas]),
+    )
+
+
+def _kind(pool: Pool) -> str:
+    """`LeastRequests` is `least_requests` in the config."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in type(pool.balance).__name__).strip("_")
+
+
+def _order(pool: Pool, job: Job) -> list[str] | None:
+    """Which replica first, second and so on, where that follows from the request alone: a session's, while none is overloaded."""
+    if not isinstance(pool.balance, ConsistentHash) or job.session is None:
+        return None
+    left, order = list(pool.replicas), []
+    while left:
+        chosen = pool.balance.choose(left, BalanceAsk(job.session, job.needs.prompt_tokens))
+        left.remove(chosen)
+        order.append(chosen.name)
+    return order
+
+
+def _upstream(pipeline: Pipeline, job: Job, target: Target) -> Upstream:
+    body = pipeline.upstream_body(job, target.served_name, pipeline.stations[target.model.name])
+    edited = body is not job.ask.raw
+    masked = _masked(body) if edited else body
+    return Upstream(job.endpoint.path.decode(), masked[:_MOST_BODY].decode("utf-8", "replace"), len(body), edited)
+
+
+def _masked(body: bytes) -> bytes:
+    """Without the salt. A salt in an edited body is ours: a client's own is deleted."""
+    fields: Mapping[str, Any] = msgspec.json.decode(body)
+    salt = fields.get("cache_salt")
+    return body if salt is None else body.replace(msgspec.json.encode(salt), _MASK)
+
+
+def _never(job: Job, attempts: tuple[Attempt, ...]) -> Refusal | None:
+    """Of `auto`, a limit of one model sends the request on to the next; any other limit refuses it."""
+    first = attempts[0]
+    moves_on = first.never_scope == "model" and job.resolution.auto and len(attempts) > 1
+    return attempts[1].never if moves_on else first.never

@@ -1,0 +1,128 @@
+"""An explanation: what would become of a request, as values that go as JSON over any wire."""
+
+from __future__ import annotations
+
+import msgspec
+
+from backends.pool import ReplicaStats
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """The error that the client would get."""
+
+    status: int
+    code: str
+    message: str
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A model that was looked at. `out`: why it cannot be the one; empty where it can."""
+
+    model: str
+    tier: str
+    context: int | None
+    out: str
+
+
+class Term(msgspec.Struct, frozen=True):
+    """A feature that spoke, and what it added to the score's sum; `weight` where the feature has a fixed one."""
+
+    feature: str
+    added: float
+    weight: float | None
+
+
+class Route(msgspec.Struct, frozen=True):
+    """Which model, and why."""
+
+    model: str
+    tier: str
+    reason: str
+    score: float | None
+    threshold: float
+    terms: tuple[Term, ...]
+    candidates: tuple[Candidate, ...]
+
+
+class CacheView(msgspec.Struct, frozen=True):
+    """`verdict` is `x-tiergate-cache` unless the answer is there or under way; `stable`: the id is the same in every process."""
+
+    verdict: str
+    reason: str
+    lookup: bool
+    store: bool
+    share: bool
+    id: str
+    stable: bool
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """A scope whose limits hold together with the others'; None: no limit."""
+
+    scope: str
+    name: str
+    rpm: int | None
+    tpm: int | None
+    max_parallel: int | None
+
+
+class Replica(msgspec.Struct, frozen=True):
+    """`state` is None where nothing runs that could know it."""
+
+    name: str
+    state: ReplicaStats | None
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """One model that would be tried, and when. `never`: why its limits can never let this request through.
+
+    `reserved` is what the limits would set aside; `clamped`: cut down to the smallest burst, for the client named no maximum.
+    """
+
+    model: str
+    tier: str
+    when: str
+    served_name: str
+    reserved: int
+    clamped: bool
+    limits: tuple[Limit, ...]
+    never: Refusal | None
+    never_scope: str  # the kind of the limit that does
+    balance: str
+    ordered: bool
+    replicas: tuple[Replica, ...]
+
+
+class Upstream(msgspec.Struct, frozen=True):
+    """What a replica of the first attempt would get. `body` has its salt masked, and is cut after 64 KiB."""
+
+    path: str
+    body: str
+    bytes: int
+    edited: bool
+
+
+class Explanation(msgspec.Struct):
+    """As far as the request came: what follows a refusal is None."""
+
+    endpoint: str
+    tenant: str
+    key: str
+    plan: str
+    requested: str = ""
+    stream: bool = False
+    priority: str = ""
+    weight: int = 1
+    capabilities: tuple[str, ...] = ()
+    prompt_tokens: int = 0
+    max_tokens: int | None = None
+    room: int = 0
+    stands_for: tuple[str, ...] = ()
+    auto: bool = False
+    cache: CacheView | None = None
+    route: Route | None = None
+    attempts: tuple[Attempt, ...] = ()
+    upstream: Upstream | None = None
+    refusal: Refusal | None = None
+    live: bool = False
+    microseconds: dict[str, float] = {}

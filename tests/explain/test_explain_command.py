@@ -1,0 +1,132 @@
+"""`tiergate explain`: the command line around the explanation."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from gateway.cli import main
+
+CONFIG = """
+models:
+  - {name: small-model, tier: small, served_name: org/small, context: 4096, capabilities: [], replicas: [{name: s1, url: "http://127.0.0.1:1/v1"}]}
+  - {name: large-model, tier: large, context: 32768, replicas: [{name: l1, url: "http://127.0.0.1:1/v1", api_key: s3cr3t}]}
+cache: {prefix: {isolate: tenant}, secret: "${CACHE_SECRET:-}"}
+plans: {pro: {tpm: 5000}}
+tenants: [{name: acme, plan: pro}, {name: globex, models: [large-model]}]
+keys: {path: keys.json}
+"""
+HARD = "Prove that the square root of 2 is irrational, step by step."
+
+
+@pytest.fixture
+def cli(tmp_path, monkeypatch, capsys):
+    """`cli("explain", …)` in a directory of its own: exit code, stdout, stderr."""
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words, stdin=b"", command="explain"):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        code = main([command, *words])
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return run
+
+
+def test_a_text_is_explained(cli):
+    """Model, tier, score and features, the tokens, the limits, and the body that would go out with its salt masked."""
+    code, out, err = cli(HARD)
+    assert (code, err) == (0, "")
+    assert "large-model, tier large: score, score 0.98" in out
+    assert "proof" in out
+    assert "tpm 5000" in out
+    assert '"cache_salt":"***"' in out
+    assert "cut down" not in out
+
+
+def test_a_request_is_explained_as_json(cli):
+    """A whole body from a file or from standard input; what needs tools leaves the model that has none out."""
+    tool = {"type": "function", "function": {"name": "f"}}
+    body = json.dumps({"model": "auto", "temperature": 0, "messages": [{"role": "user", "content": "hi"}], "tools": [tool]})
+    Path("request.json").write_text(body)
+    code, out, _ = cli("-f", "request.json", "--json")
+    told = json.loads(out)
+    assert code == 0
+    assert told["route"]["reason"] == "capability"
+    assert [(one["model"], one["out"]) for one in told["route"]["candidates"]] == [
+        ("small-model", "lacks tools"),
+        ("large-model", ""),
+    ]
+    assert (told["cache"]["verdict"], told["cache"]["store"]) == ("miss", True)
+    code, again, _ = cli("-f", "-", "--json", stdin=body.encode())
+    assert json.loads(again)["route"] == told["route"]
+
+
+def test_whether_the_cache_id_is_stable_is_told(cli, monkeypatch):
+    """With a configured secret it is the same in every process; without one the text says that it is not."""
+    Path("request.json").write_text(json.dumps({"model": "small-model", "seed": 1, "messages": []}))
+    assert "cache.secret is not set" in cli("-f", "request.json")[1]
+    monkeypatch.setenv("CACHE_SECRET", "x")
+    ids = [json.loads(cli("-f", "request.json", "--json")[1])["cache"] for _ in range(2)]
+    assert ids[0] == ids[1]
+    assert ids[0]["stable"]
+
+
+def test_a_refused_request_is_an_exit_code(cli):
+    """Code 1, with the error that the client would get."""
+    code, out, _ = cli("hi", "--model", "nobody")
+    assert code == 1
+    assert "404 model_not_found" in out
+    code, out, _ = cli("hi", "--tenant", "globex", "--model", "small-model")
+    assert (code, "403 model_not_allowed" in out) == (1, True)
+
+
+def test_a_key_is_explained_with_its_own_limits(cli):
+    """What a key of the key file may do holds, and the key itself is not repeated."""
+    _, made, _ = cli("create", "--tenant", "acme", "--rpm", "7", "--json", command="keys")
+    secret = next(
+        value for value in json.loads(made).values() if isinstance(value, str) and value.startswith("tg-") and len(value) > 30
+    )
+    code, out, _ = cli("hi", "--key", secret)
+    assert code == 0
+    assert "rpm 7" in out
+    assert secret not in out
+
+
+def test_a_hostile_request_does_not_reach_the_terminal(cli):
+    """Control characters are replaced in the text; a body that is no JSON is a refusal like any other."""
+    Path("request.json").write_bytes(b'{"model":"auto","messages":[{"role":"user","content":"\xc2\x9b31mred"}]}')
+    code, out, _ = cli("-f", "request.json")
+    assert code == 0
+    assert "\x9b" not in out
+    Path("request.json").write_bytes(b"\xff{")
+    code, out, _ = cli("-f", "request.json")
+    assert (code, "400 invalid_json" in out) == (1, True)
+
+
+def test_headers_count(cli):
+    """A tier asked for by header is an override."""
+    code, out, _ = cli("hello", "--header", "x-tiergate-tier: large", "--json")
+    assert (code, json.loads(out)["route"]["reason"]) == (0, "override")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("hi", "-f", "request.json"),
+        ("-f", "missing.json"),
+        ("hi", "--tenant", "nobody"),
+        ("hi", "--key", "tg-wrong"),
+        ("hi", "--header", "nocolon"),
+        ("hi", "--config", "missing.yaml"),
+        ("\udcff",),
+    ],
+)
+def test_a_mistake_is_one_line(cli, words):
+    """Code 2 and one line, never a traceback."""
+    code, out, err = cli(*words)
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
