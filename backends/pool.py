@@ -8,9 +8,17 @@ Rules:
    that healing does not depend on a session or a latency that happens to lead there.
 4. The list of the ready is made when something changes, not when somebody asks. What it depends on changes
    only through the methods here and the setters of Replica, which all call `refresh` at once. Time is the one
-   exception, and it has a single effect: an open breaker becomes half-open at an instant that is known when it
-   opens. The earliest such instant is kept, and whoever asks after it refreshes first. The list is replaced,
-   never edited.
+   exception, and it has two effects: an open breaker becomes half-open at an instant that is known when it
+   opens, and a slow start goes on in steps. The earliest such instant is kept, and whoever asks after it
+   refreshes first. The list is replaced, never edited.
+5. Replicas come and go at run time; names are unique among those that are there. One that leaves is drained
+   first (no new lease), then removed. Its running leases do not notice: they hold the replica, and its client
+   must stay open until `drained`. Its last lease says so; nobody polls.
+6. Slow start: from the moment when a joined replica is up for the first time, over `ramp_seconds`, its share grows
+   from a tenth to all. Its slots are that share of `max_inflight`; and when the policy chooses it while a warm one has
+   a free slot, it takes that share of the requests, and none while it has more than that share of a warm one's
+   mean load. So it holds for every policy. A session decides by its own hash rather than by chance, so that it goes
+   over to a new replica once and stays.
 
 Between `pick` and entering the lease there must be no await: that is what makes the choice and the count one
 step, and the probe of a half-open replica a single one.
@@ -18,19 +26,24 @@ step, and the probe of a half-open replica a single one.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import random
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from zlib import crc32
 
 from backends.balance import Balance
 from backends.budget import RetryBudget
 from backends.lease import Lease
 from backends.replica import Replica
 from backends.types import Ask, Outcome
+from backends.warmup import WarmUp
 
 _log = logging.getLogger("tiergate.pool")
+_RAMP_STEPS = 64  # of a slow start: how often, at most, the slots are worked out anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +54,7 @@ class ReplicaStats:
     draining: bool
     inflight: int
     max_inflight: int
+    slots: int
     breaker: str
     latency: float | None
     waiting: float | None
@@ -50,7 +64,13 @@ class Pool:
     """`pick` and `lease` are on the path of every request. Listeners must not raise and must not block."""
 
     def __init__(
-        self, name: str, replicas: Sequence[Replica], balance: Balance, *, clock: Callable[[], float] = time.monotonic
+        self,
+        name: str,
+        replicas: Sequence[Replica],
+        balance: Balance,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
     ) -> None:
         if len({replica.name for replica in replicas}) != len(replicas):
             raise ValueError(f"two replicas of pool {name!r} have the same name")
@@ -58,13 +78,17 @@ class Pool:
         self.replicas = tuple(replicas)
         self.balance = balance
         self.clock = clock
+        self._random = (rng or random.Random()).random
         self._budget = RetryBudget()
         self._ready: list[Replica] = []
         self._trials: list[Replica] = []
+        self._ramping: dict[Replica, float] = {}  # those in their slow start, with their share
         self._capacity = 0
         self._refresh_at: float | None = None
         self._on_capacity: list[Callable[[int], None]] = []
         self._on_suspect: list[Callable[[Replica], None]] = []
+        self._on_join: list[Callable[[Replica, WarmUp | None], None]] = []
+        self._on_leave: list[Callable[[Replica], None]] = []
         for replica in self.replicas:
             replica.bind(self.refresh)
         self.refresh()
@@ -82,17 +106,58 @@ class Pool:
         """`listener` hears the new capacity whenever it has changed."""
         self._on_capacity.append(listener)
 
+    def add(self, replica: Replica, *, warm_up: WarmUp | None = None, slow_start: float = 0.0) -> None:
+        """A replica joins. It is not up before its first good check, and, where one is asked for, its warm-up.
+
+        ValueError when its name is taken.
+        """
+        if any(other.name == replica.name for other in self.replicas):
+            raise ValueError(f"a replica {replica.name!r} is in pool {self.name!r} already")
+        replica.bind(self.refresh)
+        replica.ramp_seconds, replica.ramp_from = slow_start, None
+        self.replicas = (*self.replicas, replica)
+        self.refresh()
+        for listener in self._on_join:
+            listener(replica, warm_up)
+
+    def remove(self, replica: Replica) -> None:
+        """It belongs to the pool no more, at once: its name is free. Leases that run on it go on to their end."""
+        if replica not in self.replicas:
+            return
+        self.replicas = tuple(other for other in self.replicas if other is not replica)
+        replica.unbind()
+        self.refresh()
+        for listener in self._on_leave:
+            listener(replica)
+
+    async def drained(self, replica: Replica) -> None:
+        """Returns when no lease of the replica runs any more. It should get no new ones: drained, or removed."""
+        emptied = replica.emptied = replica.emptied or asyncio.Event()
+        while replica.inflight:
+            emptied.clear()
+            await emptied.wait()
+
+    def on_join(self, listener: Callable[[Replica, WarmUp | None], None]) -> None:
+        """`listener` hears of every replica that is added from now on, with the warm-up it is to have."""
+        self._on_join.append(listener)
+
+    def on_leave(self, listener: Callable[[Replica], None]) -> None:
+        self._on_leave.append(listener)
+
     def pick(self, ask: Ask, tried: Collection[Replica] = ()) -> Replica | None:
         if self._refresh_at is not None:
             self._catch_up()
         if not tried:
             for trial in self._trials:
-                if trial.inflight < trial.max_inflight:
+                if trial.inflight < trial.slots:
                     return trial
-            free = [replica for replica in self._ready if replica.inflight < replica.max_inflight]
+            free = [replica for replica in self._ready if replica.inflight < replica.slots]
         else:
-            free = [replica for replica in self._ready if replica.inflight < replica.max_inflight and replica not in tried]
-        return self.balance.choose(free, ask) if free else self._least_loaded(tried)
+            free = [replica for replica in self._ready if replica.inflight < replica.slots and replica not in tried]
+        if not free:
+            return self._least_loaded(tried)
+        chosen = self.balance.choose(free, ask)
+        return self._warm_instead(chosen, free, ask) if chosen in self._ramping else chosen
 
     def lease(self, replica: Replica) -> Lease:
         now = self.clock()
@@ -136,19 +201,47 @@ class Pool:
     def refresh(self) -> None:
         """Work out anew who is ready. Needed from outside only after `max_inflight` of a replica was changed."""
         now = self.clock()
+        self._ramp(now)
         able = [replica for replica in self.replicas if replica.up and not replica.draining]
         sound = [replica for replica in able if not replica.breaker.tripped]
         tripped = [replica for replica in able if replica.breaker.tripped]
         half_open = [replica for replica in tripped if now >= replica.breaker.open_until]
         trials = [replica for replica in half_open if replica.breaker.allows(now)] if sound else []
         ready = sound + trials if sound else able
-        self._refresh_at = min((r.breaker.open_until for r in tripped if now < r.breaker.open_until), default=None)
+        steps = [now + replica.ramp_seconds / _RAMP_STEPS for replica in self._ramping]
+        self._refresh_at = min((*steps, *(r.breaker.open_until for r in tripped if now < r.breaker.open_until)), default=None)
         self._ready, self._trials = ready, trials
         for replica in self.replicas:
             replica.ready = False
         for replica in ready:
             replica.ready = True
-        self._announce(sum(r.max_inflight for r in sound) + len(half_open) if sound else sum(r.max_inflight for r in able))
+        self._announce(sum(r.slots for r in sound) + len(half_open) if sound else sum(r.slots for r in able))
+
+    def _ramp(self, now: float) -> None:
+        """Work out the slots. A slow start begins when its replica is up for the first time, and is not begun anew."""
+        ramping = {}
+        for replica in self.replicas:
+            if replica.ramp_seconds:
+                if replica.up and replica.ramp_from is None:
+                    replica.ramp_from = now
+                share = replica.share(now)
+                if share < 1.0:
+                    ramping[replica] = share
+            replica.slots = replica.max_inflight
+        for replica, share in ramping.items():
+            replica.slots = max(1, int(replica.max_inflight * share))
+        self._ramping = ramping
+
+    def _warm_instead(self, chosen: Replica, free: list[Replica], ask: Ask) -> Replica:
+        """Rule 6: the policy chose one in its slow start. It takes this request, or leaves it to one that is warm."""
+        share = self._ramping[chosen]
+        warm = [replica for replica in free if replica not in self._ramping]
+        if not warm:
+            return chosen
+        draw = self._random() if ask.session is None else crc32(ask.session.encode("utf-8", "surrogatepass")) / 2**32
+        if draw < share and chosen.inflight <= share * sum([replica.inflight for replica in warm]) / len(warm):
+            return chosen
+        return self.balance.choose(warm, ask)
 
     def _announce(self, capacity: int) -> None:
         if capacity == self._capacity:
@@ -163,7 +256,7 @@ class Pool:
 
     def _least_loaded(self, tried: Collection[Replica]) -> Replica | None:
         full = [replica for replica in self._ready if replica not in tried]
-        return min(full, key=_inflight) if full else None
+        return min(full, key=_load) if full else None
 
     def _log_breaker(self, replica: Replica, now: float) -> None:
         if replica.breaker.tripped:
@@ -173,8 +266,8 @@ class Pool:
             _log.info("%s/%s: breaker closed", self.name, replica.name)
 
 
-def _inflight(replica: Replica) -> int:
-    return replica.inflight
+def _load(replica: Replica) -> float:
+    return replica.inflight / replica.slots
 
 
 def _stats_of(replica: Replica, now: float) -> ReplicaStats:
@@ -185,6 +278,7 @@ def _stats_of(replica: Replica, now: float) -> ReplicaStats:
         draining=replica.draining,
         inflight=replica.inflight,
         max_inflight=replica.max_inflight,
+        slots=replica.slots,
         breaker=replica.breaker.state(now).value,
         latency=replica.latency if isfinite(replica.latency_at) else None,
         waiting=replica.waiting if isfinite(replica.waiting_at) else None,
