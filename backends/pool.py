@@ -9,16 +9,11 @@ Rules:
 4. The list of the ready is made when something changes, not when somebody asks. What it depends on changes
    only through the methods here and the setters of Replica, which all call `refresh` at once. Time is the one
    exception, and it has two effects: an open breaker becomes half-open at an instant that is known when it
-   opens, and a slow start goes on in steps. The earliest such instant is kept, and whoever asks after it
+   opens, and a slow start (see `ramp`) goes on in steps. The earliest such instant is kept, and whoever asks after it
    refreshes first. The list is replaced, never edited.
 5. Replicas come and go at run time; names are unique among those that are there. One that leaves is drained
    first (no new lease), then removed. Its running leases do not notice: they hold the replica, and its client
    must stay open until `drained`. Its last lease says so; nobody polls.
-6. Slow start: from the moment when a joined replica is up for the first time, over `ramp_seconds`, its share grows
-   from a tenth to all. Its slots are that share of `max_inflight`; and when the policy chooses it while a warm one has
-   a free slot, it takes that share of the requests, and none while it has more than that share of a warm one's
-   mean load. So it holds for every policy. A session decides by its own hash rather than by chance, so that it goes
-   over to a new replica once and stays.
 
 Between `pick` and entering the lease there must be no await: that is what makes the choice and the count one
 step, and the probe of a half-open replica a single one.
@@ -33,17 +28,16 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from zlib import crc32
 
 from backends.balance import Balance
 from backends.budget import RetryBudget
 from backends.lease import Lease
+from backends.ramp import Ramp
 from backends.replica import Replica
 from backends.types import Ask, Outcome
 from backends.warmup import WarmUp
 
 _log = logging.getLogger("tiergate.pool")
-_RAMP_STEPS = 64  # of a slow start: how often, at most, the slots are worked out anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +72,10 @@ class Pool:
         self.replicas = tuple(replicas)
         self.balance = balance
         self.clock = clock
-        self._random = (rng or random.Random()).random
+        self._ramp = Ramp(rng or random.Random())
         self._budget = RetryBudget()
         self._ready: list[Replica] = []
         self._trials: list[Replica] = []
-        self._ramping: dict[Replica, float] = {}  # those in their slow start, with their share
         self._capacity = 0
         self._refresh_at: float | None = None
         self._on_capacity: list[Callable[[int], None]] = []
@@ -157,7 +150,7 @@ class Pool:
         if not free:
             return self._least_loaded(tried)
         chosen = self.balance.choose(free, ask)
-        return self._warm_instead(chosen, free, ask) if chosen in self._ramping else chosen
+        return self._warm_instead(chosen, free, ask) if chosen in self._ramp.shares else chosen
 
     def lease(self, replica: Replica) -> Lease:
         now = self.clock()
@@ -201,15 +194,15 @@ class Pool:
     def refresh(self) -> None:
         """Work out anew who is ready. Needed from outside only after `max_inflight` of a replica was changed."""
         now = self.clock()
-        self._ramp(now)
+        step = self._ramp.update(self.replicas, now)
         able = [replica for replica in self.replicas if replica.up and not replica.draining]
         sound = [replica for replica in able if not replica.breaker.tripped]
         tripped = [replica for replica in able if replica.breaker.tripped]
         half_open = [replica for replica in tripped if now >= replica.breaker.open_until]
         trials = [replica for replica in half_open if replica.breaker.allows(now)] if sound else []
         ready = sound + trials if sound else able
-        steps = [now + replica.ramp_seconds / _RAMP_STEPS for replica in self._ramping]
-        self._refresh_at = min((*steps, *(r.breaker.open_until for r in tripped if now < r.breaker.open_until)), default=None)
+        moments = [replica.breaker.open_until for replica in tripped if now < replica.breaker.open_until]
+        self._refresh_at = min(moments if step is None else [*moments, step], default=None)
         self._ready, self._trials = ready, trials
         for replica in self.replicas:
             replica.ready = False
@@ -217,31 +210,10 @@ class Pool:
             replica.ready = True
         self._announce(sum(r.slots for r in sound) + len(half_open) if sound else sum(r.slots for r in able))
 
-    def _ramp(self, now: float) -> None:
-        """Work out the slots. A slow start begins when its replica is up for the first time, and is not begun anew."""
-        ramping = {}
-        for replica in self.replicas:
-            if replica.ramp_seconds:
-                if replica.up and replica.ramp_from is None:
-                    replica.ramp_from = now
-                share = replica.share(now)
-                if share < 1.0:
-                    ramping[replica] = share
-            replica.slots = replica.max_inflight
-        for replica, share in ramping.items():
-            replica.slots = max(1, int(replica.max_inflight * share))
-        self._ramping = ramping
-
     def _warm_instead(self, chosen: Replica, free: list[Replica], ask: Ask) -> Replica:
-        """Rule 6: the policy chose one in its slow start. It takes this request, or leaves it to one that is warm."""
-        share = self._ramping[chosen]
-        warm = [replica for replica in free if replica not in self._ramping]
-        if not warm:
-            return chosen
-        draw = self._random() if ask.session is None else crc32(ask.session.encode("utf-8", "surrogatepass")) / 2**32
-        if draw < share and chosen.inflight <= share * sum([replica.inflight for replica in warm]) / len(warm):
-            return chosen
-        return self.balance.choose(warm, ask)
+        """The policy chose one in its slow start, which may leave this request to one that is warm."""
+        warm = [replica for replica in free if replica not in self._ramp.shares]
+        return self.balance.choose(warm, ask) if warm and not self._ramp.takes(chosen, warm, ask) else chosen
 
     def _announce(self, capacity: int) -> None:
         if capacity == self._capacity:

@@ -7,7 +7,7 @@ Each fact has one writer, and none of them touches the facts of another:
     up                the health monitor
     draining          the operator, through the pool
     ready, slots      the pool, whenever one of the facts they follow from has changed
-    ramp_seconds      the pool, when the replica joins; 0: its slots are all there at once
+    ramp_seconds      the pool, for a replica that has a slow start before it (see `ramp`)
     waiting           the scrape of the server's own metrics: advice that goes stale
 """
 
@@ -22,7 +22,6 @@ from backends.client import Client, Origin
 _RISE = 0.5  # weight of a sample above the average: news of trouble is believed quickly,
 _FALL = 0.2  # good news slowly, since one short prompt proves little
 _NEVER = float("-inf")
-_FIRST_SHARE = 0.1  # of a slow start: less would be no start
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -123,12 +122,6 @@ class Replica:
         """It has left its pool."""
         self._changed = None
         self.ready = False
-
-    def share(self, now: float) -> float:
-        """The part of its work that a replica in its slow start is given; 1 for every other. At least a tenth."""
-        if not self.ramp_seconds or self.ramp_from is None:
-            return 1.0
-        return min(1.0, max(_FIRST_SHARE, (now - self.ramp_from) / self.ramp_seconds))
 
     def observe_latency(self, seconds: float, now: float) -> None:
         """A first byte came `seconds` after dispatch."""
