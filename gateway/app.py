@@ -115,9 +115,7 @@ class Gateway:
         await self.parts.flights.close()
         await self._server.stop()
         await self._metrics_server.stop()
-        for station in self.parts.stations.values():
-            for replica in station.pool.replicas:
-                await replica.client.close()
+        await self.parts.fleet.close()
         self._log.close()
 
     async def _watch_keys(self) -> None:

@@ -1,7 +1,8 @@
 """The config: strict, frozen, and read whole before anything starts.
 
 `load` and `parse` give a complete, checked `Config`, or raise a `ConfigError` with everything that is wrong. They open
-no socket and no other file, log nothing, and change nothing; the environment is an argument.
+no socket, log nothing, and change nothing; the environment is an argument. `load` also tries the certificates that the
+config names; no other file is opened.
 
     problems   what is wrong, and where
     yamltree   text → nodes with positions
@@ -9,7 +10,7 @@ no socket and no other file, log nothing, and change nothing; the environment is
     fields     how a key is declared
     schema     the tree: every key, its default and its doc
     reader     nodes + schema → values
-    checks     what keys cannot say alone
+    checks     what keys cannot say alone; `fleet_checks` those of discovery and TLS, `certificates` their files
     show       back to text, secrets hidden
 """
 
@@ -20,6 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gateway.config.checks import Report, check
+from gateway.config.fleet_checks import check_fleet
 from gateway.config.problems import ConfigError, Problem, Problems
 from gateway.config.reader import Reader
 from gateway.config.schema import Config, Model, Plan, Replica, Tenant, TenantKey, Timeouts, complete
@@ -48,11 +50,15 @@ __all__ = [
 
 def load(path: str | Path, env: Mapping[str, str] = os.environ) -> Config:
     """The config in the file at `path`."""
-    return parse(_read(path), path, env)
+    return _parsed(_read(path), path, env, files=True)
 
 
 def parse(text: str, path: str | Path = "config.yaml", env: Mapping[str, str] = os.environ) -> Config:
     """The config in `text`; `path` names it in errors, and relative paths in it start from its directory."""
+    return _parsed(text, path, env, files=False)
+
+
+def _parsed(text: str, path: str | Path, env: Mapping[str, str], *, files: bool) -> Config:
     problems = Problems(str(path))
     node = compose(text.removeprefix("\ufeff"), problems)
     if node is None:
@@ -61,7 +67,9 @@ def parse(text: str, path: str | Path = "config.yaml", env: Mapping[str, str] = 
     config = reader.root(Config, node)
     assert isinstance(config, Config)
     config = complete(config, Path(path).absolute().parent)
-    check(config, Report(reader, problems))
+    report = Report(reader, problems)
+    check(config, report)
+    check_fleet(config, report, files=files)
     problems.raise_if_any()
     return config
 

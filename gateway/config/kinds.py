@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import SplitResult, urlsplit
@@ -259,6 +260,21 @@ class Listener(_Shown):
         host, _, port = text.rpartition(":")
         if text and not (_HOST.fullmatch(host) and port.isascii() and port.isdigit() and len(port) < 6 and int(port) < 65536):
             raise Unfit(f"expected {self.expects}, got {{}}")
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Network(_Shown):
+    """A network of IP addresses; a single address is one of itself."""
+
+    expects: str = "a network such as 10.0.0.0/8 or fd00::/8"
+
+    def read(self, text: str) -> str:
+        try:
+            ip_network(text)
+        except ValueError as error:
+            bits = "; bits after the prefix must be 0" if "host bits" in str(error) else ""
+            raise Unfit(f"expected {self.expects}, got {{}}{bits}") from None
         return text
 
 
