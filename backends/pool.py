@@ -109,7 +109,8 @@ class Pool:
         replica.bind(self.refresh)
         replica.ramp_seconds, replica.ramp_from = slow_start, None
         self.replicas = (*self.replicas, replica)
-        self.refresh()
+        if replica.up:  # else it changes nothing yet: a thousand that join at once are not looked at a thousand times
+            self.refresh()
         for listener in self._on_join:
             listener(replica, warm_up)
 

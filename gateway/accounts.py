@@ -62,6 +62,7 @@ def _line(x: Exchange, duration: float, overhead: float, *, first: bool) -> dict
     line: dict[str, object] = {
         "ts": round(time.time(), 3),
         "request_id": x.id,
+        "client": x.client,
         "tenant": principal.tenant if principal else None,
         "key": principal.key_id if principal else None,
         "method": x.method,

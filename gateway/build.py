@@ -37,6 +37,8 @@ from gateway.config.certificates import client_context
 from gateway.config.schema import BackendTls
 from gateway.config.schema import Model as ModelConfig
 from gateway.config.schema import Replica as Spec
+from gateway.discovery.make import make_source, pause_of
+from gateway.discovery.watch import Watch
 from gateway.edge import Edge
 from gateway.fleet import Fleet, Terms
 from gateway.forward import Forwarder, Station
@@ -65,6 +67,7 @@ class Parts:
     edge: Edge
     stations: dict[str, Station]
     fleet: Fleet
+    watches: list[Watch]
     monitor: HealthMonitor
     ring: KeyRing
     exact: ExactStore
@@ -115,7 +118,12 @@ def build(config: Config, log: RequestLog) -> Parts:
     )
     monitor = _monitor(config, stations, clock)
     fleet = _fleet(config, stations, make)
-    return Parts(edge, stations, fleet, monitor, ring, exact, flights, limiter, metrics)
+    watches = [
+        Watch(model.name, make_source(discover, model.tls), fleet, every=pause_of(discover))
+        for model in config.models
+        for discover in model.discover
+    ]
+    return Parts(edge, stations, fleet, watches, monitor, ring, exact, flights, limiter, metrics)
 
 
 def _maker(config: Config) -> Callable[[str, Spec], Replica]:

@@ -13,9 +13,11 @@ import asyncio
 import contextlib
 import logging
 import resource
+import ssl
 from collections.abc import Callable
 from email.utils import formatdate
 
+from gateway.clients import Proxies
 from gateway.connection import Connection, Handler
 from gateway.errors import ApiError
 from gateway.messages import Bounds, Request, Response
@@ -30,11 +32,19 @@ _log = logging.getLogger("tiergate.http")
 class Server:
     """A listening socket and its connections.
 
-    `on_wire_error` is told of requests that never became one, and gives the header block of their answer.
+    `on_wire_error` is told of requests that never became one, and by whom; it gives the header block of their answer.
+    `proxies` are believed when they say whom a request is from.
     """
 
-    def __init__(self, handler: Handler, bounds: Bounds, on_wire_error: Callable[[ApiError], bytes]) -> None:
+    def __init__(
+        self,
+        handler: Handler,
+        bounds: Bounds,
+        on_wire_error: Callable[[ApiError, str], bytes],
+        proxies: Proxies | None = None,
+    ) -> None:
         self.handler = handler
+        self.proxies = proxies or Proxies()
         self.bounds = bounds
         self.on_wire_error = on_wire_error
         self.connections: set[Connection] = set()
@@ -49,13 +59,19 @@ class Server:
     def loop(self) -> asyncio.AbstractEventLoop:
         return self._loop
 
-    async def start(self, host: str, port: int) -> None:
-        """Listen. Raises OSError when the port is taken. `port` 0 takes a free one; see `self.port`."""
+    async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
+        """Listen. Raises OSError when the port is taken. `port` 0 takes a free one; see `self.port`.
+
+        With `tls`, a handshake has as long as a request's head. One that fails ends its connection, and nobody hears of it.
+        """
         self._loop = asyncio.get_running_loop()
         self._tick()
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]  # a quarter of them is for the way to the replicas
         self.max_connections = descriptors * 3 // 4 if descriptors != resource.RLIM_INFINITY else 0
-        self._listener = await self._loop.create_server(lambda: Connection(self), host, port, backlog=1024)
+        handshake = None if tls is None else self.bounds.header_timeout
+        self._listener = await self._loop.create_server(
+            lambda: Connection(self), host, port, backlog=1024, ssl=tls, ssl_handshake_timeout=handshake
+        )
         self.port = self._listener.sockets[0].getsockname()[1]
         self._sweeper = self._loop.create_task(self._sweep(), name="sweep")
 

@@ -18,10 +18,13 @@ _NEEDED = {"dns": ("name", "port"), "srv": ("name",), "file": ("path",)}
 def check_fleet(config: Config, report: Report, *, files: bool) -> None:
     """`files`: also read the certificates."""
     for index, model in enumerate(config.models):
-        if not model.replicas and not model.discover:
-            report(("models", index, "replicas"), 'must not be empty where there is no "discover"')
+        here: Path = ("models", index)
+        if not model.replicas and not model.discover and not report.told(here):
+            report((*here, "replicas"), 'must not be empty where there is no "discover"')
+        sources = [((*here, "discover", n), f"{d.kind} {d.name or d.path}") for n, d in enumerate(model.discover)]
+        report.twice(sources, lambda _: "this very source")
         for number, discover in enumerate(model.discover):
-            _discover(("models", index, "discover", number), discover, report)
+            _discover((*here, "discover", number), discover, report)
     for path, tls, urls in _backends(config):
         if tls.key is not None and tls.cert is None:
             report((*path, "key"), "a key without a cert")
