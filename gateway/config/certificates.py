@@ -11,6 +11,8 @@ from pathlib import Path
 
 from gateway.config.schema import BackendTls, ServerTls
 
+_LONGEST = 1024 * 1024  # of a key file that is looked into
+
 
 class TlsError(Exception):
     """A file cannot be used. `key` is the key that names it."""
@@ -55,19 +57,22 @@ def load_pair(context: ssl.SSLContext, cert: Path, key: Path | None, password: s
     try:
         context.load_cert_chain(cert, key, password=password)  # also "": without one, OpenSSL would ask the terminal
     except ssl.SSLError as error:
-        raise _pair_error(error) from None
+        raise _pair_error(error, key or cert) from None
     except (OSError, ValueError):  # ValueError: a password that is too long
         raise TlsError("key", "cannot be used: unreadable, or its password is wrong") from None
 
 
-def _pair_error(error: ssl.SSLError) -> TlsError:
+def _pair_error(error: ssl.SSLError, key: Path) -> TlsError:
+    """OpenSSL does not tell a wrong password from rubbish, but a locked key says that it is locked."""
     reason = error.reason or ""
     if reason == "KEY_VALUES_MISMATCH":
         return TlsError("key", "the key is not the certificate's")
-    if reason in ("BAD_DECRYPT", "BAD_PASSWORD_READ", "BAD_PASS_PHRASE"):
-        return TlsError("key_password", "the key's password is missing or wrong")
     if reason in ("EE_KEY_TOO_SMALL", "CA_MD_TOO_WEAK"):
         return TlsError("cert", "the certificate is too weak for TLS today")
+    with key.open("rb") as file:
+        locked = b"ENCRYPTED" in file.read(_LONGEST)
+    if locked:
+        return TlsError("key_password", "the key's password is missing or wrong")
     return TlsError("cert", "no certificate with a private key in PEM form (check cert and key)")
 
 

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 from gateway.config.certificates import TlsError, client_context, server_context
 from gateway.config.checks import Report
-from gateway.config.kinds import Unfit, Url
+from gateway.config.kinds import Unfit, Url, is_host
 from gateway.config.problems import Path
 from gateway.config.schema import BackendTls, Config, Discover
 
@@ -66,7 +66,8 @@ def _discover(path: Path, discover: Discover, report: Report) -> None:
             report((*path, name), f"has no meaning for kind {kind}")
     missing = [name for name in _NEEDED[kind] if not getattr(discover, name)]
     for name in missing:
-        report(path, f'missing key "{name}": kind {kind} needs it')
+        if not report.told((*path, name)):
+            report(path, f'missing key "{name}": kind {kind} needs it')
     if kind != "file" and not missing:
         _address(path, discover, report)
     if (kind == "srv" or discover.servers) and find_spec("dns") is None:
@@ -75,9 +76,7 @@ def _discover(path: Path, discover: Discover, report: Report) -> None:
 
 def _address(path: Path, discover: Discover, report: Report) -> None:
     """The URL that replicas found so would have."""
-    try:
-        Url().read(f"http://{discover.name}")
-    except Unfit:
+    if not is_host((discover.name or "").strip("[]")):
         report((*path, "name"), "not a name that can be looked up")
     try:
         Url().read(f"http://host{discover.path or ''}")

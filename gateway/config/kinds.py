@@ -44,7 +44,7 @@ def split_url(text: str) -> SplitResult | None:
     return parts if usable else None
 
 
-def _is_host(host: str) -> bool:
+def is_host(host: str) -> bool:
     """A name that can be looked up, or an address."""
     try:
         host.encode("idna")  # which knows how long a label may be
@@ -241,7 +241,7 @@ class Url(_Shown):
 
     def read(self, text: str) -> str:
         parts = split_url(text)
-        if parts is None or parts.scheme not in ("http", "https") or not _is_host(parts.hostname or ""):
+        if parts is None or parts.scheme not in ("http", "https") or not is_host(parts.hostname or ""):
             raise Unfit(f"expected {self.expects}")
         if "@" in parts.netloc:
             raise Unfit("a URL must not hold credentials: use api_key")

@@ -5,14 +5,13 @@ import contextlib
 import logging
 import os
 import ssl
+import warnings
 
 import httpx
 import pytest
-import uvloop
+import trustme
 from gateway_talk import KEY, chat
 from raw_client import Wire
-
-trustme = pytest.importorskip("trustme", reason="trustme is not installed")
 
 from gateway.config import ConfigError, load
 from gateway.config.certificates import TlsError
@@ -20,11 +19,6 @@ from gateway.config.schema import ServerTls
 from gateway.http1 import Bounds, Server
 from gateway.lab.fake import FakeVLLM, Options
 from gateway.tls import Certificate
-
-
-@pytest.fixture(scope="module", params=[asyncio.DefaultEventLoopPolicy, uvloop.EventLoopPolicy], ids=["asyncio", "uvloop"])
-def event_loop_policy(request):
-    return request.param()
 
 
 @pytest.fixture(scope="module")
@@ -83,10 +77,12 @@ async def secure(tmp_path, files):
 @contextlib.asynccontextmanager
 async def dial(server, context, name="localhost"):
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context, server_hostname=name)
-    yield reader, writer
-    writer.close()
-    with contextlib.suppress(ConnectionError, ssl.SSLError):
-        await writer.wait_closed()
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError, ssl.SSLError):
+            await writer.wait_closed()
 
 
 async def ask(reader, writer, path=b"/x"):
@@ -110,9 +106,9 @@ async def test_old_protocols_are_refused(secure, ca):
     """TLS 1.1 has no handshake here."""
     server, _ = await secure()
     context = trusting(ca)
-    with pytest.warns(DeprecationWarning):
-        context.minimum_version = ssl.TLSVersion.TLSv1_1
-        context.maximum_version = ssl.TLSVersion.TLSv1_1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that TLS 1.1 is old is the point
+        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
     with pytest.raises((ssl.SSLError, ConnectionError)):
         async with dial(server, context):
             pass
@@ -322,8 +318,8 @@ async def test_mutual_tls_to_a_replica(start, tunnel, ca, tmp_path):
 @pytest.mark.parametrize(
     ("name", "tls", "reason"),
     [
-        ("localhost", {}, "its certificate is not trusted (self-signed certificate in certificate chain)"),
-        ("localhost", {"ca": "./other.pem"}, "its certificate is not trusted (self-signed certificate in certificate chain)"),
+        ("localhost", {}, "its certificate is not trusted (unable to get local issuer certificate)"),
+        ("localhost", {"ca": "./other.pem"}, "its certificate is not trusted (unable to get local issuer certificate)"),
         ("engine.test", {"ca": "./ca.pem"}, "its certificate is not trusted (it is for another name)"),
         (
             "engine.test",
@@ -346,7 +342,7 @@ async def test_a_replica_that_is_not_trusted_is_down_and_says_why(tunnel, ca, ot
     await parts.monitor.check_once()
     assert not parts.stations["m"].pool.replicas[0].up
     (line,) = [record.message for record in caplog.records if record.name == "tiergate.health"]
-    assert line.replace("self signed", "self-signed") == f"m/r is down: no connection: {reason}"
+    assert line == f"m/r is down: no connection: {reason}"
     await parts.fleet.close()
 
 
