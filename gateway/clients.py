@@ -8,10 +8,12 @@ further left the client may have written itself. From a peer that is not trusted
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 _MAX_HOPS = 32
 _LONGEST = 64
+_KEPT = 4096  # hops whose meaning is kept: to read one takes 10 µs, and the same clients come again
 _HEADER = b"x-forwarded-for"
 
 
@@ -20,6 +22,7 @@ class Proxies:
 
     def __init__(self, networks: Sequence[str] = ()) -> None:
         self._networks = [ip_network(network) for network in networks]
+        self._hop = lru_cache(_KEPT)(self._read)
 
     def trusts(self, peer: str) -> bool:
         """Asked once for each connection."""
@@ -31,13 +34,16 @@ class Proxies:
         line = b",".join([value for name, value in headers if name == _HEADER])
         nearest = peer
         for hop in reversed(line.rsplit(b",", _MAX_HOPS)[-_MAX_HOPS:]):
-            address = _address(hop.decode("latin-1").strip())
-            if address is None:
-                break
-            nearest = str(address)
-            if not self._trusts(address):
+            address, trusted = self._hop(hop) if len(hop) <= _LONGEST else ("", False)
+            nearest = address or nearest
+            if not trusted:
                 break
         return nearest
+
+    def _read(self, hop: bytes) -> tuple[str, bool]:
+        """Its address, or nothing; and whether who stands left of it may be believed."""
+        address = _address(hop.decode("latin-1").strip())
+        return ("", False) if address is None else (str(address), self._trusts(address))
 
     def _trusts(self, address: IPv4Address | IPv6Address) -> bool:
         return any(address in network for network in self._networks)
@@ -63,4 +69,4 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
         address = ip_address(text.partition("%")[0])
     except ValueError:
         return None
-    return address.ipv4_mapped or address if isinstance(address, IPv6Address) else address
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address

@@ -46,7 +46,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class MemberStatus:
     """One replica, for the operator."""
 
     name: str
@@ -171,7 +171,7 @@ class Fleet:
         """Those of a model, by name, those that leave included. 404 without such a model."""
         return self._of(model)
 
-    def status(self, model: str) -> list[Status]:
+    def status(self, model: str) -> list[MemberStatus]:
         """What the operator sees. 404 without such a model."""
         return [_status(member) for member in self._of(model).values()]
 
@@ -232,7 +232,7 @@ class Fleet:
         return member
 
 
-def _status(member: Member) -> Status:
+def _status(member: Member) -> MemberStatus:
     replica = member.replica
     state: State = "leaving" if member.leaving else "draining" if replica.draining else "up" if replica.up else "down"
-    return Status(replica.name, member.spec.url, member.source, state, replica.ready, replica.inflight, replica.slots)
+    return MemberStatus(replica.name, member.spec.url, member.source, state, replica.ready, replica.inflight, replica.slots)

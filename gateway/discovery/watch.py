@@ -2,8 +2,8 @@
 
 Rules of this file
 1. A look that failed changes nothing: the last known replicas stay, and the health checks say which of them are there. That
-   holds for an empty answer of the DNS too, so that no hiccup of a resolver empties a fleet. It is logged when it begins
-   and when it is over, not each time.
+   holds for an empty answer of the DNS too, so that no hiccup of a resolver empties a fleet. Each reason is logged once,
+   and then that it is over; never each look.
 2. A replica leaves after it was missing from `patience` looks in a row that succeeded; it is drained first. One that comes
    back before it has left stays as it was.
 3. Each look compares the whole list with the whole pool, so that what was missed once is made good by the next one.
@@ -26,6 +26,7 @@ from gateway.fleet import Fleet
 _log = logging.getLogger("tiergate.discovery")
 _MAX_TTL = 300.0  # a longer one is not waited out: it would outlive the machines it speaks of
 _JITTER = 0.1
+_MAX_REASONS = 16  # kept of one outage: a file may be wrong in ever new ways
 
 
 class Watch:
@@ -41,7 +42,7 @@ class Watch:
         self._passed_over: set[str] = set()
         self._ttl = 0.0
         self._began = False  # a look has succeeded
-        self._fault: str | None = None
+        self._faults: set[str] = set()  # of the outage that there is
 
     async def run(self) -> None:
         """For ever."""
@@ -63,14 +64,17 @@ class Watch:
         except Exception as error:  # noqa: BLE001 - the edge of a look: a fault in one source must not end the watch
             self._failed(f"the look failed ({type(error).__name__})")
         else:
-            if self._fault is not None:
+            if self._faults:
                 _log.info("%s: %s is back", self._model, self._source.label)
-            self._fault = None
+            self._faults.clear()
 
     def _failed(self, why: str) -> None:
-        if why != self._fault:
-            _log.warning("%s: %s: %s; the known replicas stay", self._model, self._source.label, why)
-        self._fault = why
+        if why in self._faults:
+            return
+        if len(self._faults) >= _MAX_REASONS:
+            self._faults.clear()
+        self._faults.add(why)
+        _log.warning("%s: %s: %s; the known replicas stay", self._model, self._source.label, why)
 
     def _follow(self, found: Found) -> None:
         self._ttl = found.ttl
