@@ -5,7 +5,8 @@ Rules of this file
    holds for an empty answer of the DNS too, so that no hiccup of a resolver empties a fleet. Each reason is logged once,
    and then that it is over; never each look.
 2. A replica leaves after it was missing from `patience` looks in a row that succeeded; it is drained first. One that comes
-   back before it has left stays as it was.
+   back before it has left stays as it was. While the list names others and none of them serves yet, those that serve are
+   not let go: a fleet that is replaced as a whole has no gap.
 3. Each look compares the whole list with the whole pool, so that what was missed once is made good by the next one.
 4. An address that changed under a name is another replica: the old one leaves at once, its requests run to their end.
 5. A name or a URL that another source (the config, another list) brought is passed over for as long as it is there.
@@ -81,7 +82,7 @@ class Watch:
         wanted = {spec.name: spec for spec in found.replicas}
         self._miss(wanted)
         members = self._fleet.members(self._model)
-        urls = {member.spec.url: name for name, member in members.items() if not member.leaving}
+        urls = {member.spec.url: name for name, member in members.items() if not member.leaving and name not in self._missed}
         passed_over = {name for name, spec in wanted.items() if not self._want(spec, urls)}
         for name in sorted(passed_over - self._passed_over):
             _log.warning("%s: %s of %s is there from elsewhere, or there is no room", self._model, name, self._source.label)
@@ -93,9 +94,16 @@ class Watch:
         mine = [name for name, member in self._fleet.members(self._model).items() if member.source == self._source.label]
         missed = {name: self._missed.get(name, 0) + 1 for name in mine if name not in wanted}
         self._missed = missed
-        for name, times in missed.items():
-            if times >= self._source.patience:
-                self._fleet.leave(self._model, name)
+        gone = {name for name, times in missed.items() if times >= self._source.patience}
+        for name in self._dispensable(gone) if wanted else gone:
+            self._fleet.leave(self._model, name)
+
+    def _dispensable(self, gone: set[str]) -> set[str]:
+        """Those of `gone` that may leave now: all, or, while nobody else serves, those that do not serve either."""
+        members = self._fleet.members(self._model)
+        if any(member.replica.ready for name, member in members.items() if name not in gone):
+            return gone
+        return {name for name in gone if not members[name].replica.ready}
 
     def _want(self, spec: Spec, urls: dict[str, str]) -> bool:
         """The replica is to be there. False when another source's is in its place."""

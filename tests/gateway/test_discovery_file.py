@@ -1,8 +1,11 @@
 """The watched file: what is believed, when, and what a bad one says."""
 
+import contextlib
 import os
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.config.secret import Secret
 from gateway.discovery.file import File
@@ -110,6 +113,15 @@ async def test_hostile_files_are_refused(path, source, text, message):
         await source.look()
     assert "\n" not in str(failed.value)
     assert os.environ.get("HOME", "-") not in str(failed.value).replace(str(path), "")
+
+
+@given(st.text(alphabet=st.sampled_from("-:{}[]&*!|>'\"#%@`,?\n ab1urlname") | st.characters(codec="utf-8"), max_size=200))
+async def test_any_text_is_a_list_or_a_failure(tmp_path_factory, text):
+    """Whatever is in the file, a look ends in replicas or in LookFailed."""
+    path = tmp_path_factory.mktemp("any") / "replicas.yaml"
+    path.write_text(text, encoding="utf-8")
+    with contextlib.suppress(LookFailed):
+        assert all(one.url for one in (await File(path, Secret(), None).look()).replicas)
 
 
 async def test_not_text(path, source):

@@ -173,6 +173,31 @@ async def test_a_renamed_replica_joins_while_the_old_name_leaves(stack, source):
     assert states(stack) == {"s1": "up", "a": "leaving", "b": "down"}
 
 
+async def test_a_fleet_that_is_replaced_has_no_gap(stack, source, fakes):
+    """While the new ones do not serve yet the old ones stay, also under the same address; an empty list ends them all."""
+    source.patience = 1
+    watch, fleet = watch_of(stack, source), stack.gateway.parts.fleet
+    fleet.remove(MODEL, "s1")
+    source.set(("a", fakes[0].url))
+    await watch.look()
+    await stack.until(lambda: states(stack) == {"a": "up"})
+    source.set(("b", NOBODY))
+    await watch.look()
+    await watch.look()
+    assert states(stack) == {"a": "up", "b": "down"}
+    source.set(("c", fakes[0].url))
+    await watch.look()
+    assert states(stack) == {"a": "up", "b": "leaving", "c": "down"}
+    await stack.until(lambda: states(stack)["c"] == "up")
+    await watch.look()
+    await fleet.idle()
+    assert states(stack) == {"c": "up"}
+    source.set()
+    await watch.look()
+    await fleet.idle()
+    assert states(stack) == {}
+
+
 async def test_others_replicas_are_passed_over(stack, source, caplog):
     """A name or a URL that the config or another list brought stays theirs, and that is said once."""
     config = stack.gateway.parts.fleet.members(MODEL)["s1"].spec
