@@ -128,7 +128,7 @@ async def test_one_that_comes_back_while_leaving_is_undrained(stack, source, fak
     await watch.look()
     await stack.until(lambda: states(stack)["a"] == "up")
     request = stack.client.build_request(
-        "POST", "/v1/chat/completions", json=chat("[[tokens: 40]]", stream=True), headers={"authorization": f"Bearer {KEY}"}
+        "POST", "/v1/chat/completions", json=chat("[[tokens: 120]]", stream=True), headers={"authorization": f"Bearer {KEY}"}
     )
     answer = await stack.client.send(request, stream=True)
     lines = answer.aiter_lines()

@@ -90,7 +90,7 @@ async def test_a_stream_runs_to_its_end_on_a_replica_that_leaves(start, extra):
     """The replica gets nothing new, keeps its stream, and is gone with its series and sockets when that has ended."""
     stack = await start({"fleet": {"slow_start": None}}, fakes={"s1": Options(itl=0.01), "l1": Options()})
     fleet = stack.gateway.parts.fleet
-    answer, lines = await begun_stream(stack, 150)
+    answer, lines = await begun_stream(stack, 300)
     assert answer.headers["x-tiergate-replica"] == "s1"
     fleet.add(MODEL, spec_of("s2", extra.url))
     await stack.until(lambda: replica(stack, "s2").up)
@@ -112,7 +112,7 @@ async def test_the_drain_timeout_does_not_break_streams(start, extra, caplog):
     """Past it the replica is out of the pool, and its stream runs on to [DONE]; only then its client is closed."""
     stack = await start({"fleet": {"drain_timeout": "20ms"}}, fakes={"s1": Options(itl=0.01), "l1": Options()})
     fleet = stack.gateway.parts.fleet
-    _, lines = await begun_stream(stack, 80)
+    _, lines = await begun_stream(stack, 150)
     leaving = replica(stack, "s1")
     fleet.remove(MODEL, "s1")
     await stack.until(lambda: states(stack) == {})
@@ -129,7 +129,7 @@ async def test_one_that_comes_back_while_leaving_stays(start):
     """A replica that is wanted again before its last request ended serves on, with its warmth and its sockets."""
     stack = await start({}, fakes={"s1": Options(itl=0.01), "l1": Options()})
     fleet = stack.gateway.parts.fleet
-    _, lines = await begun_stream(stack, 20)
+    _, lines = await begun_stream(stack, 120)
     fleet.leave(MODEL, "s1")
     assert (await stack.chat()).status_code == 503
     fleet.stay(MODEL, "s1", source="config")

@@ -144,7 +144,7 @@ async def test_plain_http_and_rubbish_end_their_own_connection_only(secure, ca, 
 
 async def test_a_slow_handshake_is_cut(secure, ca, caplog):
     """Who connects and says nothing is dropped after the time for a request's head."""
-    server, _ = await secure(header_timeout=0.2)
+    server, _ = await secure(header_timeout=1.0)
     async with Wire(server.port) as wire:
         with contextlib.suppress(ConnectionError):
             assert await wire.ended() == b""
