@@ -33,6 +33,7 @@ from backends.connection import Connection
 from backends.errors import ConnectFailed, ConnectionBroken, UpstreamError, UpstreamTimeout
 
 _OURS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
+_OTHER_NAME = frozenset({62, 64})  # X509_V_ERR_HOSTNAME_MISMATCH and its twin for addresses
 
 __all__ = ["Answer", "Client", "Deadlines", "Origin", "Request"]
 
@@ -80,11 +81,13 @@ class Client:
         idle_seconds: float = 4.0,
         max_idle: int = 1024,
         ssl_context: ssl.SSLContext | None = None,
+        server_name: str | None = None,
     ) -> None:
         self.origin = origin
         self._idle_seconds = idle_seconds
         self._max_idle = max_idle
         self._ssl = (ssl_context or ssl.create_default_context()) if origin.scheme == "https" else None
+        self._server_name = (server_name or origin.host) if self._ssl is not None else None  # for SNI and the certificate
         self._literal = _is_address(origin.host)
         self._addresses: tuple[str, ...] = (origin.host,) if self._literal else ()
         self._lookup: asyncio.Task[None] | None = None
@@ -158,7 +161,7 @@ class Client:
             await self._first_lookup()
         loop = asyncio.get_running_loop()
         make = partial(Connection, loop, self._forget)
-        name = self.origin.host if self._ssl is not None else None
+        name = self._server_name
         reason: str = "no address"
         number: int | None = None
         for address in self._addresses:
@@ -261,6 +264,9 @@ def _is_address(host: str) -> bool:
 
 def _reason(error: OSError) -> str:
     """What went wrong, without the address."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        named = error.verify_code in _OTHER_NAME  # whose message would tell the name
+        return f"its certificate is not trusted ({'it is for another name' if named else error.verify_message})"
     if isinstance(error, ssl.SSLError):
         return error.reason or "TLS"
     return os.strerror(error.errno) if error.errno else type(error).__name__

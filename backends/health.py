@@ -1,13 +1,17 @@
 """Asks every replica at its own pace whether it is there.
 
 Rules:
-1. Each replica has a task of its own. One that hangs delays nobody's checks but its own, and those by `timeout`.
+1. Each replica has a task of its own, from its joining the pool to its leaving. One that hangs delays nobody's checks
+   but its own, and those by `timeout`.
 2. A check writes `up` and nothing else: no count, no breaker, no latency is touched when a replica comes or goes.
 3. A replica is not up before its first good check. It goes down after `fall` bad checks in a row, but at once
    when no connection can be made; it comes back after `rise` good ones.
 4. A good check proves little (an engine that sleeps, or has lost its GPU, may still answer 200 here). What the
    requests themselves show is the breaker's business.
 5. What a replica sends here is bounded, and never logged. One log line a change, none a check.
+6. A replica that joined with a warm-up has it after its first good check and before it is up: one request, answered
+   within its deadline. One that fails is logged and tried again with the next good check; after the last attempt the
+   replica serves without. One that comes back later has no second warm-up.
 """
 
 from __future__ import annotations
@@ -19,12 +23,14 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from backends.client import Deadlines
 from backends.errors import ConnectFailed, UpstreamError, UpstreamTimeout
 from backends.gauges import WAITING, read_gauge
 from backends.pool import Pool
 from backends.replica import Replica
+from backends.warmup import WarmUp
 
 _log = logging.getLogger("tiergate.health")
 
@@ -49,6 +55,8 @@ class _Watch:
 
     pool: Pool
     replica: Replica
+    warm_up: WarmUp | None = None  # what it has still to pass
+    cold: int = 0  # warm-ups that failed
     good: int = 0
     bad: int = 0
     announced: bool = False
@@ -75,14 +83,23 @@ class HealthMonitor:
         self._clock = clock
         self._rng = rng or random.Random()
         self._watches = {replica: _Watch(pool, replica) for pool in pools for replica in pool.replicas}
+        self._tasks: dict[Replica, asyncio.Task[None]] = {}
+        self._group: asyncio.TaskGroup | None = None  # while it runs
         for pool in pools:
             pool.on_suspect(self._suspect)
+            pool.on_join(partial(self._join, pool))
+            pool.on_leave(self._leave)
 
     async def run(self) -> None:
         """For ever; cancelling it ends every check."""
         async with asyncio.TaskGroup() as group:
-            for watch in self._watches.values():
-                group.create_task(self._follow(watch))
+            self._group = group
+            try:
+                for watch in self._watches.values():
+                    self._start(watch)
+                await asyncio.Event().wait()
+            finally:
+                self._group = None
 
     async def check_once(self) -> None:
         """Every replica, all at once."""
@@ -90,8 +107,24 @@ class HealthMonitor:
             for watch in self._watches.values():
                 group.create_task(self._check(watch))
 
+    def _join(self, pool: Pool, replica: Replica, warm_up: WarmUp | None) -> None:
+        watch = self._watches[replica] = _Watch(pool, replica, warm_up)
+        self._start(watch)
+
+    def _leave(self, replica: Replica) -> None:
+        self._watches.pop(replica, None)
+        task = self._tasks.pop(replica, None)
+        if task is not None:
+            task.cancel()
+
+    def _start(self, watch: _Watch) -> None:
+        if self._group is not None:
+            self._tasks[watch.replica] = self._group.create_task(self._follow(watch))
+
     def _suspect(self, replica: Replica) -> None:
-        self._watches[replica].suspected.set()
+        watch = self._watches.get(replica)  # a request may outlive its replica's membership
+        if watch is not None:
+            watch.suspected.set()
 
     async def _follow(self, watch: _Watch) -> None:
         while True:
@@ -111,6 +144,10 @@ class HealthMonitor:
     async def _check(self, watch: _Watch) -> None:
         await self._resolve(watch)
         finding = await self._ask(watch.replica)
+        if finding.fault is None and watch.warm_up is not None and not await self._warm(watch, watch.warm_up):
+            return
+        if watch.replica not in watch.pool.replicas:
+            return  # it left while we asked
         self._judge(watch, finding)
         if finding.fault is None and watch.pool.balance.wants_waiting:
             await self._scrape(watch.replica)
@@ -130,7 +167,7 @@ class HealthMonitor:
         try:
             status, _ = await self._get(replica, b"/health", _MAX_BODY)
         except ConnectFailed as error:
-            return _Finding("no connection could be made", at_once=not error.ours)
+            return _Finding(str(error), at_once=not error.ours)
         except (UpstreamTimeout, TimeoutError):
             return _Finding(f"no answer within {self._timeout:g} s")
         except UpstreamError:
@@ -138,6 +175,37 @@ class HealthMonitor:
         except Exception as error:  # noqa: BLE001  the edge of a check: a fault in one must not end the watch over all
             return _Finding(f"the check failed ({type(error).__name__})")
         return _Finding(None if status == 200 else f"status {status}")
+
+    async def _warm(self, watch: _Watch, warm_up: WarmUp) -> bool:
+        """Rule 6. True when it is over: passed, or given up."""
+        replica, pool = watch.replica, watch.pool
+        head = b"POST %b%b%bcontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % (
+            replica.path.encode(), warm_up.path.encode(), replica.head_lines, len(warm_up.body),
+        )  # fmt: skip
+        fault = await self._fault_of(replica, head, warm_up)
+        watch.cold += fault is not None
+        if fault is not None and watch.cold < warm_up.attempts:
+            count = f"{watch.cold} of {warm_up.attempts}"
+            _log.warning("%s/%s: warm-up %s failed (%s), it gets no requests yet", pool.name, replica.name, count, fault)
+            return False
+        watch.warm_up = None
+        if fault is not None:
+            _log.warning("%s/%s: the last warm-up failed (%s), it serves without", pool.name, replica.name, fault)
+        return True
+
+    async def _fault_of(self, replica: Replica, head: bytes, warm_up: WarmUp) -> str | None:
+        timeout = warm_up.timeout
+        deadlines = Deadlines(timeout, None, None, asyncio.get_running_loop().time() + timeout)
+        try:
+            async with asyncio.timeout(timeout), replica.client.request(head, warm_up.body, deadlines) as answer:
+                await answer.read(_MAX_METRICS)
+                return None if 200 <= answer.status < 300 else f"status {answer.status}"
+        except (UpstreamTimeout, TimeoutError):
+            return f"no answer within {timeout:g} s"
+        except UpstreamError as error:
+            return str(error)
+        except Exception as error:  # noqa: BLE001  the edge of a warm-up, as of a check
+            return type(error).__name__
 
     async def _scrape(self, replica: Replica) -> None:
         """Advice only: when it cannot be had, the last one goes stale by itself."""

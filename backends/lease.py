@@ -69,7 +69,10 @@ class Lease:
         if stage is _NEW or stage is _RELEASED:
             return
         self._stage = _RELEASED
-        self.replica.inflight -= 1
+        replica = self.replica
+        replica.inflight -= 1
+        if replica.emptied is not None and not replica.inflight:
+            replica.emptied.set()
         if self.probe and stage is _HELD:
             self._keeper.record(self, Outcome.NEUTRAL, self._keeper.clock())
 

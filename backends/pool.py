@@ -8,9 +8,12 @@ Rules:
    that healing does not depend on a session or a latency that happens to lead there.
 4. The list of the ready is made when something changes, not when somebody asks. What it depends on changes
    only through the methods here and the setters of Replica, which all call `refresh` at once. Time is the one
-   exception, and it has a single effect: an open breaker becomes half-open at an instant that is known when it
-   opens. The earliest such instant is kept, and whoever asks after it refreshes first. The list is replaced,
-   never edited.
+   exception, and it has two effects: an open breaker becomes half-open at an instant that is known when it
+   opens, and a slow start (see `ramp`) goes on in steps. The earliest such instant is kept, and whoever asks after it
+   refreshes first. The list is replaced, never edited.
+5. Replicas come and go at run time; names are unique among those that are there. One that leaves is drained
+   first (no new lease), then removed. Its running leases do not notice: they hold the replica, and its client
+   must stay open until `drained`. Its last lease says so; nobody polls.
 
 Between `pick` and entering the lease there must be no await: that is what makes the choice and the count one
 step, and the probe of a half-open replica a single one.
@@ -18,7 +21,9 @@ step, and the probe of a half-open replica a single one.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import random
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -27,8 +32,10 @@ from math import isfinite
 from backends.balance import Balance
 from backends.budget import RetryBudget
 from backends.lease import Lease
+from backends.ramp import Ramp
 from backends.replica import Replica
 from backends.types import Ask, Outcome
+from backends.warmup import WarmUp
 
 _log = logging.getLogger("tiergate.pool")
 
@@ -41,6 +48,7 @@ class ReplicaStats:
     draining: bool
     inflight: int
     max_inflight: int
+    slots: int
     breaker: str
     latency: float | None
     waiting: float | None
@@ -50,7 +58,13 @@ class Pool:
     """`pick` and `lease` are on the path of every request. Listeners must not raise and must not block."""
 
     def __init__(
-        self, name: str, replicas: Sequence[Replica], balance: Balance, *, clock: Callable[[], float] = time.monotonic
+        self,
+        name: str,
+        replicas: Sequence[Replica],
+        balance: Balance,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
     ) -> None:
         if len({replica.name for replica in replicas}) != len(replicas):
             raise ValueError(f"two replicas of pool {name!r} have the same name")
@@ -58,6 +72,7 @@ class Pool:
         self.replicas = tuple(replicas)
         self.balance = balance
         self.clock = clock
+        self._ramp = Ramp(rng or random.Random())
         self._budget = RetryBudget()
         self._ready: list[Replica] = []
         self._trials: list[Replica] = []
@@ -65,6 +80,8 @@ class Pool:
         self._refresh_at: float | None = None
         self._on_capacity: list[Callable[[int], None]] = []
         self._on_suspect: list[Callable[[Replica], None]] = []
+        self._on_join: list[Callable[[Replica, WarmUp | None], None]] = []
+        self._on_leave: list[Callable[[Replica], None]] = []
         for replica in self.replicas:
             replica.bind(self.refresh)
         self.refresh()
@@ -82,17 +99,59 @@ class Pool:
         """`listener` hears the new capacity whenever it has changed."""
         self._on_capacity.append(listener)
 
+    def add(self, replica: Replica, *, warm_up: WarmUp | None = None, slow_start: float = 0.0) -> None:
+        """A replica joins. It is not up before its first good check, and, where one is asked for, its warm-up.
+
+        ValueError when its name is taken.
+        """
+        if any(other.name == replica.name for other in self.replicas):
+            raise ValueError(f"a replica {replica.name!r} is in pool {self.name!r} already")
+        replica.bind(self.refresh)
+        replica.ramp_seconds, replica.ramp_from = slow_start, None
+        self.replicas = (*self.replicas, replica)
+        if replica.up:  # else it changes nothing yet: a thousand that join at once are not looked at a thousand times
+            self.refresh()
+        for listener in self._on_join:
+            listener(replica, warm_up)
+
+    def remove(self, replica: Replica) -> None:
+        """It belongs to the pool no more, at once: its name is free. Leases that run on it go on to their end."""
+        if replica not in self.replicas:
+            return
+        self.replicas = tuple(other for other in self.replicas if other is not replica)
+        replica.unbind()
+        self.refresh()
+        for listener in self._on_leave:
+            listener(replica)
+
+    async def drained(self, replica: Replica) -> None:
+        """Returns when no lease of the replica runs any more. It should get no new ones: drained, or removed."""
+        emptied = replica.emptied = replica.emptied or asyncio.Event()
+        while replica.inflight:
+            emptied.clear()
+            await emptied.wait()
+
+    def on_join(self, listener: Callable[[Replica, WarmUp | None], None]) -> None:
+        """`listener` hears of every replica that is added from now on, with the warm-up it is to have."""
+        self._on_join.append(listener)
+
+    def on_leave(self, listener: Callable[[Replica], None]) -> None:
+        self._on_leave.append(listener)
+
     def pick(self, ask: Ask, tried: Collection[Replica] = ()) -> Replica | None:
         if self._refresh_at is not None:
             self._catch_up()
         if not tried:
             for trial in self._trials:
-                if trial.inflight < trial.max_inflight:
+                if trial.inflight < trial.slots:
                     return trial
-            free = [replica for replica in self._ready if replica.inflight < replica.max_inflight]
+            free = [replica for replica in self._ready if replica.inflight < replica.slots]
         else:
-            free = [replica for replica in self._ready if replica.inflight < replica.max_inflight and replica not in tried]
-        return self.balance.choose(free, ask) if free else self._least_loaded(tried)
+            free = [replica for replica in self._ready if replica.inflight < replica.slots and replica not in tried]
+        if not free:
+            return self._least_loaded(tried)
+        chosen = self.balance.choose(free, ask)
+        return self._warm_instead(chosen, free, ask) if chosen in self._ramp.shares else chosen
 
     def lease(self, replica: Replica) -> Lease:
         now = self.clock()
@@ -136,19 +195,26 @@ class Pool:
     def refresh(self) -> None:
         """Work out anew who is ready. Needed from outside only after `max_inflight` of a replica was changed."""
         now = self.clock()
+        step = self._ramp.update(self.replicas, now)
         able = [replica for replica in self.replicas if replica.up and not replica.draining]
         sound = [replica for replica in able if not replica.breaker.tripped]
         tripped = [replica for replica in able if replica.breaker.tripped]
         half_open = [replica for replica in tripped if now >= replica.breaker.open_until]
         trials = [replica for replica in half_open if replica.breaker.allows(now)] if sound else []
         ready = sound + trials if sound else able
-        self._refresh_at = min((r.breaker.open_until for r in tripped if now < r.breaker.open_until), default=None)
+        moments = [replica.breaker.open_until for replica in tripped if now < replica.breaker.open_until]
+        self._refresh_at = min(moments if step is None else [*moments, step], default=None)
         self._ready, self._trials = ready, trials
         for replica in self.replicas:
             replica.ready = False
         for replica in ready:
             replica.ready = True
-        self._announce(sum(r.max_inflight for r in sound) + len(half_open) if sound else sum(r.max_inflight for r in able))
+        self._announce(sum(r.slots for r in sound) + len(half_open) if sound else sum(r.slots for r in able))
+
+    def _warm_instead(self, chosen: Replica, free: list[Replica], ask: Ask) -> Replica:
+        """The policy chose one in its slow start, which may leave this request to one that is warm."""
+        warm = [replica for replica in free if replica not in self._ramp.shares]
+        return self.balance.choose(warm, ask) if warm and not self._ramp.takes(chosen, warm, ask) else chosen
 
     def _announce(self, capacity: int) -> None:
         if capacity == self._capacity:
@@ -163,7 +229,7 @@ class Pool:
 
     def _least_loaded(self, tried: Collection[Replica]) -> Replica | None:
         full = [replica for replica in self._ready if replica not in tried]
-        return min(full, key=_inflight) if full else None
+        return min(full, key=_load) if full else None
 
     def _log_breaker(self, replica: Replica, now: float) -> None:
         if replica.breaker.tripped:
@@ -173,8 +239,8 @@ class Pool:
             _log.info("%s/%s: breaker closed", self.name, replica.name)
 
 
-def _inflight(replica: Replica) -> int:
-    return replica.inflight
+def _load(replica: Replica) -> float:
+    return replica.inflight / replica.slots
 
 
 def _stats_of(replica: Replica, now: float) -> ReplicaStats:
@@ -185,6 +251,7 @@ def _stats_of(replica: Replica, now: float) -> ReplicaStats:
         draining=replica.draining,
         inflight=replica.inflight,
         max_inflight=replica.max_inflight,
+        slots=replica.slots,
         breaker=replica.breaker.state(now).value,
         latency=replica.latency if isfinite(replica.latency_at) else None,
         waiting=replica.waiting if isfinite(replica.waiting_at) else None,

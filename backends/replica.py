@@ -6,12 +6,14 @@ Each fact has one writer, and none of them touches the facts of another:
     breaker, latency  the outcomes of those leases
     up                the health monitor
     draining          the operator, through the pool
-    ready             the pool, whenever one of the facts it follows from has changed
+    ready, slots      the pool, whenever one of the facts they follow from has changed
+    ramp_seconds      the pool, for a replica that has a slow start before it (see `ramp`)
     waiting           the scrape of the server's own metrics: advice that goes stale
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from backends.breaker import Breaker
@@ -24,7 +26,10 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class Replica:
-    """`inflight`, `max_inflight` and `ready` are plain attributes because every choice reads them."""
+    """`inflight`, `slots` and `ready` are plain attributes because every choice reads them.
+
+    `max_inflight` is what it takes when it is warm; `slots` what it is given now, which is less during a slow start.
+    """
 
     __slots__ = (
         "_changed",
@@ -34,6 +39,7 @@ class Replica:
         "authorization",
         "breaker",
         "client",
+        "emptied",
         "head_lines",
         "inflight",
         "latency",
@@ -41,7 +47,10 @@ class Replica:
         "max_inflight",
         "name",
         "path",
+        "ramp_from",
+        "ramp_seconds",
         "ready",
+        "slots",
         "waiting",
         "waiting_at",
         "waiting_inflight",
@@ -66,6 +75,10 @@ class Replica:
         self.authorization = None if api_key is None else _authorization(name, api_key)
         self.head_lines = _head_lines(self.authority, self.authorization)
         self.inflight = 0
+        self.slots = max_inflight
+        self.ramp_seconds = 0.0
+        self.ramp_from: float | None = None  # the moment at which it was up for the first time
+        self.emptied: asyncio.Event | None = None  # set by the last lease to leave, where somebody waits for that
         self.ready = False
         self.latency = 0.0
         self.latency_at = _NEVER
@@ -104,6 +117,11 @@ class Replica:
         if self._changed is not None:
             raise ValueError(f"replica {self.name!r} is already in a pool")
         self._changed = changed
+
+    def unbind(self) -> None:
+        """It has left its pool."""
+        self._changed = None
+        self.ready = False
 
     def observe_latency(self, seconds: float, now: float) -> None:
         """A first byte came `seconds` after dispatch."""

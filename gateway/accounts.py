@@ -72,6 +72,7 @@ def _line(x: Exchange, duration: float, overhead: float, *, first: bool, past: i
     line: dict[str, object] = {
         "ts": round(time.time(), 3),
         "request_id": x.id,
+        "client": x.client,
         "tenant": principal.tenant if principal else None,
         "key": principal.key_id if principal else None,
         "method": x.method,

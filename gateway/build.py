@@ -1,6 +1,7 @@
 """From the config to a wired gateway: the only place where objects of different packages meet.
 
-Building has no side effects: no socket and no file is opened, no task is started. `gateway.app` does that.
+Building has no side effects: no socket is opened, no task is started; `gateway.app` does that. Only the certificates that
+the config names are read.
 """
 
 from __future__ import annotations
@@ -8,10 +9,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import random
+import ssl
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import urandom
+
+import msgspec
 
 from backends.balance import make_balance
 from backends.breaker import Breaker, BreakerRules
@@ -19,6 +23,7 @@ from backends.client import Client, Origin
 from backends.health import HealthMonitor
 from backends.pool import Pool
 from backends.replica import Replica
+from backends.warmup import WarmUp
 from caches.flight import Flights
 from caches.memory import MemoryStore
 from caches.null import NullStore
@@ -29,9 +34,14 @@ from gateway.admin import Admin
 from gateway.admin.desk import Desk
 from gateway.auth import Authenticator
 from gateway.config import Config
+from gateway.config.certificates import client_context
+from gateway.config.schema import BackendTls
 from gateway.config.schema import Model as ModelConfig
-from gateway.config.schema import Replica as ReplicaConfig
+from gateway.config.schema import Replica as Spec
+from gateway.discovery.make import make_source, pause_of
+from gateway.discovery.watch import Watch
 from gateway.edge import Edge
+from gateway.fleet import Fleet, Terms
 from gateway.forward import Forwarder, Station
 from gateway.keyfile import KeyFile
 from gateway.keys import KeyRing
@@ -59,6 +69,8 @@ class Parts:
     edge: Edge
     pipeline: Pipeline
     stations: dict[str, Station]
+    fleet: Fleet
+    watches: list[Watch]
     monitor: HealthMonitor
     ring: KeyRing
     exact: ExactStore
@@ -71,7 +83,8 @@ def build(config: Config, log: RequestLog) -> Parts:
     """Wire a gateway. The config has been validated: a ValueError here is a gap in the validation."""
     clock, wall = time.monotonic, time.time
     secret = hashlib.sha256(config.cache.secret.reveal().encode()).digest() if config.cache.secret else urandom(32)
-    stations = {model.name: _station(config, model, clock) for model in config.models}
+    make = replica_maker(config)
+    stations = {model.name: _station(config, model, make, clock) for model in config.models}
     catalog = _catalog(config)
     ring = KeyRing(config.keys.path, [tenant.name for tenant in config.tenants])
     exact = _exact(config, wall)
@@ -107,7 +120,14 @@ def build(config: Config, log: RequestLog) -> Parts:
         status=status,
         clock=clock,
     )
-    return Parts(edge, pipeline, stations, _monitor(config, stations, clock), ring, exact, flights, limiter, metrics)
+    monitor = _monitor(config, stations, clock)
+    fleet = _fleet(config, stations, make)
+    watches = [
+        Watch(model.name, make_source(discover, model.tls), fleet, every=pause_of(discover))
+        for model in config.models
+        for discover in model.discover
+    ]
+    return Parts(edge, pipeline, stations, fleet, watches, monitor, ring, exact, flights, limiter, metrics)
 
 
 def _admin(config: Config, desk: Desk) -> Admin:
@@ -119,9 +139,54 @@ def _admin(config: Config, desk: Desk) -> Admin:
     return Admin(key, application(desk))
 
 
-def _station(config: Config, model: ModelConfig, clock: Clock) -> Station:
+def replica_maker(config: Config) -> Callable[[str, Spec], Replica]:
+    """How every replica is built, whoever lists it. Those with the same TLS settings share a context: it takes 10 ms to make."""
+    models = {model.name: model for model in config.models}
+    contexts: dict[BackendTls, ssl.SSLContext] = {}
+
+    def make(model: str, spec: Spec) -> Replica:
+        tls = spec.tls or models[model].tls or BackendTls()
+        origin, context = Origin.parse(spec.url), None
+        if origin.scheme == "https":
+            key = replace(tls, server_name=None)
+            context = contexts.get(key) or contexts.setdefault(key, client_context(key))
+        return Replica(
+            spec.name,
+            Client(origin, ssl_context=context, server_name=tls.server_name),
+            breaker=_breaker(config),
+            max_inflight=models[model].concurrency.max,
+            api_key=spec.api_key.reveal() or None,
+        )
+
+    return make
+
+
+def _fleet(config: Config, stations: dict[str, Station], make: Callable[[str, Spec], Replica]) -> Fleet:
+    terms = Terms(
+        drain_timeout=config.fleet.drain_timeout,
+        slow_start=config.fleet.slow_start or 0.0,
+        warm_ups={model.name: warm_up for model in config.models if (warm_up := _warm_up(config, model)) is not None},
+    )
+    return Fleet(stations, {model.name: model.replicas for model in config.models}, make, terms)
+
+
+def _warm_up(config: Config, model: ModelConfig) -> WarmUp | None:
+    """The smallest request that the engines of a model must be able to answer."""
+    known: dict[str, tuple[str, dict[str, object]]] = {
+        "chat": ("/chat/completions", {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}),
+        "completions": ("/completions", {"prompt": "Hi", "max_tokens": 1}),
+        "embeddings": ("/embeddings", {"input": "Hi"}),
+    }
+    rules = config.fleet.warm_up
+    for endpoint, (path, body) in known.items():
+        if rules.enabled and endpoint in model.endpoints:
+            return WarmUp(path, msgspec.json.encode({"model": model.served_name, **body}), rules.timeout, rules.attempts)
+    return None
+
+
+def _station(config: Config, model: ModelConfig, make: Callable[[str, Spec], Replica], clock: Clock) -> Station:
     """One model: its replicas, its balance, the queue in front."""
-    replicas = [replica_of(config, model, replica) for replica in model.replicas]
+    replicas = [make(model.name, replica) for replica in model.replicas]
     pool = Pool(model.name, replicas, make_balance(model.balance.kind, clock=clock), clock=clock)
     queue = config.queue
     bounds = QueueBounds(
@@ -140,17 +205,6 @@ def _station(config: Config, model: ModelConfig, clock: Clock) -> Station:
         timeouts=config.timeouts_of(model),
         engine_priority=model.scheduling_policy == "priority",
         default_max_tokens=model.default_max_tokens,
-    )
-
-
-def replica_of(config: Config, model: ModelConfig, replica: ReplicaConfig) -> Replica:
-    """One engine: how it is reached, and with which key."""
-    return Replica(
-        replica.name,
-        Client(Origin.parse(replica.url)),
-        breaker=_breaker(config),
-        max_inflight=model.concurrency.max,
-        api_key=replica.api_key.reveal() or None,
     )
 
 

@@ -10,7 +10,8 @@ Rules of this file
 5. Before we close on a client that may still be sending, we say that we are done and take what it sends for a moment:
    closing at once would reset the connection, and the answer would be lost with it.
 6. A client that ends its side has left, as nginx, Go and uvicorn see it too: nothing tells it from one that is gone, and a
-   model would generate for nobody. What is answered at once (health, metrics, refusals) still reaches it.
+   model would generate for nobody. What is answered at once (health, metrics, refusals) still reaches it. TLS knows no
+   half-closed connection: there a client that ends its side has ended both.
 7. HTTP/1.1 lets a server ignore `Upgrade`. We do: the request is served as if it had not asked.
 """
 
@@ -26,6 +27,7 @@ from typing import Any, Protocol, cast
 
 import httptools
 
+from gateway.clients import Proxies, peer_of
 from gateway.errors import ApiError
 from gateway.messages import Bounds, Request, Response
 from gateway.refusals import waiting
@@ -48,7 +50,8 @@ class Host(Protocol):
 
     handler: Handler
     bounds: Bounds
-    on_wire_error: Callable[[ApiError], bytes]
+    on_wire_error: Callable[[ApiError, str], bytes]
+    proxies: Proxies
     connections: set[Connection]
     draining: bool
     max_connections: int
@@ -63,8 +66,8 @@ class Connection(asyncio.Protocol):
     """One client's connection: parses requests, runs the handler for one at a time, writes its answers."""
 
     __slots__ = ("_current", "_deadline", "_dropped", "_feed", "_head_bytes", "_headers", "_held", "_in_head", "_parser",
-                 "_queue", "_reading", "_receiving", "_response", "_transport", "_unread", "_unread_since", "_wrong",
-                 "bounds", "loop", "server", "task", "writable")  # fmt: skip
+                 "_proxied", "_queue", "_reading", "_receiving", "_response", "_tls", "_transport", "_unread", "_unread_since",
+                 "_wrong", "bounds", "loop", "peer", "server", "task", "writable")  # fmt: skip
 
     def __init__(self, server: Host) -> None:
         self.server = server
@@ -94,6 +97,9 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._tls = transport.get_extra_info("sslcontext") is not None
+        self.peer = peer_of(transport.get_extra_info("peername"))
+        self._proxied = self.server.proxies.trusts(self.peer)
         excess = len(self.server.connections) - self.server.max_connections if self.server.max_connections else -1
         self.server.connections.add(self)
         if excess > 0 and excess >= self.server.turned_away:
@@ -143,7 +149,7 @@ class Connection(asyncio.Protocol):
         if self._current is None:
             return False  # the transport closes when what was written is out
         self.loop.call_soon(self._leave)  # after the handler's first step: what needs no waiting is answered
-        return True
+        return not self._tls
 
     def pause_writing(self) -> None:
         self.writable = False
@@ -263,6 +269,10 @@ class Connection(asyncio.Protocol):
         while not request.complete and request.received <= self.bounds.max_body:
             await request.wait()
 
+    def client(self, request: Request) -> str:
+        """The address of who sent this request, as far as it can be known."""
+        return self.server.proxies.client(self.peer, request.headers) if self._proxied else self.peer
+
     def write(self, data: bytes) -> None:
         if self._transport is not None:
             self._transport.write(data)
@@ -381,7 +391,7 @@ class Connection(asyncio.Protocol):
     def _refuse(self, error: ApiError) -> None:
         """Answer what never became a request."""
         lines = "".join(f"{name}: {value}\r\n" for name, value in error.headers.items()).encode()
-        Response(self, Request(self)).send(error.status, self.server.on_wire_error(error) + lines, error.body())
+        Response(self, Request(self)).send(error.status, self.server.on_wire_error(error, self.peer) + lines, error.body())
         self._linger()
 
     def _linger(self) -> None:

@@ -65,6 +65,7 @@ class Edge:
         """One request, from its head to the end of its answer."""
         x = Exchange(self._prefix + format(next(self._numbers), "x"), request.arrived)
         x.method = request.method.decode("latin-1")
+        x.client = request.client
         x.client_id = _client_id(request)
         reply = Reply(x, response, self._clock)
         self.running += 1
@@ -107,10 +108,10 @@ class Edge:
         """Whoever is cancelled from here on without having left is told `error`: as an answer, or as its stream's last event."""
         self._closing = error
 
-    def wire_error(self, error: ApiError) -> bytes:
+    def wire_error(self, error: ApiError, peer: str) -> bytes:
         """A request that never became one: counted, and given the headers of its answer."""
         x = Exchange(self._prefix + format(next(self._numbers), "x"), 0.0)
-        x.endpoint, x.status = "wire", error.status
+        x.endpoint, x.status, x.client = "wire", error.status, peer
         x.outcome, x.error = error.outcome, error.code
         self._accounts.close(x)
         return b"content-type: application/json\r\nx-request-id: %b\r\n" % x.id.encode()

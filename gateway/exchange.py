@@ -44,6 +44,7 @@ class Exchange:
 
     endpoint: str = ""
     method: str = ""
+    client: str = ""  # its address
     client_id: str = ""  # the client's own x-request-id, echoed
     requested_model: str = ""
     stream: bool = False

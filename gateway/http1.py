@@ -13,10 +13,12 @@ import asyncio
 import contextlib
 import logging
 import resource
+import ssl
 from collections.abc import Callable
 from email.utils import formatdate
 from pathlib import Path
 
+from gateway.clients import Proxies
 from gateway.connection import Connection, Handler
 from gateway.errors import ApiError
 from gateway.messages import Bounds, Request, Response
@@ -48,13 +50,22 @@ def _open_descriptors() -> int:
 class Server:
     """A listening socket and its connections.
 
-    `on_wire_error` is told of requests that never became one, and gives the header block of their answer. `share`: of the
-    process's descriptors; what no server has is for the way to the replicas.
+    `on_wire_error` is told of requests that never became one, and by whom; it gives the header block of their answer.
+    `proxies` are believed when they say whom a request is from. `share`: of the process's descriptors; what no server has
+    is for the way to the replicas.
     """
 
-    def __init__(self, handler: Handler, bounds: Bounds, on_wire_error: Callable[[ApiError], bytes], share: float = 0.7) -> None:
+    def __init__(
+        self,
+        handler: Handler,
+        bounds: Bounds,
+        on_wire_error: Callable[[ApiError, str], bytes],
+        proxies: Proxies | None = None,
+        share: float = 0.7,
+    ) -> None:
         self._share = share
         self.handler = handler
+        self.proxies = proxies or Proxies()
         self.bounds = bounds
         self.on_wire_error = on_wire_error
         self.connections: set[Connection] = set()
@@ -70,12 +81,18 @@ class Server:
     def loop(self) -> asyncio.AbstractEventLoop:
         return self._loop
 
-    async def start(self, host: str, port: int) -> None:
-        """Listen. Raises OSError when the port is taken. `port` 0 takes a free one; see `self.port`."""
+    async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
+        """Listen. Raises OSError when the port is taken. `port` 0 takes a free one; see `self.port`.
+
+        With `tls`, a handshake has as long as a request's head. One that fails ends its connection, and nobody hears of it.
+        """
         self._loop = asyncio.get_running_loop()
         self._tick()
         self.max_connections, self.turned_away = connection_bounds(self._share)
-        self._listener = await self._loop.create_server(lambda: Connection(self), host, port, backlog=1024)
+        handshake = None if tls is None else self.bounds.header_timeout
+        self._listener = await self._loop.create_server(
+            lambda: Connection(self), host, port, backlog=1024, ssl=tls, ssl_handshake_timeout=handshake
+        )
         self.port = self._listener.sockets[0].getsockname()[1]
         self._sweeper = self._loop.create_task(self._sweep(), name="sweep")
 

@@ -38,6 +38,7 @@ class Line(Protocol):
 
     @property
     def gone(self) -> bool: ...
+    def client(self, request: Request) -> str: ...
     def write(self, data: bytes) -> None: ...
     def farewell(self, request: Request) -> bytes: ...
     async def receive(self, request: Request) -> None: ...
@@ -62,6 +63,11 @@ class Request:
         self._connection = connection
         self._pieces: list[bytes] = []
         self.headers: list[tuple[bytes, bytes]] = []
+
+    @property
+    def client(self) -> str:
+        """The address of who sent it, for the log."""
+        return self._connection.client(self)
 
     def header(self, name: bytes) -> bytes | None:
         """The first header of that (lower-case) name."""

@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 
 from gateway.config import Config, ConfigError, load
+from gateway.config.certificates import TlsError
 from gateway.keyfile import KeyFileError
 
 _MANY_DESCRIPTORS = 1_048_576
@@ -52,6 +53,9 @@ def serve(config: Config) -> int:
     logging.basicConfig(level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         return uvloop.run(Gateway(config).run())
+    except TlsError as error:
+        print(f"tiergate serve: tls.{error.key}: {error}", file=sys.stderr)
+        return 2
     except KeyFileError as error:
         print(f"tiergate serve: {error}", file=sys.stderr)
         return 2

@@ -1,8 +1,9 @@
 """The config: strict, frozen, and read whole before anything starts.
 
 `load` and `parse` give a complete, checked `Config`, or raise a `ConfigError` with everything that is wrong. They open
-no socket and no other file, log nothing, and change nothing; the environment is an argument. `examine` is for those who
-go on after an error: it gives what could be read, and where each value stands.
+no socket, log nothing, and change nothing; the environment is an argument. `load` and `examine` also try the certificates
+that the config names; no other file is opened. `examine` is for those who go on after an error: it gives what could be
+read, and where each value stands.
 
     problems   what is wrong, and where
     yamltree   text → nodes with positions
@@ -10,7 +11,7 @@ go on after an error: it gives what could be read, and where each value stands.
     fields     how a key is declared
     schema     the tree: every key, its default and its doc
     reader     nodes + schema → values
-    checks     what keys cannot say alone
+    checks     what keys cannot say alone; `fleet_checks` those of discovery and TLS, `certificates` their files
     show       back to text, secrets hidden
 """
 
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.config.checks import Report, check
+from gateway.config.fleet_checks import check_fleet
 from gateway.config.problems import ConfigError, Problem, Problems, render_path
 from gateway.config.problems import Path as KeyPath
 from gateway.config.reader import Reader
@@ -53,14 +55,12 @@ __all__ = [
 
 def load(path: str | Path, env: Mapping[str, str] = os.environ) -> Config:
     """The config in the file at `path`."""
-    return parse(_read(path), path, env)
+    return _parsed(_read(path), path, env, files=True)
 
 
 def parse(text: str, path: str | Path = "config.yaml", env: Mapping[str, str] = os.environ) -> Config:
     """The config in `text`; `path` names it in errors, and relative paths in it start from its directory."""
-    config, _, problems = _interpret(text, path, env)
-    problems.raise_if_any()
-    return config
+    return _parsed(text, path, env, files=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +82,17 @@ class Reading:
 
 def examine(path: str | Path, env: Mapping[str, str] = os.environ) -> Reading:
     """The config in the file at `path`, with its errors. ConfigError only when there is nothing to look at."""
-    config, reader, problems = _interpret(_read(path), path, env)
+    config, reader, problems = _interpret(_read(path), path, env, files=True)
     return Reading(config, tuple(sorted(problems.found)), reader)
 
 
-def _interpret(text: str, path: str | Path, env: Mapping[str, str]) -> tuple[Config, Reader, Problems]:
+def _parsed(text: str, path: str | Path, env: Mapping[str, str], *, files: bool) -> Config:
+    config, _, problems = _interpret(text, path, env, files=files)
+    problems.raise_if_any()
+    return config
+
+
+def _interpret(text: str, path: str | Path, env: Mapping[str, str], *, files: bool) -> tuple[Config, Reader, Problems]:
     problems = Problems(str(path))
     node = compose(text.removeprefix("\ufeff"), problems)
     if node is None:
@@ -95,7 +101,9 @@ def _interpret(text: str, path: str | Path, env: Mapping[str, str]) -> tuple[Con
     config = reader.root(Config, node)
     assert isinstance(config, Config)
     config = complete(config, Path(path).absolute().parent)
-    check(config, Report(reader, problems))
+    report = Report(reader, problems)
+    check(config, report)
+    check_fleet(config, report, files=files)
     return config, reader, problems
 
 

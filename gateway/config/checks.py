@@ -25,6 +25,11 @@ class Report:
         mark = self._reader.mark(path)
         self._problems.add(mark.line, mark.column, path, message)
 
+    def told(self, path: Path) -> bool:
+        """Something at or below `path` is wrong already."""
+        place = render_path(path)
+        return any(problem.path.startswith(place) for problem in self._problems.found)
+
     def where(self, path: Path) -> str:
         """The line of a value, or the key whose default it is."""
         mark = self._reader.marks.get(path)

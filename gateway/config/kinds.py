@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import SplitResult, urlsplit
@@ -43,7 +44,7 @@ def split_url(text: str) -> SplitResult | None:
     return parts if usable else None
 
 
-def _is_host(host: str) -> bool:
+def is_host(host: str) -> bool:
     """A name that can be looked up, or an address."""
     try:
         host.encode("idna")  # which knows how long a label may be
@@ -240,7 +241,7 @@ class Url(_Shown):
 
     def read(self, text: str) -> str:
         parts = split_url(text)
-        if parts is None or parts.scheme not in ("http", "https") or not _is_host(parts.hostname or ""):
+        if parts is None or parts.scheme not in ("http", "https") or not is_host(parts.hostname or ""):
             raise Unfit(f"expected {self.expects}")
         if "@" in parts.netloc:
             raise Unfit("a URL must not hold credentials: use api_key")
@@ -259,6 +260,21 @@ class Listener(_Shown):
         host, _, port = text.rpartition(":")
         if text and not (_HOST.fullmatch(host) and port.isascii() and port.isdigit() and len(port) < 6 and int(port) < 65536):
             raise Unfit(f"expected {self.expects}, got {{}}")
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Network(_Shown):
+    """A network of IP addresses; a single address is one of itself."""
+
+    expects: str = "a network such as 10.0.0.0/8 or fd00::/8"
+
+    def read(self, text: str) -> str:
+        try:
+            ip_network(text)
+        except ValueError as error:
+            bits = "; bits after the prefix must be 0" if "host bits" in str(error) else ""
+            raise Unfit(f"expected {self.expects}, got {{}}{bits}") from None
         return text
 
 

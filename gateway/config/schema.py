@@ -10,12 +10,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 from gateway.config import types as t
 from gateway.config.fields import key, required, same_as, section
 from gateway.config.kinds import Choice, Text, Whole
 from gateway.config.secret import Secret, SecretUrl
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerTls:
+    cert: t.File = required("The certificate and its chain, PEM. A renewed file is taken up without a restart.")
+    key_password: t.HiddenText = key(Secret(), "The key's password, if it has one.")
+    client_ca: t.File | None = key(None, "CAs whose clients alone may connect, PEM; null: no client certificate is asked for.")
+    key: t.File = required("The certificate's private key, PEM.")  # last: below it `key` would be this one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendTls:
+    ca: t.File | None = key(None, "CAs to trust instead of the system's, PEM.")
+    cert: t.File | None = key(None, "A client certificate to show, PEM.")
+    key_password: t.HiddenText = key(Secret(), "The key's password, if it has one.")
+    verify: bool = key(True, "Check the replica's certificate. `false` trusts whoever answers.")
+    server_name: t.Host | None = key(None, "The name that the certificate must be for; null: the URL's host.")
+    key: t.File | None = key(None, "The private key of `cert`, PEM; null: it is in the same file.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +47,11 @@ class Server:
     body_timeout: t.Seconds = key(60.0, "How long a client may take to send its request body.")
     keep_alive: t.Seconds = key(75.0, "How long an idle connection is kept open.")
     max_header: t.Bytes = key(64 * 2**10, "Largest request head; over it the answer is 431.")
-    metrics: t.Listen = key("", 'A listener of its own for /metrics, "host:port"; empty: on the main one.')
+    metrics: t.Listen = key("", 'A listener of its own for /metrics, "host:port", never TLS; empty: on the main one.')
+    tls: ServerTls | None = key(None, "Serve HTTPS; null: plain HTTP.")
+    trusted_proxies: tuple[t.NetworkText, ...] = key(
+        (), "Whose `x-forwarded-for` is believed when the log names the client: networks or addresses."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +86,21 @@ class Replica:
     name: t.Name = required("Unique in its pool; shown in headers and metrics.")
     url: t.HttpUrl = required("Base URL of the engine's API, usually ending in /v1.")
     api_key: t.HiddenText = key(Secret(), "The engine's --api-key, if it has one.")
+    tls: BackendTls | None = key(None, "TLS to this replica; null: as the model's.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discover:
+    kind: Annotated[str, Choice("kind of discovery", ("dns", "srv", "file"))] = required(
+        "dns: the A and AAAA records of a name; srv: its SRV records; file: a list that is watched."
+    )
+    name: t.Host | None = key(None, "dns and srv: the name to look up.")
+    port: t.Port | None = key(None, "dns: the port of every replica.")
+    scheme: Annotated[str, Choice("scheme", ("http", "https"))] | None = key(None, "dns and srv: of every replica; null: http.")
+    path: t.Line | None = key(None, "dns and srv: the URL's path, null: /v1. file: the YAML file.")
+    every: t.Seconds | None = key(None, "Between two looks; null: 10s, for a file 1s.")
+    servers: tuple[t.Listen, ...] = key((), 'dns and srv: DNS servers to ask, "address:port"; empty: the system\'s.')
+    api_key: t.HiddenText = key(Secret(), "The engines' --api-key, where the file names none.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +127,9 @@ class Model:
     version: Annotated[str, Text(longest=200)] = key("", "Part of every cache key: change it when the weights change.")
     adapters: tuple[Adapter, ...] = key((), "LoRA adapters of this pool, callable as models.")
     fallback: tuple[t.ModelName, ...] = key((), "Models that take over when this one fails, in order.")
-    replicas: tuple[Replica, ...] = required("The engines that serve this model.")
+    replicas: tuple[Replica, ...] = key((), "The engines that serve this model; needed where there is no `discover`.")
+    discover: tuple[Discover, ...] = key((), "Where further engines are found while the gateway runs.")
+    tls: BackendTls | None = key(None, "TLS to the replicas with https URLs; null: the system's CAs.")
     balance: Balance = section(Balance, "How a replica is chosen.")
     concurrency: Concurrency = section(Concurrency, "Slots per replica.")
     scheduling_policy: Annotated[str, Choice("scheduling policy", ("fcfs", "priority"))] = key(
@@ -252,6 +291,20 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WarmUp:
+    enabled: bool = key(True, "Send one small request to a replica that joins, before it serves.")
+    timeout: t.Seconds = key(30.0, "How long it may take.")
+    attempts: t.Tries = key(5, "After so many failures the replica serves all the same.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    drain_timeout: t.Seconds = key(300.0, "How long a replica that leaves stays listed for the requests that run on it.")
+    slow_start: t.Seconds | None = key(30.0, "Over how long the share of a replica that joins grows to all; null: at once.")
+    warm_up: WarmUp = section(WarmUp, "The first request to a replica that joins.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Breaker:
     failures: t.Tries = key(5, "Failed requests in a row that take a replica out.")
     open: t.Seconds = key(5.0, "For how long, the first time; doubles each time.")
@@ -281,6 +334,7 @@ class Config:
     tenants: tuple[Tenant, ...] = key((), "Who may call; no tenant, no access.")
     keys: Keys = section(Keys, "API keys made by the CLI.")
     health: Health = section(Health, "Active health checks.")
+    fleet: Fleet = section(Fleet, "Replicas that join and leave while the gateway runs.")
     breaker: Breaker = section(Breaker, "Passive health: a breaker for each replica.")
     observability: Observability = section(Observability, "Logs.")
 
@@ -305,7 +359,33 @@ def complete(config: Config, directory: Path) -> Config:
     qdrant = replace(semantic.qdrant, path=directory / semantic.qdrant.path)
     return replace(
         config,
+        server=replace(config.server, tls=_located(config.server.tls, directory)),
+        models=tuple(_model_located(model, directory) for model in config.models),
         routing=replace(config.routing, tiers=tiers, classifier=classifier),
         cache=replace(config.cache, semantic=replace(semantic, qdrant=qdrant)),
         keys=replace(config.keys, path=directory / config.keys.path),
     )
+
+
+def _model_located(model: Model, directory: Path) -> Model:
+    return replace(
+        model,
+        tls=_located(model.tls, directory),
+        replicas=tuple(replace(replica, tls=_located(replica.tls, directory)) for replica in model.replicas),
+        discover=tuple(
+            replace(one, path=str(directory / one.path)) if one.kind == "file" and one.path else one for one in model.discover
+        ),
+    )
+
+
+_Tls = TypeVar("_Tls", ServerTls, BackendTls)
+
+
+def _located(tls: _Tls | None, directory: Path) -> _Tls | None:
+    """With every file's path made absolute."""
+    if tls is None:
+        return None
+    paths: dict[str, Any] = {
+        one.name: directory / value for one in fields(tls) if isinstance(value := getattr(tls, one.name), Path)
+    }
+    return replace(tls, **paths)

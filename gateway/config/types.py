@@ -13,6 +13,7 @@ from gateway.config.kinds import (
     Instant,
     Label,
     Listener,
+    Network,
     Pattern,
     Planned,
     Size,
@@ -60,4 +61,6 @@ Listen = Annotated[str, Listener()]
 KeyDigest = Annotated[Secret, Digest()]
 RedisAddress = Annotated[SecretUrl, RedisUrl()]
 File = Annotated[Path, FilePath()]
+NetworkText = Annotated[str, Network()]
+Port = Annotated[int, Whole(1, 65535)]
 NoSemanticCache = Annotated[bool, Planned("the semantic cache")]

@@ -12,7 +12,7 @@ import msgspec
 
 from backends.client import Origin
 from backends.replica import Replica
-from gateway.build import replica_of
+from gateway.build import replica_maker
 from gateway.config import Config, Model, Problem, Reading
 from gateway.config.problems import Path
 from gateway.doctor import access, certificates, disk, engine, machine, pools, ports, redis
@@ -100,14 +100,15 @@ def _problem(problem: Problem) -> Line:
 def _prepare(reading: Reading, state: _Findings) -> None:
     """Who will be asked. A replica whose URL could not be read has its own error already."""
     config = reading.config
+    make = replica_maker(config)
     for index, model in enumerate(config.models):
         for number, replica in enumerate(model.replicas):
             where: Path = ("models", index, "replicas", number)
             if not replica.url:
                 continue
             try:
-                state.asked.append(_Asked(where, model, number, replica_of(config, model, replica)))
-            except ValueError as error:
+                state.asked.append(_Asked(where, model, number, make(model.name, replica)))
+            except (ValueError, OSError) as error:  # among them ssl's, for certificates that the config's own error names
                 state.found.append(fail(where, str(error), "Correct this replica."))
     server = config.server
     if server.port and server.host:

@@ -35,9 +35,10 @@ def metrics_page(metrics: Metrics) -> str:
         rows.append(f"| `{name}` | {kinds[type(family)]} | {labels} | {_cell(family.help)} |")
     return (
         f"# /metrics, every family\n\n{_MADE}All are there from the first scrape. Label values are bounded: `tenant` is the name "
-        "for the first 200 seen, `other` for the\nrest; models and replicas are the config's; everything else is a closed set. "
-        "`outcome`: `ok`, `client_error`, `limited`,\n`rejected`, `timeout`, `upstream_error`, `broken_stream`, `client_gone`. "
-        "The process's own memory, CPU and file descriptors are\nthere too, as `process_*`.\n\n" + "\n".join(rows) + "\n"
+        "for the first 200 seen, `other` for the\nrest; models are the config's; replicas are those that are "
+        "there now, at most 1,024 of a model; everything else is a\nclosed set. `outcome`: `ok`, `client_error`, `limited`, "
+        "`rejected`, `timeout`, `upstream_error`, `broken_stream`,\n`client_gone`. "
+        "The process's own memory, CPU and file descriptors are there too, as `process_*`.\n\n" + "\n".join(rows) + "\n"
     )
 
 

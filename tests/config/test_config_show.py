@@ -48,12 +48,14 @@ def test_every_key_is_documented():
     assert all(row.doc and row.doc.endswith(".") and len(row.doc) < 120 and row.expects for row in rows)
     assert len({row.path for row in rows}) == len(rows)
     assert [row.path for row in rows if row.default is None] == [
+        "server.tls.cert",
+        "server.tls.key",
         "models[]",
         "models[].name",
         "models[].adapters[].name",
-        "models[].replicas[]",
         "models[].replicas[].name",
         "models[].replicas[].url",
+        "models[].discover[].kind",
         "tenants[].name",
         "tenants[].keys[].id",
         "tenants[].keys[].sha256",

@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
+import uvloop
 import yaml
 
 from gateway.app import Gateway
@@ -19,6 +20,12 @@ from gateway.lab.fake import FakeVLLM, Options
 KEY = "tg-test-key-of-acme"
 OTHER_KEY = "tg-test-key-of-globex"
 ADMIN_KEY = "tg-admin-key"
+
+
+def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> Mapping[str, Callable[[], Any]]:
+    """As everywhere, but TLS, which each event loop does in its own way, is tested on both."""
+    loops: dict[str, Callable[[], Any]] = {"uvloop": uvloop.new_event_loop}
+    return loops | {"asyncio": asyncio.SelectorEventLoop} if item.path.name == "test_tls.py" else loops
 
 
 class MemoryLog:

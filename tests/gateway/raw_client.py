@@ -111,7 +111,7 @@ async def staged(handler: Any, **bounds: Any) -> AsyncIterator[Stage]:
     """A running server; what its handler refuses is answered as the edge does. Leaving it, no connection or task may be left."""
     errors: list[str] = []
 
-    def told(error: ApiError) -> bytes:
+    def told(error: ApiError, peer: str = "") -> bytes:
         errors.append(error.code)
         return b"content-type: application/json\r\nx-request-id: wire-%d\r\n" % len(errors)
 

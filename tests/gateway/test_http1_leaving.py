@@ -293,7 +293,7 @@ async def test_stopping_leaves_nothing(monkeypatch):
         else:
             await asyncio.Event().wait()
 
-    server = Server(handler, Bounds(), lambda error: b"")
+    server = Server(handler, Bounds(), lambda error, peer: b"")
     await server.start("127.0.0.1", 0)
     writers = []
     for url in (b"/running", b"/stubborn", b"/unread", b""):
@@ -322,7 +322,7 @@ async def test_stopping_leaves_nothing(monkeypatch):
 async def test_a_taken_port_is_an_oserror():
     """Listening where somebody listens fails at once, for the command to report."""
     async with staged(echo) as stage:
-        other = Server(echo, Bounds(), lambda error: b"")
+        other = Server(echo, Bounds(), lambda error, peer: b"")
         with pytest.raises(OSError):
             await other.start("127.0.0.1", stage.server.port)
 

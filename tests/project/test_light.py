@@ -12,6 +12,7 @@ from arrows import modules
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = {
+    "dns",
     "torch",
     "transformers",
     "numpy",

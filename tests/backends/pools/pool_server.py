@@ -5,14 +5,20 @@ from contextlib import suppress
 
 
 class Server:
-    """`status` None: accept the request and never answer. `health` and `metrics` are the bodies that are sent."""
+    """`status` None: accept the request and never answer. `health` and `metrics` are the bodies that are sent.
+
+    `posted` is the status of what is posted, None as above. Answers wait for the `gate`.
+    """
 
     def __init__(self) -> None:
-        self.status = 200
+        self.status = self.posted = 200
         self.health = b""
         self.metrics = b""
         self.raw = None
+        self.gate = asyncio.Event()
+        self.gate.set()
         self.heads = []
+        self.bodies = []
         self.arrived = asyncio.Event()
         self.port = 0
         self._server = None
@@ -43,17 +49,21 @@ class Server:
         with suppress(ConnectionError, asyncio.IncompleteReadError):
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
+                length = head.partition(b"content-length: ")[2].partition(b"\r\n")[0]
+                self.bodies.append(await reader.readexactly(int(length or 0)))
                 self.heads.append(head)
                 self.arrived.set()
+                await self.gate.wait()
                 writer.write(await self._answer(head, reader))
         self._open.discard(writer)
         writer.transport.abort()
 
     async def _answer(self, head, reader):
-        if self.status is None:
+        status = self.posted if head.startswith(b"POST") else self.status
+        if status is None:
             await reader.read()
             raise ConnectionError
         if self.raw is not None:
             return self.raw
         body = self.metrics if b"/metrics" in head else self.health
-        return b"HTTP/1.1 %d X\r\ncontent-length: %d\r\n\r\n%s" % (self.status, len(body), body)
+        return b"HTTP/1.1 %d X\r\ncontent-length: %d\r\n\r\n%s" % (status, len(body), body)

@@ -277,7 +277,7 @@ async def test_one_that_was_never_up_is_told_once(servers, fleet, caplog):
     _, monitor = fleet([server])
     for _ in range(5):
         await monitor.check_once()
-    assert lines(caplog) == ["m/r0 is down: no connection could be made"]
+    assert lines(caplog) == ["m/r0 is down: no connection: Connection refused"]
 
 
 async def test_names_are_resolved_again_every_half_minute(servers, fleet, clock):

@@ -1,0 +1,123 @@
+"""Discovery, TLS and trusted proxies in the config: what is accepted, what is refused and where."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from gateway.config import ConfigError, effective, parse
+
+BASE = "models:\n  - name: m\n"
+STATIC = '    replicas: [{name: r, url: "https://h/v1"}]\n'
+
+
+def problems(text):
+    with pytest.raises(ConfigError) as error:
+        parse(text, "/etc/tiergate/config.yaml", {})
+    return [f"{problem.line}:{problem.column}: {problem.path}: {problem.message}" for problem in error.value.errors]
+
+
+def discover(entry):
+    return f"{BASE}    discover:\n      - {entry}\n"
+
+
+def test_each_kind_of_discovery():
+    """A model with `discover` needs no replicas; a file's path starts from the config's folder; what is shown reads back."""
+    text = f"""{BASE}    discover:
+      - {{kind: dns, name: vllm.svc, port: 8000, scheme: http, path: /v1, every: 10s}}
+      - {{kind: srv, name: _http._tcp.vllm.svc, servers: ["127.0.0.1:8600", "[::1]:53"]}}
+      - {{kind: file, path: ./replicas.yaml, api_key: hunter2}}
+"""
+    config = parse(text, "/etc/tiergate/config.yaml", {})
+    dns, srv, file = config.models[0].discover
+    assert (dns.port, dns.every, srv.every, srv.servers) == (8000, 10.0, None, ("127.0.0.1:8600", "[::1]:53"))
+    assert file.path == "/etc/tiergate/replicas.yaml"
+    assert "hunter2" not in effective(config)
+    again = parse(effective(config), "/etc/tiergate/config.yaml", {})
+    assert again.models[0].discover[:2] == (dns, srv)
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ("{kind: dns, name: a}", '4:9: models[0].discover[0]: missing key "port": kind dns needs it'),
+        ("{kind: dns, port: 1}", '4:9: models[0].discover[0]: missing key "name": kind dns needs it'),
+        ("{kind: file}", '4:9: models[0].discover[0]: missing key "path": kind file needs it'),
+        ("{kind: file, path: x, port: 1}", "4:37: models[0].discover[0].port: has no meaning for kind file"),
+        ("{kind: srv, name: a, port: 1}", "4:36: models[0].discover[0].port: has no meaning for kind srv"),
+        ("{kind: dns, name: a b, port: 1}", "4:27: models[0].discover[0].name: not a name that can be looked up"),
+        ("{kind: dns, name: a/b@c, port: 1}", "4:27: models[0].discover[0].name: not a name that can be looked up"),
+        ("{kind: dns, name: a, port: 1, path: v1}", "4:45: models[0].discover[0].path: expected the path of a URL such as /v1"),
+        ("{kind: dns, name: a, port: 1, path: /?x}", "4:45: models[0].discover[0].path: expected the path of a URL such as /v1"),
+        ("{kind: dns, name: a, port: 0}", "4:36: models[0].discover[0].port: expected a whole number from 1 to 65535"),
+        ("{kind: consul, name: a}", '4:16: models[0].discover[0].kind: unknown kind of discovery "consul"'),
+        ("{kind: srv, name: a, every: 0s}", "4:37: models[0].discover[0].every: expected a duration"),
+        ("{kind: srv, name: a, servers: [x]}", "4:40: models[0].discover[0].servers[0]: expected a listener"),
+        ("{kind: srv, name: a}\n      - {kind: srv, name: a}", "5:9: models[0].discover[1]: this very source is taken already"),
+    ],
+)
+def test_mistakes_in_discovery(entry, problem):
+    """Each is found at its place, alone."""
+    (found,) = problems(discover(entry))
+    assert found.startswith(problem)
+
+
+@pytest.mark.parametrize("entry", ["{kind: srv, name: a}", '{kind: dns, name: a, port: 1, servers: ["127.0.0.1:53"]}'])
+def test_dnspython_is_missed_when_it_is_needed(monkeypatch, entry):
+    """Only what needs it asks for it, with the extra's name."""
+    real = importlib.util.find_spec
+    monkeypatch.setattr("gateway.config.fleet_checks.find_spec", lambda name: None if name == "dns" else real(name))
+    assert problems(discover(entry)) == ["4:9: models[0].discover[0]: needs the package dnspython: install tiergate[dns]"]
+    assert parse(discover("{kind: dns, name: a, port: 1}"), "c.yaml", {}).models
+
+
+@pytest.mark.parametrize("tail", ["", "    replicas: []\n", "    discover: []\n"])
+def test_a_model_needs_replicas_or_discovery(tail):
+    """Neither is an error at the model."""
+    (found,) = problems(BASE + "    tier: small\n" + tail)
+    assert found.endswith('models[0].replicas: must not be empty where there is no "discover"')
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("server: {tls: {cert: a}}\n", '1:15: server.tls: missing key "key"'),
+        ("server: {tls: {cert: a, key: b, ca: c}}\n", "1:33: server.tls.ca: unknown key"),
+        ("server: {trusted_proxies: [10.0.0.0/33]}\n", "1:28: server.trusted_proxies[0]: expected a network such as 10.0.0.0/8"),
+        ("server: {trusted_proxies: [10.0.0.1/8]}\n", "1:28: server.trusted_proxies[0]: expected a network such as"),
+    ],
+)
+def test_mistakes_in_the_server(text, problem):
+    """TLS needs both files, a network is one."""
+    (found,) = problems(text + BASE + STATIC)
+    assert found.startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("tls", "problem"),
+    [
+        ("{key: k}", "3:16: models[0].tls.key: a key without a cert"),
+        ("{ca: c, verify: false}", "3:26: models[0].tls.verify: a ca is given, but nothing is verified"),
+    ],
+)
+def test_mistakes_in_tls_to_the_replicas(tls, problem):
+    """Settings that contradict each other."""
+    assert problems(f"{BASE}    tls: {tls}\n{STATIC}") == [problem]
+
+
+def test_tls_for_plain_http_is_a_mistake():
+    """Somebody meant https."""
+    plain = STATIC.replace("https", "http")
+    assert problems(f"{BASE}    tls: {{verify: false}}\n{plain}") == ["3:10: models[0].tls: tls needs an https:// URL"]
+
+
+def test_paths_start_from_the_config():
+    """Of the listener's and of each backend's files; secrets are hidden."""
+    tls = "{ca: ./ca.pem, cert: /abs/c.pem, key: k.pem, key_password: hunter2}"
+    text = f"server: {{tls: {{cert: c.pem, key: k.pem, key_password: hunter2}}}}\n{BASE}    tls: {tls}\n{STATIC}"
+    config = parse(text, "/etc/tiergate/config.yaml", {})
+    assert config.server.tls.cert == Path("/etc/tiergate/c.pem")
+    assert config.models[0].tls.ca == Path("/etc/tiergate/ca.pem")
+    assert config.models[0].tls.cert == Path("/abs/c.pem")
+    assert "hunter2" not in effective(config)
+    assert "hunter2" not in repr(config)
