@@ -74,6 +74,7 @@ class Gateway:
         """Listen, and begin to watch replicas and keys."""
         server = self.config.server
         self.parts.ring.load()
+        self.parts.admin.load()
         await _listen(self._server, server.host, server.port, self._certificate.context if self._certificate else None)
         if server.metrics:
             self.parts.edge.metrics_here = False

@@ -30,7 +30,7 @@ from caches.null import NullStore
 from caches.policy import ExactPolicy
 from caches.types import ExactStore
 from gateway.accounts import Accounts
-from gateway.admin import Admin
+from gateway.admin import Admin, Application
 from gateway.admin.desk import Desk
 from gateway.auth import Authenticator
 from gateway.config import Config
@@ -67,6 +67,7 @@ class Parts:
     """What the process starts, watches and stops."""
 
     edge: Edge
+    admin: Admin
     pipeline: Pipeline
     stations: dict[str, Station]
     fleet: Fleet
@@ -111,32 +112,31 @@ def build(config: Config, log: RequestLog) -> Parts:
     )
     status = Status(stations)
     status.register(metrics)
+    fleet = _fleet(config, stations, make)
+    desk = Desk(config, status.report, exact, limiter, pipeline, fleet, KeyFile(config.keys.path), ring, wall)
+    admin = Admin(config.admin.key.reveal(), lambda: _admin_calls(desk))
     edge = Edge(
         pipeline=pipeline,
         models=ModelList(catalog, {model.name: model.tier for model in config.models}),
-        admin=_admin(config, Desk(config, status.report, exact, limiter, authenticator, KeyFile(config.keys.path), ring, wall)),
+        admin=admin,
         accounts=Accounts(metrics, log, clock),
         metrics=metrics,
         status=status,
         clock=clock,
     )
     monitor = _monitor(config, stations, clock)
-    fleet = _fleet(config, stations, make)
     watches = [
         Watch(model.name, make_source(discover, model.tls), fleet, every=pause_of(discover))
         for model in config.models
         for discover in model.discover
     ]
-    return Parts(edge, pipeline, stations, fleet, watches, monitor, ring, exact, flights, limiter, metrics)
+    return Parts(edge, admin, pipeline, stations, fleet, watches, monitor, ring, exact, flights, limiter, metrics)
 
 
-def _admin(config: Config, desk: Desk) -> Admin:
-    key = config.admin.key.reveal()
-    if not key:
-        return Admin("", None)
+def _admin_calls(desk: Desk) -> Application:
     from gateway.admin.api import application  # noqa: PLC0415 - FastAPI is loaded only where there is an admin
 
-    return Admin(key, application(desk))
+    return application(desk)
 
 
 def replica_maker(config: Config) -> Callable[[str, Spec], Replica]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, NoReturn
 
+import msgspec
 from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
@@ -36,7 +37,7 @@ def application(desk: Desk) -> FastAPI:
     )
     app.add_exception_handler(RequestValidationError, _misunderstood)
     app.add_exception_handler(HTTPException, _nothing_here)
-    for router in (_state(desk), _keys(desk), _cache(desk)):
+    for router in (_state(desk), _replicas(desk), _keys(desk), _cache(desk)):
         app.include_router(router, prefix="/admin")
     return app
 
@@ -53,6 +54,46 @@ def _state(desk: Desk) -> APIRouter:
     async def tenants() -> object:
         """Tenants with their limits, and what is left of them."""
         return {"tenants": desk.tenants()}
+
+    @router.post("/explain")
+    async def explain(wanted: shapes.Question) -> dict[str, Any]:
+        """What would become of a request, by the pipeline's own steps, without sending it."""
+        told: dict[str, Any] = msgspec.to_builtins(desk.explain(wanted.tenant, wanted.endpoint, wanted.body, wanted.headers))
+        return told
+
+    return router
+
+
+def _replicas(desk: Desk) -> APIRouter:
+    router = APIRouter(prefix="/models/{model:path}/replicas", tags=["replicas"])
+
+    @router.get("", response_model=shapes.Members)
+    async def replicas(model: _Id) -> object:
+        """The replicas of a model, those that are leaving included."""
+        return {"replicas": desk.replicas(model)}
+
+    @router.post("", status_code=201, response_model=shapes.Member)
+    async def add(model: _Id, wanted: shapes.NewReplica) -> object:
+        """A replica joins: health check, warm-up, then a share that grows. It is forgotten at a restart."""
+        return desk.add_replica(model, wanted.name, wanted.url, wanted.api_key)
+
+    @router.post("/{name}/drain", response_model=shapes.Member)
+    async def drain(model: _Id, name: _Id) -> object:
+        """No new requests; those that run go on. Until undone."""
+        desk.fleet.drain(model, name)
+        return desk.replica(model, name)
+
+    @router.post("/{name}/undrain", response_model=shapes.Member)
+    async def undrain(model: _Id, name: _Id) -> object:
+        """Requests again."""
+        desk.fleet.undrain(model, name)
+        return desk.replica(model, name)
+
+    @router.delete("/{name}", status_code=202, response_model=shapes.Member)
+    async def remove(model: _Id, name: _Id) -> object:
+        """It gets no new requests, and is gone when the last one has ended. One of the config is back at a restart."""
+        desk.fleet.remove(model, name)
+        return desk.replica(model, name)
 
     return router
 

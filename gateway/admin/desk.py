@@ -8,17 +8,24 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
+import msgspec
+
 from caches.types import ExactStore
-from gateway.auth import Authenticator
 from gateway.config import Config
 from gateway.config.checks import public_names
 from gateway.config.kinds import is_pattern
 from gateway.config.problems import quote, suggest
+from gateway.endpoints import ENDPOINTS
 from gateway.errors import ApiError
+from gateway.explain import explain
+from gateway.explanation import Explanation
+from gateway.fleet import Fleet, MemberStatus, spec_of
 from gateway.keyfile import DeadKeyError, KeyFile, KeyFileError, KeyRecord, Terms, UnknownKeyError
 from gateway.keys import KeyRing
+from gateway.pipeline import Pipeline
 from limits.types import Limiter, Scope
 
+_ENDPOINTS = {endpoint.name: endpoint for endpoint in ENDPOINTS}
 T = TypeVar("T")
 
 
@@ -30,16 +37,47 @@ class Desk:
     status: Callable[[], dict[str, object]]
     exact: ExactStore
     limiter: Limiter
-    authenticator: Authenticator
+    pipeline: Pipeline
+    fleet: Fleet
     keys: KeyFile
     ring: KeyRing
     clock: Callable[[], float]
+
+    # -- requests
+
+    def explain(self, tenant: str, endpoint: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> Explanation:
+        """What would become of a tenant's request. Raises ApiError 400."""
+        principal = self.pipeline.authenticator.of_tenant(tenant)
+        if principal is None:
+            raise _unknown_tenant(tenant, self.config)
+        if endpoint not in _ENDPOINTS:
+            raise _invalid(f"unknown endpoint {quote(endpoint)}{suggest(endpoint, _ENDPOINTS)}", "endpoint")
+        lines = [(name.lower().encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
+        stable, encoded = bool(self.config.cache.secret), msgspec.json.encode(body)
+        return explain(self.pipeline, _ENDPOINTS[endpoint], encoded, principal, lines, stable=stable, live=True)
+
+    # -- replicas
+
+    def replicas(self, model: str) -> list[MemberStatus]:
+        """Raises ApiError 404, as do all of these."""
+        return self.fleet.status(model)
+
+    def replica(self, model: str, name: str) -> MemberStatus:
+        for status in self.fleet.status(model):
+            if status.name == name:
+                return status
+        raise ApiError(404, "replica_not_found", "This model has no replica of this name.")
+
+    def add_replica(self, model: str, name: str, url: str, api_key: str) -> MemberStatus:
+        """Raises ApiError 400 and 409 as well."""
+        self.fleet.add(model, spec_of(name, url, api_key))
+        return self.replica(model, name)
 
     # -- tenants
 
     def tenants(self) -> list[dict[str, Any]]:
         """Each tenant with its limits and what is left of them."""
-        return [self._tenant(name, plan, scopes) for name, plan, scopes in self.authenticator.tenants()]
+        return [self._tenant(name, plan, scopes) for name, plan, scopes in self.pipeline.authenticator.tenants()]
 
     def _tenant(self, name: str, plan: str, scopes: Sequence[Scope]) -> dict[str, Any]:
         return {"name": name, "plan": plan or None, "limits": [self._limit(scope) for scope in scopes]}
@@ -97,9 +135,8 @@ class Desk:
         return record.public(self.clock())
 
     def _check(self, tenant: str, terms: Terms) -> None:
-        tenants = [known.name for known in self.config.tenants]
-        if tenant not in tenants:
-            raise _invalid(f"unknown tenant {quote(tenant)}{suggest(tenant, tenants)}", "tenant")
+        if all(tenant != known.name for known in self.config.tenants):
+            raise _unknown_tenant(tenant, self.config)
         models = [name for _, name in public_names(self.config)]
         for name in terms.models or ():
             if not is_pattern(name) and name not in models:
@@ -123,6 +160,10 @@ class Desk:
         """Raises ApiError 404."""
         if not await self.exact.delete(entry, None):
             raise ApiError(404, "entry_not_found", "No cached answer has this id.")
+
+
+def _unknown_tenant(name: str, config: Config) -> ApiError:
+    return _invalid(f"unknown tenant {quote(name)}{suggest(name, [tenant.name for tenant in config.tenants])}", "tenant")
 
 
 def _invalid(message: str, param: str | None) -> ApiError:

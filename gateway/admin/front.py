@@ -13,6 +13,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+from collections.abc import Callable
 
 from gateway.admin.bridge import Answer, Application, call
 from gateway.auth import credential
@@ -24,11 +25,17 @@ _LONGEST_BASIC = 1024
 
 
 class Admin:
-    """`application` answers the calls; None when the config has no admin key."""
+    """`make` loads what answers the calls. Without a key there is nothing to load."""
 
-    def __init__(self, key: str, application: Application | None) -> None:
-        self._digest = hashlib.sha256(key.encode()).digest()
-        self._application = application
+    def __init__(self, key: str, make: Callable[[], Application]) -> None:
+        self._digest = hashlib.sha256(key.encode()).digest() if key else b""
+        self._make = make
+        self._application: Application | None = None
+
+    def load(self) -> None:
+        """At the process's start, for it takes half a second: FastAPI is loaded only where there is an admin."""
+        if self._digest:
+            self._application = self._make()
 
     async def answer(self, request: Request, path: str) -> Answer:
         """One call. Raises ApiError, 401 and 404 among them."""

@@ -82,6 +82,39 @@ class Status(_Told):
     models: list[ModelStatus]
 
 
+class Member(_Told):
+    """A replica and where it came from: `config`, `admin`, or what discovered it."""
+
+    name: str
+    url: str
+    source: str
+    state: str
+    ready: bool
+    inflight: int
+    slots: int
+
+
+class Members(_Told):
+    replicas: list[Member]
+
+
+class NewReplica(_Asked):
+    """A server to take into a pool. It serves once it is healthy and has answered a warm-up request."""
+
+    name: Annotated[str, Field(max_length=200)]
+    url: Annotated[str, Field(max_length=2000)]
+    api_key: Annotated[str, Field(max_length=1000)] = ""
+
+
+class Question(_Asked):
+    """A request to explain: as which tenant, for which endpoint, with which body and headers."""
+
+    tenant: Annotated[str, Field(max_length=200)]
+    endpoint: Annotated[str, Field(max_length=50)] = "chat"
+    body: dict[str, Any]
+    headers: Annotated[dict[str, str], Field(max_length=50)] = {}
+
+
 class Limit(_Told):
     """One limit of a tenant, and what is left of it now. null: unlimited."""
 
@@ -187,6 +220,3 @@ class Rotation(_Asked):
 
     overlap: Annotated[float, Field(ge=0, le=_LONGEST_OVERLAP, allow_inf_nan=False)] = 0.0
     expires_at: AwareDatetime | None = None
-
-
-Json = dict[str, Any]

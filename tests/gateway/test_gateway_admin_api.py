@@ -5,7 +5,9 @@ import subprocess
 import sys
 
 import pytest
-from gateway_talk import ADMIN_KEY, KEY, ROOT, ask, chat
+from gateway_talk import ADMIN_KEY, KEY, ROOT, ask, chat, posts
+
+from gateway.lab.fake import FakeVLLM, Options
 
 OWNER = {"authorization": f"Bearer {ADMIN_KEY}"}
 
@@ -150,7 +152,7 @@ async def test_no_other_site_makes_the_browser_change_something(stack, site, sta
 
 
 def test_without_an_admin_key_fastapi_is_not_loaded():
-    """Half a second and 20 MB are paid only by who uses it."""
+    """Half a second and 20 MB are paid only by who uses it, and only by the process that serves."""
     code = """
 import sys
 from pathlib import Path
@@ -158,10 +160,67 @@ from gateway.build import build
 from gateway.config import parse
 from gateway.logs import NullLog
 text = 'models: [{name: a, replicas: [{name: r, url: "http://127.0.0.1:9/v1"}]}]'
-build(parse(text, Path('config.yaml')), NullLog())
+build(parse(text, Path('config.yaml')), NullLog()).admin.load()
+parts = build(parse(text + '\\nadmin: {key: an-admin-key-of-some-length}', Path('config.yaml')), NullLog())
 assert 'fastapi' not in sys.modules
-build(parse(text + '\\nadmin: {key: an-admin-key-of-some-length}', Path('config.yaml')), NullLog())
+parts.admin.load()
 assert 'fastapi' in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+async def test_a_replica_joins_serves_drains_and_leaves(stack):
+    """Added at run time it takes requests once it is warm; drained it takes none; removed it is gone."""
+    path = "/admin/models/small-model/replicas"
+    async with FakeVLLM(Options()) as late:
+        added = await stack.client.post(path, json={"name": "s9", "url": late.url}, headers=OWNER)
+        assert (added.status_code, added.json()["source"]) == (201, "admin")
+        again = await stack.client.post(path, json={"name": "s9", "url": late.url}, headers=OWNER)
+        assert (again.status_code, again.json()["error"]["code"]) == (409, "replica_exists")
+        await stack.client.post(f"{path}/s1/drain", headers=OWNER)
+        pool = stack.gateway.parts.stations["small-model"].pool
+        await stack.until(lambda: [replica.name for replica in pool.ready()] == ["s9"])
+        assert (await stack.chat("hi")).headers["x-tiergate-replica"] == "s9"
+        back = await stack.client.post(f"{path}/s1/undrain", headers=OWNER)
+        assert (back.status_code, back.json()["ready"]) == (200, True)
+        gone = await stack.client.delete(f"{path}/s9", headers=OWNER)
+        assert (gone.status_code, gone.json()["state"]) == (202, "leaving")
+        await stack.until(lambda: len(pool.replicas) == 1)
+        listed = (await stack.client.get(path, headers=OWNER)).json()["replicas"]
+        assert [(one["name"], one["source"]) for one in listed] == [("s1", "config")]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("GET", "/admin/models/none/replicas", None, 404),
+        ("POST", "/admin/models/small-model/replicas", {"name": "a", "url": "ftp://x"}, 400),
+        ("POST", "/admin/models/small-model/replicas", {"name": "a b", "url": "http://x:1/v1"}, 400),
+        ("POST", "/admin/models/small-model/replicas", {"name": "a"}, 400),
+        ("POST", "/admin/models/small-model/replicas", {"name": "a", "url": "http://x:1/v1", "api_key": "a\nb"}, 400),
+        ("POST", "/admin/models/small-model/replicas/s7/drain", None, 404),
+        ("DELETE", "/admin/models/small-model/replicas/s7", None, 404),
+        ("POST", "/admin/explain", {"tenant": "nobody", "body": {}}, 400),
+        ("POST", "/admin/explain", {"tenant": "acme", "endpoint": "chatt", "body": {}}, 400),
+        ("POST", "/admin/explain", {"tenant": "acme", "body": []}, 400),
+    ],
+)
+async def test_a_call_that_makes_no_sense_is_refused(stack, method, path, body, status):
+    """A refusal of the usual shape, and the fleet is as it was."""
+    answer = await stack.client.request(method, path, json=body, headers=OWNER)
+    assert answer.status_code == status, answer.text
+    assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
+    assert len(stack.gateway.parts.stations["small-model"].pool.replicas) == 1
+
+
+async def test_a_live_gateway_explains_with_the_state_of_its_replicas(stack):
+    """The tier, the reason and each replica's state, and nothing is sent."""
+    body = {"model": "auto", "messages": [{"role": "user", "content": "hi"}]}
+    wanted = {"tenant": "acme", "body": body, "headers": {"x-tiergate-tier": "large"}}
+    told = (await stack.client.post("/admin/explain", json=wanted, headers=OWNER)).json()
+    assert (told["route"]["model"], told["route"]["reason"], told["live"]) == ("large-model", "override", True)
+    assert told["attempts"][0]["replicas"][0]["state"]["ready"] is True
+    assert not posts(stack.large)
+    refused = (await stack.client.post("/admin/explain", json={**wanted, "body": {"model": "none"}}, headers=OWNER)).json()
+    assert refused["refusal"]["status"] in (400, 404)
