@@ -50,6 +50,7 @@ class Replica:
         "ramp_from",
         "ramp_seconds",
         "ready",
+        "root",
         "slots",
         "waiting",
         "waiting_at",
@@ -71,6 +72,7 @@ class Replica:
         self.breaker = breaker
         self.max_inflight = max_inflight
         self.path = client.origin.base_path if path is None else path
+        self.root = self.path.removesuffix("/v1")  # where engines have what is no part of OpenAI's API
         self.authority = _authority(client.origin)
         self.authorization = None if api_key is None else _authorization(name, api_key)
         self.head_lines = _head_lines(self.authority, self.authorization)

@@ -22,6 +22,7 @@ import msgspec
 
 MAX_EVENT = 1_048_576
 MAX_CHOICES = 1_024
+_ENDS = frozenset({"response.completed", "response.incomplete", "response.failed", "message_stop", "transcript.text.done"})
 MAX_COUNT = 2**24  # tokens of one request; a backend that tells more is not believed
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
@@ -106,7 +107,7 @@ class Kind(enum.Enum):
     CONTENT = "content"  # generated text, reasoning, a part of a tool call, log probabilities
     USAGE = "usage"  # the chunk that only tells the usage: `choices` is empty
     ERROR = "error"
-    DONE = "done"
+    DONE = "done"  # `[DONE]`, or the event that ends a stream of named events
     OTHER = "other"
 
 
@@ -120,7 +121,7 @@ class Tally:
         self.completion_tokens: int | None = None
         self.cached_tokens: int | None = None
         self.deltas = 0  # events of kind CONTENT: what to charge when no usage came
-        self.done = False  # `data: [DONE]` was seen
+        self.done = False  # the proper end was seen
         self.finish_reasons: dict[int, str] = {}  # by the index of the choice
         self.error: dict[str, Any] | None = None  # the first one
 
@@ -174,6 +175,8 @@ class Tally:
 
     def _foreign(self, chunk: dict[str, Any]) -> Kind:
         """The streams of /v1/responses and /v1/messages: the usage is one level down, the type names what it is."""
+        kind = chunk.get("type")
+        self.done = self.done or (type(kind) is str and kind in _ENDS)
         for name in ("response", "message"):
             inner = chunk.get(name)
             if type(inner) is dict:
@@ -181,9 +184,10 @@ class Tally:
                     self._charge(inner["usage"])
                 if inner.get("error"):
                     return self._failed(inner["error"])
-        kind = chunk.get("type")
         if kind == "error":
             return self._failed(chunk)
+        if self.done:
+            return Kind.DONE
         if kind == "content_block_delta" or (type(kind) is str and kind.endswith(".delta")):
             return self._content()
         return Kind.OTHER
@@ -203,6 +207,10 @@ class Tally:
         completion = _count(usage, "completion_tokens", "output_tokens")
         details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
         cached = _count(details, "cached_tokens") if type(details) is dict else None
+        if cached is None and "prompt_tokens" not in usage:  # Anthropic's: what the prefix cache held is not in input_tokens
+            cached = _count(usage, "cache_read_input_tokens")
+            if prompt is not None:
+                prompt += (cached or 0) + (_count(usage, "cache_creation_input_tokens") or 0)
         self.prompt_tokens = self.prompt_tokens if prompt is None else prompt
         self.completion_tokens = self.completion_tokens if completion is None else completion
         self.cached_tokens = self.cached_tokens if cached is None else cached

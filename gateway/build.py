@@ -38,6 +38,7 @@ from gateway.config.certificates import client_context
 from gateway.config.schema import BackendTls
 from gateway.config.schema import Model as ModelConfig
 from gateway.config.schema import Replica as Spec
+from gateway.cors import Cors
 from gateway.discovery.make import make_source, pause_of
 from gateway.discovery.watch import Watch
 from gateway.edge import Edge
@@ -123,6 +124,7 @@ def build(config: Config, log: RequestLog) -> Parts:
         metrics=metrics,
         status=status,
         clock=clock,
+        cors=Cors(config.server.cors.origins, config.server.cors.max_age) if config.server.cors.origins else None,
     )
     monitor = _monitor(config, stations, clock)
     watches = [

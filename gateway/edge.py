@@ -16,6 +16,7 @@ import msgspec
 
 from gateway.accounts import Accounts
 from gateway.admin import Admin
+from gateway.cors import Cors
 from gateway.endpoints import Endpoint, Route, route
 from gateway.errors import ApiError
 from gateway.exchange import Exchange
@@ -46,6 +47,7 @@ class Edge:
         metrics: Metrics,
         status: Status,
         clock: Callable[[], float],
+        cors: Cors | None = None,
     ) -> None:
         self._pipeline = pipeline
         self._models = models
@@ -54,6 +56,7 @@ class Edge:
         self._metrics = metrics
         self._status = status
         self._clock = clock
+        self._cors = cors
         self._prefix = f"req-{urandom(6).hex()}-"
         self._numbers = counter(1)
         self.draining = False
@@ -67,7 +70,7 @@ class Edge:
         x.method = request.method.decode("latin-1")
         x.client = request.client
         x.client_id = _client_id(request)
-        reply = Reply(x, response, self._clock)
+        reply = Reply(x, response, self._clock) if self._cors is None else self._cors.reply(x, request, response, self._clock)
         self.running += 1
         try:
             await self._dispatch(x, request, reply)
@@ -114,9 +117,12 @@ class Edge:
         x.endpoint, x.status, x.client = "wire", error.status, peer
         x.outcome, x.error = error.outcome, error.code
         self._accounts.close(x)
-        return b"content-type: application/json\r\nx-request-id: %b\r\n" % x.id.encode()
+        cors = b"" if self._cors is None else self._cors.unasked
+        return b"content-type: application/json\r\nx-request-id: %b\r\n%b" % (x.id.encode(), cors)
 
     async def _dispatch(self, x: Exchange, request: Request, reply: Reply) -> None:
+        if self._cors is not None and self._cors.preflight(request, reply):
+            return
         found = route(request.url)
         if found.endpoint is not None:
             x.endpoint = found.endpoint.name
@@ -139,6 +145,7 @@ class Edge:
             self._own(found, request, reply)
 
     async def _model_call(self, x: Exchange, endpoint: Endpoint, model: str | None, request: Request, reply: Reply) -> None:
+        reply.dialect = endpoint.dialect
         _allow(request, b"POST")
         if self.draining:
             raise ApiError(503, "draining", "This gateway is shutting down: try again.", headers=waiting(1.0), outcome="rejected")
@@ -160,6 +167,8 @@ class Edge:
         elif path == "/metrics" and (self.metrics_here or apart):
             _allow(request, b"GET", b"HEAD")
             reply.raw(200, _TEXT, self._metrics.exposition())
+        elif found.rest.startswith("/responses/"):
+            raise ApiError(404, "response_not_stored", "Answers are not kept here: /v1/responses only makes them.")
         else:
             message = f"There is nothing at {request.method.decode('latin-1')} {found.rest[:128]}."
             raise ApiError(404, "unknown_url", message)

@@ -18,12 +18,15 @@ from collections.abc import Mapping
 
 import msgspec
 
+from gateway.endpoints import Dialect
+
 _TYPES = {
     401: "authentication_error",
     403: "permission_error",
     404: "not_found_error",
     429: "rate_limit_error",
 }
+_MESSAGES_TYPES = {**_TYPES, 413: "request_too_large", 503: "overloaded_error"}
 
 
 class ApiError(Exception):
@@ -51,11 +54,23 @@ class ApiError(Exception):
         self.headers = dict(headers or {})
         self.outcome = outcome or ("client_error" if status < 500 else "upstream_error")
 
-    def body(self) -> bytes:
-        """`{"error": {"message", "type", "param", "code"}}`, all four keys, always."""
-        return msgspec.json.encode(
-            {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}}
-        )
+    def body(self, dialect: Dialect = Dialect.OPENAI) -> bytes:
+        """`{"error": {"message", "type", "param", "code"}}`, all four keys, always; in Anthropic's shape where that is spoken."""
+        error = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
+        if dialect is not Dialect.MESSAGES:
+            return msgspec.json.encode({"error": error})
+        kind = _MESSAGES_TYPES.get(self.status) or ("invalid_request_error" if self.status < 500 else "api_error")
+        return msgspec.json.encode({"type": "error", "error": {**error, "type": kind}})
+
+    def event(self, dialect: Dialect) -> bytes:
+        """The last event of a stream that cannot go on, as clients of that API read it."""
+        if dialect is Dialect.MESSAGES:
+            return b"event: error\ndata: %b\n\n" % self.body(dialect)
+        if dialect is not Dialect.RESPONSES:
+            return b"data: %b\n\n" % self.body()
+        error = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
+        named = {"type": "error", "code": self.code, "message": self.message, "param": self.param, "error": error}
+        return b"event: error\ndata: %b\n\n" % msgspec.json.encode(named)
 
 
 class BackendAnswer(ApiError):  # noqa: N818 - it is the answer
@@ -66,5 +81,5 @@ class BackendAnswer(ApiError):  # noqa: N818 - it is the answer
         self.content_type = content_type
         self.answer = answer
 
-    def body(self) -> bytes:
+    def body(self, dialect: Dialect = Dialect.OPENAI) -> bytes:  # noqa: ARG002 - it speaks the backend's
         return self.answer

@@ -22,7 +22,7 @@ from gateway.errors import ApiError
 from gateway.exchange import Exchange
 from gateway.explanation import Attempt, CacheView, Candidate, Explanation, Limit, Refusal, Replica, Route, Term, Upstream
 from gateway.forward import Station
-from gateway.job import Headers, Job
+from gateway.job import Headers, Job, read_headers
 from gateway.pipeline import Pipeline, not_cached, tokens_of, unanswered
 from gateway.refusals import REFUSALS, refusal
 from limits.ledger import Ledger
@@ -71,7 +71,8 @@ def _explain(
     """The pipeline's order. Raises what the pipeline raises."""
     nobody = MemoryLimiter(lambda: 0.0).admit(principal.scopes)  # of a limiter of its own, and never entered
     began = clock()
-    job = pipeline.understand(Exchange("explain", 0.0), endpoint, body, None, principal, nobody, headers)
+    reading = read_headers(headers, principal, endpoint)
+    job = pipeline.understand(Exchange("explain", 0.0), endpoint, body, None, principal, nobody, reading)
     understood = clock()
     _tell_job(told, job)
     told.cache = _cache(pipeline, job, stable)

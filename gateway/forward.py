@@ -26,6 +26,7 @@ from backends.replica import Replica
 from backends.types import Ask as BalanceAsk
 from backends.types import Outcome
 from gateway.config import Timeouts
+from gateway.endpoints import Endpoint
 from gateway.errors import ApiError, BackendAnswer
 from gateway.exchange import Work
 from gateway.metrics import Metrics
@@ -62,7 +63,7 @@ class Call:
     """What is sent for one request to one model, and what is known of how it went."""
 
     request_id: str
-    path: bytes  # below the replica's base path, e.g. b"/chat/completions"
+    endpoint: Endpoint
     headers: bytes  # header lines that pass on from the client
     body: bytes
     model: str  # as the backend calls it
@@ -189,7 +190,7 @@ class Forwarder:
         lease.first_byte()
         try:
             if b"json" in content_type or content_type.startswith(b"text/"):  # else: embeddings as bytes, audio
-                call.usage = read_usage(body, call.work)
+                call.usage = read_usage(body, call.work, call.endpoint.dialect)
         except NoAnswer as none:
             if none.error is not None:
                 self._refuse(call, lease, _status_of(none.error), body, content_type)
@@ -291,9 +292,10 @@ class Forwarder:
 
 def _head(call: Call, replica: Replica) -> bytes:
     """The request's head. The client's own credentials are never part of it."""
+    endpoint = call.endpoint
     return b"POST %b%b%b%bx-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (
-        replica.path.encode(),
-        call.path,
+        (replica.root if endpoint.at_root else replica.path).encode(),
+        endpoint.path,
         replica.head_lines,
         call.headers,
         call.request_id.encode(),

@@ -11,6 +11,8 @@ from gateway.endpoints import Endpoint
 from gateway.errors import ApiError
 from gateway.exchange import Work
 from gateway.forward import Failures
+from gateway.inflate import encoding_of
+from gateway.multipart import boundary
 from gateway.wire import Ask
 from limits.slots import Slot
 from limits.types import Admission, Priority
@@ -18,7 +20,8 @@ from routing.types import Needs, Resolution
 
 _PRIORITIES = {"realtime": Priority.REALTIME, "standard": Priority.STANDARD, "batch": Priority.BATCH}
 _PASSED_ON = frozenset({b"user-agent", b"traceparent", b"tracestate", b"baggage"})
-_ALWAYS = b"content-type: application/json\r\naccept-encoding: identity\r\n"
+_IDENTITY = b"accept-encoding: identity\r\n"
+_JSON = b"content-type: application/json\r\n" + _IDENTITY
 _MAX_SESSION = 256
 
 Headers = Sequence[tuple[bytes, bytes]]
@@ -34,6 +37,16 @@ class Wishes:
     session: str | None
     deadline: float | None
     cache: Directives
+
+
+@dataclass(slots=True)
+class Reading:
+    """What the headers of a request say: its wishes, the header lines that go upstream, how its body comes."""
+
+    wishes: Wishes
+    passed: bytes
+    encoding: bytes | None  # of the body, where it comes compressed
+    content_type: bytes
 
 
 @dataclass(slots=True)
@@ -68,38 +81,46 @@ class Job:
             self.slot.raise_priority(raised)
 
 
-def read_headers(headers: Headers, principal: Principal) -> tuple[Wishes, bytes]:
-    """The wishes, and the header lines that go upstream. One walk over the headers. Raises ApiError 400 and 415."""
+def read_headers(headers: Headers, principal: Principal, endpoint: Endpoint) -> Reading:
+    """One walk over the headers, before the body is asked for. Raises ApiError 400 and 415.
+
+    The body of a JSON endpoint is JSON whatever its content-type says; a form's content-type names the boundary.
+    """
     ours: dict[bytes, str] = {}
-    passed = [_ALWAYS]
+    passed = [_JSON]
+    encoding: bytes | None = None
+    content_type = b""
+    if endpoint.multipart:
+        content_type = next((value for name, value in headers if name == b"content-type"), b"")
+        boundary(content_type)
+        passed = [_IDENTITY, b"content-type: %b\r\n" % content_type]
     for name, value in headers:
         if name.startswith(b"x-tiergate-") or name == b"cache-control":
             ours[name] = value.decode("latin-1").strip()
         elif name in _PASSED_ON:
             passed.append(b"%b: %b\r\n" % (name, value))
-        elif name == b"content-encoding" and value.strip().lower() not in (b"", b"identity"):
-            raise ApiError(415, "unsupported_encoding", "Send the request body without a content-encoding.")
-    if not ours:
-        return _plain(principal), b"".join(passed)
+        elif name == b"content-encoding":
+            if encoding is not None:
+                raise ApiError(415, "unsupported_encoding", "Send the request body with one content-encoding.")
+            encoding = encoding_of(value)
+    return Reading(_wishes(ours, principal) if ours else _PLAIN[principal.priority], b"".join(passed), encoding, content_type)
+
+
+def _wishes(ours: dict[bytes, str], principal: Principal) -> Wishes:
     session = ours.get(b"x-tiergate-session")
     if session is not None and len(session) > _MAX_SESSION:
         raise ApiError(400, "invalid_header", f"x-tiergate-session may have at most {_MAX_SESSION} characters.")
-    wishes = Wishes(
+    return Wishes(
         priority=_priority(ours.get(b"x-tiergate-priority"), principal),
         tier=ours.get(b"x-tiergate-tier") or None,
         session=session or None,
         deadline=_deadline(ours.get(b"x-tiergate-deadline-ms")),
         cache=directives(ours.get(b"x-tiergate-cache"), ours.get(b"cache-control")),
     )
-    return wishes, b"".join(passed)
 
 
 _NO_DIRECTIVES = directives(None, None)
 _PLAIN = {priority: Wishes(priority, None, None, None, _NO_DIRECTIVES) for priority in Priority}
-
-
-def _plain(principal: Principal) -> Wishes:
-    return _PLAIN[principal.priority]
 
 
 def _priority(wanted: str | None, principal: Principal) -> Priority:

@@ -87,8 +87,13 @@ class Request:
             self._pieces = []
         return self._body
 
+    @property
+    def max_body(self) -> int:
+        """What a body may come to, also once it is decompressed."""
+        return self._connection.bounds.max_body
+
     def too_large(self) -> ApiError:
-        bound = self._connection.bounds.max_body
+        bound = self.max_body
         return ApiError(413, "body_too_large", f"The request body is over this gateway's limit of {bound} bytes.")
 
     def feed(self, piece: bytes) -> None:
@@ -164,6 +169,12 @@ class Response:
             self._connection.write(body)
         else:
             self._connection.write(head + body)
+
+    def send_bare(self, status: int, headers: bytes) -> None:
+        """A whole answer that has no body by its status, and so no length."""
+        line = self._begin(status)
+        self.ended = True
+        self._connection.write(b"%b%b%b\r\n" % (line, headers, self._connection.farewell(self._request)))
 
     def start(self, status: int, headers: bytes) -> None:
         """The head of a streamed answer; chunked, or ended by the close for a client of HTTP/1.0."""

@@ -1,9 +1,9 @@
 """The life of a request, top to bottom in this order.
 
     authenticate   key → tenant, plan, allowed models                                      401
-    body           read once, bounded                                                      408 413
+    body           read once, bounded                                                      408 413 415
     admit          request rate and parallel slots, one atomic step                        429
-    parse          a copy to look at; the bytes are kept                                   400
+    parse          decompressed, a copy to look at; the bytes are kept                     400 413
     resolve        alias → model or auto; is the key allowed, is the endpoint served       403 404
     cache          an exact hit is replayed; identical requests in flight share one answer
     decide         only for `auto`: capability, context, score → tier, reason
@@ -31,15 +31,17 @@ from caches.key import entry_id, exact_key
 from caches.policy import ExactPolicy, Use
 from caches.replay import as_events, worth_keeping
 from caches.types import Entry, ExactStore
-from gateway import wire
+from gateway import multipart, wire
 from gateway.auth import Authenticator, Principal
 from gateway.endpoints import Endpoint
 from gateway.errors import ApiError
 from gateway.exchange import Exchange, Work
 from gateway.forward import Call, ContextOverflow, Failures, Forwarder, Station, Unserved
 from gateway.http1 import Request
-from gateway.job import Headers, Job, read_headers
+from gateway.inflate import inflate
+from gateway.job import Job, Reading, read_headers
 from gateway.metrics import Metrics
+from gateway.prompt import prompt_size, prompts
 from gateway.quota import rate_lines
 from gateway.relay import Sink, json_object
 from gateway.reply import Head, Reply
@@ -122,13 +124,16 @@ class Pipeline:
     async def run(self, x: Exchange, endpoint: Endpoint, path_model: str | None, request: Request, reply: Reply) -> None:
         """Answer one request. Raises ApiError or one of `gateway.refusals.REFUSALS`; every lease is back by then."""
         principal = x.principal = self.authenticate(request)
+        x.standing = lambda: rate_lines(self._limiter.standing(principal.scopes))
+        reading = read_headers(request.headers, principal, endpoint)
         started = self._clock()
         body = await request.body()
         x.body_wait = self._clock() - started
-        x.standing = lambda: rate_lines(self._limiter.standing(principal.scopes))
         async with self._limiter.admit(principal.scopes) as admission:
             x.standing = lambda: rate_lines(admission.standing())
-            job = self.understand(x, endpoint, body, path_model, principal, admission, request.headers)
+            if reading.encoding is not None:
+                body = await inflate(body, reading.encoding, request.max_body)
+            job = self.understand(x, endpoint, body, path_model, principal, admission, reading)
             reply.show_usage = job.ask.include_usage
             try:
                 await self._answer(x, job, reply)
@@ -148,17 +153,20 @@ class Pipeline:
         path_model: str | None,
         principal: Principal,
         admission: Admission,
-        headers: Headers,
+        reading: Reading,
     ) -> Job:
-        """The request as a Job. Raises ApiError 400 and 415, or one of routing's refusals."""
-        wishes, passed = read_headers(headers, principal)  # first: a body that came compressed is no JSON
-        ask = wire.parse(body, path_model)
-        ask.stream = ask.stream and endpoint.generates
+        """The request as a Job. Raises ApiError 400, or one of routing's refusals."""
+        form = endpoint.multipart
+        ask = multipart.parse(body, reading.content_type, path_model) if form else wire.parse(body, path_model)
+        ask.stream = ask.stream and endpoint.streams
         x.requested_model, x.stream = ask.model, ask.stream
-        size, ready_tokens = wire.prompt_size(ask)
-        estimate = prompt_tokens(size) + ready_tokens
-        resolution = self._catalog.resolve(ask.model, endpoint.name, principal.may_call)
+        if endpoint.stateless:
+            _refuse_state(ask, endpoint)
+        size, ready_tokens = prompt_size(ask, endpoint)
+        estimate = 0 if endpoint.free else prompt_tokens(size) + ready_tokens
+        resolution = self._catalog.resolve(ask.model, endpoint.served_as, principal.may_call)
         needs = needs_of(ask.fields, endpoint.name, estimate)
+        wishes, passed = reading.wishes, reading.passed
         return Job(x.id, x.arrived, endpoint, ask, principal, admission, resolution, needs, wishes, passed, x.work)
 
     # -- cache
@@ -370,7 +378,7 @@ class Pipeline:
                 job.work.charged = charge(
                     call.ending,
                     stream=call.stream,
-                    usage=call.usage,
+                    usage=0 if job.endpoint.free else call.usage,
                     prompt_estimate=job.needs.prompt_tokens,
                     deltas=call.deltas,
                     reserved=reserved.tokens,
@@ -391,7 +399,7 @@ class Pipeline:
             async with slot:
                 began, job.slot = None, None
                 self._waited(job, station, slot.queued)
-                if station.engine_priority:
+                if station.engine_priority and job.endpoint.prioritized:
                     call.body = self.upstream_body(job, call.model, station)
                 await self._forwarder.forward(call, station, sink, job.failures)
         finally:
@@ -409,7 +417,7 @@ class Pipeline:
             patience = min(patience, wishes.deadline)
         return Call(
             request_id=job.exchange_id,
-            path=job.endpoint.path,
+            endpoint=job.endpoint,
             headers=job.headers,
             body=self.upstream_body(job, target.served_name, station),
             model=target.served_name,
@@ -422,8 +430,20 @@ class Pipeline:
 
     def upstream_body(self, job: Job, served_name: str, station: Station) -> bytes:
         """What goes to a replica of that station."""
-        priority = _ENGINE_PRIORITY[job.wishes.priority] if station.engine_priority else None
-        return wire.edit(job.ask, model=served_name, cache_salt=self._salt(job.principal.tenant), priority=priority)
+        ask, endpoint = job.ask, job.endpoint
+        if isinstance(ask, multipart.FormAsk):
+            return multipart.edit(ask, served_name)
+        priority = _ENGINE_PRIORITY[job.wishes.priority] if station.engine_priority and endpoint.prioritized else None
+        salt = self._salt(job.principal.tenant) if endpoint.salted else None
+        return wire.edit(ask, model=served_name, cache_salt=salt, priority=priority, stream_options=endpoint.stream_options)
+
+
+def _refuse_state(ask: wire.Ask, endpoint: Endpoint) -> None:
+    """What one replica keeps, no other one knows, and every tenant of the fleet could ask for."""
+    for name in endpoint.stateless:
+        if ask.fields.get(name):
+            message = f"`{name}` is not served: answers are not kept here. Send the whole conversation in `input`."
+            raise ApiError(400, "unsupported_field", message, param=name)
 
 
 def unanswered(use: Use) -> tuple[str, str]:
@@ -441,11 +461,14 @@ def not_cached() -> ApiError:
 
 def tokens_of(job: Job, station: Station) -> tuple[int, bool]:
     """What is reserved for it, and whether that may be cut down to a limit's burst: no maximum was named."""
-    ask = job.ask
-    explicit = ask.integer("max_tokens"), ask.integer("max_completion_tokens")
-    choices = max(ask.integer("n") or 1, ask.integer("best_of") or 1) * wire.prompts(ask)
-    default = station.default_max_tokens if job.endpoint.generates else 0
-    return reservation(job.needs.prompt_tokens, choices, *explicit, default), explicit == (None, None)
+    ask, endpoint, prompt = job.ask, job.endpoint, job.needs.prompt_tokens
+    if not endpoint.generates:
+        return reservation(prompt, 1, None, None, 0), True
+    limits = endpoint.limits
+    first, second = ask.integer(limits[0]), ask.integer(limits[1]) if len(limits) > 1 else None
+    choices = max(ask.integer("n") or 1, ask.integer("best_of") or 1) * prompts(ask)
+    tokens = reservation(prompt, choices, first, second, station.default_max_tokens)
+    return tokens, first is None and second is None
 
 
 def _deliver(job: Job, body: bytes, reply: Reply) -> None:

@@ -6,13 +6,16 @@ then end with a clean error event. The usage chunk is marked, so that each reade
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol
 
 import msgspec
 
 from backends.sse import MAX_COUNT, EventSplitter, Kind, Tally
 from caches.types import Flow
+from gateway.endpoints import Dialect
 from gateway.exchange import Work
+from gateway.prompt import SOUND_TOKENS
 from gateway.reply import Head
 
 
@@ -99,6 +102,7 @@ class _Usage(msgspec.Struct):
     prompt_tokens: int = 0
     completion_tokens: int | None = 0
     prompt_tokens_details: _Cached | None = None
+    total_tokens: int | None = None
 
 
 class _Answer(msgspec.Struct):
@@ -106,9 +110,29 @@ class _Answer(msgspec.Struct):
     error: Any = None
 
 
-_SAID = ("choices", "data", "output", "content", "results")
+_SAID = ("choices", "data", "output", "content", "results", "text")
 _SHORT = 64  # an object without usage that is longer than this is not empty
+
+
+class _OtherUsage(msgspec.Struct):
+    """Of /v1/responses, /v1/messages and /v1/audio. Anthropic's input_tokens leave out what its caches held."""
+
+    input_tokens: int = 0
+    output_tokens: int | None = None
+    input_tokens_details: _Cached | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    seconds: float | None = None
+
+
+class _OtherAnswer(msgspec.Struct):
+    usage: _OtherUsage | None = None
+    duration: Any = None  # of a verbose transcription, which has no usage
+    error: Any = None
+
+
 _answer = msgspec.json.Decoder(_Answer)
+_other_answer = msgspec.json.Decoder(_OtherAnswer)
 
 
 def json_object(body: bytes) -> dict[str, Any] | None:
@@ -128,12 +152,14 @@ class NoAnswer(ValueError):  # noqa: N818 - named for what came
         self.error = error
 
 
-def read_usage(body: bytes, work: Work) -> int | None:
+def read_usage(body: bytes, work: Work, dialect: Dialect = Dialect.OPENAI) -> int | None:
     """The tokens that an unstreamed answer counts, also put on `work`; None when it does not say. The rest is not built.
 
     Raises NoAnswer for what is no JSON object, or one that holds nothing but an error. What only a strict reader finds fault
     with (a NaN, half a surrogate) is an answer: its client may well read it.
     """
+    if dialect is not Dialect.OPENAI:
+        return _other_usage(body, work, dialect)
     try:
         answer = _answer.decode(body)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
@@ -150,7 +176,35 @@ def read_usage(body: bytes, work: Work) -> int | None:
     if max(usage.prompt_tokens, usage.completion_tokens or 0) > MAX_COUNT:
         return None
     details = usage.prompt_tokens_details
-    return count(work, usage.prompt_tokens, usage.completion_tokens, details.cached_tokens if details else None)
+    prompt = usage.prompt_tokens
+    if not prompt and usage.total_tokens and usage.total_tokens <= MAX_COUNT:  # some rerankers tell nothing else
+        prompt = usage.total_tokens - (usage.completion_tokens or 0)
+    return count(work, prompt, usage.completion_tokens, details.cached_tokens if details else None)
+
+
+def _other_usage(body: bytes, work: Work, dialect: Dialect) -> int | None:
+    try:
+        answer = _other_answer.decode(body)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        plain = dialect is Dialect.AUDIO and body.lstrip()[:1] not in (b"", b"{", b"<")  # a transcript may be text, SRT or VTT
+        if not plain and not _braced(body):
+            raise NoAnswer from None
+        return None
+    if answer.error:
+        _check_says_something(body)
+    usage, seconds = answer.usage, answer.duration
+    if usage is not None:
+        seconds = usage.seconds if usage.seconds is not None else seconds
+    if dialect is Dialect.AUDIO and (usage is None or not usage.input_tokens):
+        known = isinstance(seconds, int | float) and 0 <= seconds < MAX_COUNT / SOUND_TOKENS
+        return count(work, math.ceil(seconds * SOUND_TOKENS), 0, None) if known else None
+    if usage is None:
+        return None
+    cached = usage.input_tokens_details.cached_tokens if usage.input_tokens_details else usage.cache_read_input_tokens
+    prompt = usage.input_tokens + (usage.cache_read_input_tokens or 0) + (usage.cache_creation_input_tokens or 0)
+    if max(prompt, usage.output_tokens or 0) > MAX_COUNT:
+        return None
+    return count(work, prompt, usage.output_tokens, cached)
 
 
 def _check_says_something(body: bytes) -> None:

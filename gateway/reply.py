@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from caches.types import Flow
+from gateway.endpoints import Dialect
 from gateway.errors import ApiError
 from gateway.exchange import Exchange
 from gateway.http1 import Response
@@ -30,12 +31,13 @@ class Head:
 class Reply:
     """The answer to one exchange."""
 
-    __slots__ = ("_clock", "_flow", "_pieces", "_response", "exchange", "head", "show_usage")
+    __slots__ = ("_clock", "_flow", "_pieces", "_response", "dialect", "exchange", "head", "show_usage")
 
     def __init__(self, exchange: Exchange, response: Response, clock: Callable[[], float]) -> None:
         self.exchange = exchange
         self.head: Head | None = None
         self.show_usage = True
+        self.dialect = Dialect.OPENAI  # in which errors are told
         self._response = response
         self._clock = clock
         self._pieces: list[bytes] = []
@@ -108,6 +110,12 @@ class Reply:
         self.exchange.status = status
         self._response.send(status, self._headers(b"application/json"), body)
 
+    def nothing(self, headers: bytes) -> None:
+        """A 204 of our own."""
+        self.exchange.status = 204
+        x = self.exchange
+        self._response.send_bare(204, f"x-request-id: {x.client_id or x.id}\r\n".encode("ascii", "backslashreplace") + headers)
+
     def raw(self, status: int, content_type: bytes, body: bytes) -> None:
         """A whole answer of our own that is not JSON."""
         self.exchange.status = status
@@ -118,9 +126,9 @@ class Reply:
         self.exchange.error = error.code
         if not self._response.started:
             self.exchange.status = error.status
-            self._response.send(error.status, self._headers(error.content_type) + _lines(error.headers), error.body())
+            self._response.send(error.status, self._headers(error.content_type) + _lines(error.headers), error.body(self.dialect))
         elif not self._response.ended:
-            self._response.write(b"data: %b\n\n" % error.body())
+            self._response.write(error.event(self.dialect))
             self._response.end()
 
     def _headers(self, content_type: bytes) -> bytes:

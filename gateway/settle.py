@@ -11,6 +11,7 @@ stream cut, timed out or left after its first byte   the usage if it came, else 
 client left a stream before its first token          prompt estimate: the prefill was done
 client left an unstreamed request in a replica       the reservation: what was generated is unknown
 error answer of the backend (400, 413, 422 …)        0
+tokenize, detokenize, count_tokens                   0, whatever the answer says
 """
 
 from __future__ import annotations

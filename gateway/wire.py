@@ -2,8 +2,9 @@
 
 Rules of this file
 1. What a client sent goes upstream byte for byte. The only edits are at the top level of the JSON object: `model`
-   replaced, `stream_options.include_usage` set on streams, `cache_salt` and `priority` set where a pool wants them,
-   and the privileged fields below deleted. Nothing else is touched, not even white space.
+   replaced, `stream_options.include_usage` set on streams of chat and completions, `cache_salt` and `priority` set where
+   a pool wants them and the endpoint reads them, and the privileged fields below deleted. Nothing else is touched, not
+   even white space. (The one field of a form that is replaced is in `multipart`.)
 2. A duplicate key at the top level is refused: two readers of one body could disagree about which counts.
 3. A body is hostile: size is bounded by the server, depth, numbers and types here. Whatever is wrong is a 400.
 """
@@ -39,8 +40,6 @@ _SMALL = 16_384  # past it walking a body is cheaper than writing it anew, and w
 _LARGE = 2 * 1024 * 1024  # past it the brackets are counted after all, before they fill the memory
 _MAX_BRACKETS = 500_000  # an empty list takes two bytes of a body and sixty of memory
 _MAX_KEYS = 1_000  # of the top level
-_IMAGE_TOKENS = 1_000  # what one image or sound counts for when its bytes cannot tell
-_MAX_PARTS = 10_000
 
 _Values = Mapping[str, msgspec.Raw]
 """The members of the top level, each value as the bytes that stand in the body."""
@@ -202,12 +201,17 @@ def _duplicate(name: str) -> ApiError:
     return ApiError(400, "duplicate_key", f"The JSON body has the same key twice at its top level{which}.")
 
 
-def edit(ask: Ask, *, model: str, cache_salt: str | None = None, priority: int | None = None) -> bytes:
-    """The body as it goes upstream. Untouched bytes stay as they were; an unedited body is the very same object."""
+def edit(
+    ask: Ask, *, model: str, cache_salt: str | None = None, priority: int | None = None, stream_options: bool = True
+) -> bytes:
+    """The body as it goes upstream. Untouched bytes stay as they were; an unedited body is the very same object.
+
+    `stream_options`: a stream of this endpoint tells its usage only when asked to.
+    """
     wanted: dict[str, Any] = {}
     if ask.fields.get("model") != model:
         wanted["model"] = model
-    if ask.stream and not ask.include_usage:
+    if stream_options and ask.stream and not ask.include_usage:
         options = ask.fields.get("stream_options")
         if options is None or isinstance(options, dict):
             wanted["stream_options"] = {**(options or {}), "include_usage": True}
@@ -250,39 +254,3 @@ def _spliced(ask: Ask, wanted: dict[str, msgspec.Raw], deleted: frozenset[str]) 
         kept = True
     pieces.append(raw[previous_end:] if members else b"}")
     return b"".join(pieces)
-
-
-def prompt_size(ask: Ask) -> tuple[int, int]:
-    """(bytes of the body that are prompt text, tokens that have no text: images, sounds, ready token ids).
-
-    A bound, not a count: no tokenizer runs here. Data URLs are taken out, or one image would reserve 300,000 tokens.
-    """
-    size, tokens = len(ask.raw), 0
-    for text in _embedded(ask.fields.get("messages")):
-        size -= len(text)
-        tokens += _IMAGE_TOKENS
-    prompt = ask.fields.get("prompt", ask.fields.get("input"))
-    if isinstance(prompt, list) and prompt and isinstance(prompt[0], int | list):
-        ids = sum(len(row) if isinstance(row, list) else 1 for row in prompt)
-        return max(0, size - 6 * ids), tokens + ids
-    return max(0, size), tokens
-
-
-def prompts(ask: Ask) -> int:
-    """How many prompts one request carries: /v1/completions takes a list of them."""
-    prompt = ask.fields.get("prompt")
-    return max(1, len(prompt)) if isinstance(prompt, list) and prompt and isinstance(prompt[0], str | list) else 1
-
-
-def _embedded(messages: Any) -> list[str]:
-    found: list[str] = []
-    for message in messages if isinstance(messages, list) else ():
-        parts = message.get("content") if isinstance(message, dict) else None
-        for part in parts[:_MAX_PARTS] if isinstance(parts, list) else ():
-            if not isinstance(part, dict):
-                continue
-            holder = next((part[key] for key in ("image_url", "input_audio", "video_url", "audio_url") if key in part), None)
-            text = next((holder[key] for key in ("url", "data") if key in holder), None) if isinstance(holder, dict) else holder
-            if isinstance(text, str):
-                found.append(text)
-    return found

@@ -2,7 +2,8 @@
 
 Rules
 - Only what is explicit counts: a field that asks for it, or a part of that kind in a message. Nothing is guessed from text.
-- `tools`: a non-empty `tools` or `functions`, unless `tool_choice` (`function_call`) is "none". A `tool_choice` alone needs none.
+- `tools`: a non-empty `tools` or `functions`, unless `tool_choice` (or its `type`, or `function_call`) is "none". A
+  `tool_choice` alone needs none.
 - `json_schema`: output that must be constrained while decoding (schema, regex, grammar, choice). Plain `json_object` is not: any
   model can be asked for JSON.
 - `vision`: image or video parts anywhere in the conversation, also inside tool results. `audio`: audio parts, or audio as an
@@ -75,8 +76,10 @@ def _add_asked(body: Mapping[str, Any], found: set[str]) -> None:
 
 def _wants_tools(body: Mapping[str, Any]) -> bool:
     tools, functions = body.get("tools"), body.get("functions")
-    if isinstance(tools, list) and tools and body.get("tool_choice") != "none":
-        return True
+    if isinstance(tools, list) and tools:
+        choice = body.get("tool_choice")
+        if choice != "none" and _member(choice, "type") != "none":
+            return True
     return isinstance(functions, list) and bool(functions) and body.get("function_call") != "none"
 
 

@@ -251,6 +251,24 @@ class Url(_Shown):
 
 
 @dataclass(frozen=True, slots=True)
+class Origin(_Shown):
+    """As browsers send it: scheme, host and perhaps a port, in lower case; or `*`."""
+
+    expects: str = 'an origin such as https://app.example.com, or "*"'
+
+    def read(self, text: str) -> str:
+        parts = split_url(text)
+        usual = {"http": ":80", "https": ":443"}.get(parts.scheme if parts is not None else "")
+        if text == "*":
+            return text
+        if parts is None or usual is None or text != f"{parts.scheme}://{parts.netloc}" or text != text.lower():
+            raise Unfit(f"expected {self.expects}: no path, no slash at the end, lower case")
+        if not is_host(parts.hostname or "") or "@" in parts.netloc or parts.netloc.endswith((":", usual)):
+            raise Unfit(f"expected {self.expects}: a host, without the scheme's own port")
+        return text
+
+
+@dataclass(frozen=True, slots=True)
 class Listener(_Shown):
     """`host:port`, or nothing."""
 

@@ -37,6 +37,12 @@ class BackendTls:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cors:
+    origins: tuple[t.WebOrigin, ...] = key((), 'Sites whose pages may call and read the answers; "*" is any; none: CORS is off.')
+    max_age: t.Seconds = key(600.0, "How long a browser may remember what it was allowed.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
     host: t.Host = key("127.0.0.1", "Address to listen on; 0.0.0.0 for all.")
     port: Annotated[int, Whole(0, 65535)] = key(8000, "Port to listen on; 0 takes any free one.")
@@ -52,6 +58,7 @@ class Server:
     trusted_proxies: tuple[t.NetworkText, ...] = key(
         (), "Whose `x-forwarded-for` is believed when the log names the client: networks or addresses."
     )
+    cors: Cors = section(Cors, "Calls from web pages of other sites.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

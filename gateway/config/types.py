@@ -14,6 +14,7 @@ from gateway.config.kinds import (
     Label,
     Listener,
     Network,
+    Origin,
     Pattern,
     Planned,
     Size,
@@ -39,8 +40,7 @@ Endpoint = Annotated[
     str,
     Choice(
         "endpoint",
-        ("chat", "completions", "embeddings"),
-        planned=("responses", "messages", "rerank", "score", "tokenize", "audio"),
+        ("chat", "completions", "embeddings", "responses", "messages", "rerank", "score", "tokenize", "audio"),
     ),
 ]
 BalanceKind = Annotated[
@@ -57,6 +57,7 @@ Tries = Annotated[int, Whole(1, 1000)]
 Weight = Annotated[int, Whole(1, 1000)]
 HttpUrl = Annotated[str, Url()]
 Host = Annotated[str, Text(shortest=1, longest=255)]
+WebOrigin = Annotated[str, Origin()]
 Listen = Annotated[str, Listener()]
 KeyDigest = Annotated[Secret, Digest()]
 RedisAddress = Annotated[SecretUrl, RedisUrl()]

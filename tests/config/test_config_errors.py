@@ -94,10 +94,10 @@ CASES = {
         "tier: small\n    balance: {kind: best}",
         '5:21: models[0].balance.kind: unknown balance kind "best"; expected one of round_robin, ',
     ),
-    "an endpoint to come": (
+    "an unknown endpoint": (
         "tier: small",
-        "tier: small\n    endpoints: [chat, responses]",
-        '5:23: models[0].endpoints[1]: endpoint "responses" is not built yet; built: chat, completions, embeddings',
+        "tier: small\n    endpoints: [chat, images]",
+        '5:23: models[0].endpoints[1]: unknown endpoint "images"; expected one of chat, completions, embeddings, responses, ',
     ),
     "no endpoint": (
         "tier: small",

@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 
 from gateway.endpoints import ENDPOINTS, route
 
-PATHS = {"chat": "/chat/completions", "completions": "/completions", "embeddings": "/embeddings"}
+PATHS = {
+    "chat": "/chat/completions", "completions": "/completions", "embeddings": "/embeddings", "responses": "/responses",
+    "messages": "/messages", "count_tokens": "/messages/count_tokens", "rerank": "/rerank", "score": "/score",
+    "tokenize": "/tokenize", "detokenize": "/detokenize", "transcriptions": "/audio/transcriptions",
+    "translations": "/audio/translations",
+}  # fmt: skip
 MODELS = ["gpt-4o", "Qwen/Qwen2.5-7B-Instruct", "a/b/c/d", "chat", "x/chatty", "openai", "m:tag@1", "模型", "a b", "100%"]
 
 
@@ -52,12 +57,27 @@ def test_azures_deployments(name, model, slashes):
         "/v1/chat/completions/x", "/v1/chat", "/v2/chat/completions", "/v1/v1/chat/completions", "/V1/chat/completions",
         "//v1/chat/completions", "/v1//chat/completions", "/v1/chat%2Fcompletions", "/v1/../v1/chat/completions",
         "/x?/v1/chat/completions", "", "*", "/", "http://", "http://gw", "http:///", "https://gw?/v1/completions", "?", "#",
-        "/v1", "v1/chat/completions", "ftp://gw/v1/chat/completions",
+        "/v1", "v1/chat/completions", "ftp://gw/v1/chat/completions", "/v2/score", "/openai/v2/rerank", "/v1/v2/rerank",
+        "/v1/responses/resp_1", "/v1/responses/resp_1/cancel", "/v1/messages/batches", "/v1/audio/speech",
     ],
 )  # fmt: skip
 def test_what_is_no_endpoint(target):
     """Everything else belongs to no backend."""
     assert route(target.encode()).endpoint is None
+
+
+def test_coheres_path_for_rerank():
+    """/v2/rerank is served beside /v1/rerank, as vLLM does."""
+    assert route(b"/v2/rerank/?x=1").endpoint.name == "rerank"
+
+
+@pytest.mark.parametrize("path", ["/admin/status", "/health", "/metrics", "/ready"])
+def test_only_bare_paths_are_bare(path):
+    """What is no part of the model API is told apart from the same under /v1 or /openai."""
+    assert route(path.encode()).own
+    assert route(f"http://gw{path}/".encode()).own
+    for prefix in ("/v1", "/openai", "/openai/v1"):
+        assert not route(f"{prefix}{path}".encode()).own
 
 
 @pytest.mark.parametrize(

@@ -139,11 +139,12 @@ async def test_a_kept_429_says_when_to_come_back(stack):
     assert (answer.status_code, answer.headers["retry-after"], answer.headers["retry-after-ms"]) == (429, "1", "1000")
 
 
-async def test_a_compressed_body_is_a_415(stack):
-    """A gzip body is refused for its encoding, not for being no JSON."""
-    headers = {"authorization": "Bearer tg-test-key-of-acme", "content-encoding": "gzip"}
+async def test_an_unknown_encoding_is_a_415(stack):
+    """A body in an encoding that is not read here is refused for it, not for being no JSON, and told what is read."""
+    headers = {"authorization": "Bearer tg-test-key-of-acme", "content-encoding": "br"}
     answer = await stack.client.post("/v1/chat/completions", content=gzip.compress(b'{"model":"small-model"}'), headers=headers)
     assert answer.status_code == 415
+    assert answer.headers["accept-encoding"] == "gzip, deflate"
 
 
 ERROR = 'data: {"error": {"message": "engine dead", "code": 500}}'

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from json_texts import VALUES
 
-from gateway.wire import parse, prompt_size, prompts
+from gateway.endpoints import ENDPOINTS
+from gateway.prompt import prompt_size as size_of
+from gateway.prompt import prompts
+from gateway.wire import parse
+
+KNOWN = {endpoint.name: endpoint for endpoint in ENDPOINTS}
+
+
+def prompt_size(ask, endpoint="chat"):
+    return size_of(ask, KNOWN[endpoint])
 
 
 def sized(**fields):
@@ -78,3 +87,54 @@ def test_hostile_shapes_are_no_more_than_bytes(messages, prompt, part):
         assert size >= 0
         assert tokens >= 0
         assert prompts(ask) >= 1
+
+
+def sized_for(endpoint, **fields):
+    return prompt_size(parse(json.dumps({"model": "m", **fields}).encode()), endpoint)
+
+
+def test_the_query_counts_once_for_each_document():
+    """A reranker reads the query with every document; so does a scorer one text with many, but pairs are read once."""
+    query = "q" * 1000
+    for endpoint, one, many in (("rerank", "query", "documents"), ("score", "text_1", "text_2"), ("score", "queries", "items")):
+        alone, _ = sized_for(endpoint, **{one: query, many: ["a"]})
+        ten, _ = sized_for(endpoint, **{one: query, many: ["a"] * 10})
+        assert 9_000 <= ten - alone <= 9_100
+    pairs, _ = sized_for("score", text_1=[query] * 2, text_2=["a"] * 2)
+    assert pairs < 2_200
+
+
+def test_pictures_in_the_other_apis():
+    """A picture's base64 is no text in Responses' and Anthropic's forms either, also in the result of a tool."""
+    data = "A" * 400_000
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
+    result = {"type": "tool_result", "tool_use_id": "x", "content": [image]}
+    for endpoint, fields in (
+        ("messages", {"messages": message(image)}),
+        ("messages", {"messages": message(result)}),
+        ("responses", {"input": message({"type": "input_image", "image_url": "data:image/png;base64," + data})}),
+        ("responses", {"input": [{"type": "function_call_output", "output": [{"type": "input_image", "image_url": data}]}]}),
+        ("responses", {"input": message({"type": "input_file", "file_data": data})}),
+        ("rerank", {"query": "q", "documents": [{"content": [{"type": "image_url", "image_url": {"url": data}}]}]}),
+    ):
+        size, tokens = sized_for(endpoint, **fields)
+        assert size < 300
+        assert tokens == 1000
+    document = {"type": "document", "source": {"type": "text", "data": "words " * 1000}}
+    assert sized_for("messages", messages=message(document)) > (6_000, 0)
+
+
+def test_what_is_free_has_no_size():
+    """Counting tokens costs none, however long the text."""
+    for endpoint in ("tokenize", "detokenize", "count_tokens"):
+        assert sized_for(endpoint, prompt="x" * 10_000) == (0, 0)
+
+
+@given(VALUES, VALUES)
+def test_hostile_shapes_of_the_other_apis(one, two):
+    """Any JSON in any of their fields is sized without an exception."""
+    fields = ("query", "documents", "text_1", "text_2", "items", "input", "messages", "system", "data_1")
+    for value in (one, f"[{two}]", f'[{{"content":[{one},{{"content":[{two}]}},{{"source":{two}}}]}},{{"output":[{one}]}}]'):
+        ask = parse(("{" + '"model":"m",' + ",".join(f'"{name}":{value}' for name in fields) + "}").encode())
+        for endpoint in KNOWN:
+            assert min(prompt_size(ask, endpoint)) >= 0

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gateway.lab.fake.exchange import encode
+from gateway.lab.fake.generate import ChunkEnds
 from gateway.lab.fake.reply import Call, Reply
 from gateway.lab.fake.style import Ask, alternatives, bare, compact, probability, token_ids, tokens_of, usage
 from gateway.lab.fake.text import encode as tokens_in
@@ -15,7 +16,7 @@ _NO_TEXT = b'{"content":""}'
 _TAIL = b',"logprobs":null,"finish_reason":null,"token_ids":null}]}\n\n'
 
 
-class ChatFormat:
+class ChatFormat(ChunkEnds):
     """One answer's form; made for each request, so that what its chunks share is encoded once."""
 
     def __init__(self, ask: Ask) -> None:

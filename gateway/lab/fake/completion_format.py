@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gateway.lab.fake.exchange import encode
+from gateway.lab.fake.generate import ChunkEnds
 from gateway.lab.fake.reply import Reply
 from gateway.lab.fake.style import Ask, alternatives, bare, compact, probability, token_ids, tokens_of, usage
 from gateway.lab.fake.text import encode as tokens_in
@@ -14,7 +15,7 @@ from gateway.lab.fake.text import quote
 _TAIL = b',"logprobs":null,"finish_reason":null,"stop_reason":null,"prompt_token_ids":null,"token_ids":null}]}\n\n'
 
 
-class CompletionFormat:
+class CompletionFormat(ChunkEnds):
     def __init__(self, ask: Ask) -> None:
         self.ask = ask
         self._start = b'data: {"id":%b,"object":"text_completion","created":%d,"model":%b,"choices":[' % (

@@ -37,6 +37,20 @@ EMBEDDINGS = {
     "model": _STR, "user": _STR, "dimensions": _INT, "encoding_format": _STR, "priority": _INT, "cache_salt": _STR,
     "truncate_prompt_tokens": _INT, "request_id": _STR,
 }  # fmt: skip
+RESPONSES = {
+    "model": _STR, "instructions": _STR, "max_output_tokens": _INT, "stream": _BOOL, "temperature": _FLOAT, "top_p": _FLOAT,
+    "tools": _LIST, "background": _BOOL, "store": _BOOL, "previous_response_id": _STR, "metadata": _DICT, "user": _STR,
+    "cache_salt": _STR, "priority": _INT, "request_id": _STR, "kv_transfer_params": _DICT, "ec_transfer_params": _DICT,
+}  # fmt: skip
+MESSAGES = {
+    "model": _STR, "messages": _LIST, "max_tokens": _INT, "stream": _BOOL, "temperature": _FLOAT, "top_p": _FLOAT,
+    "top_k": _INT, "stop_sequences": _LIST, "tools": _LIST, "tool_choice": _DICT, "metadata": _DICT, "cache_salt": _STR,
+    "kv_transfer_params": _DICT, "ec_transfer_params": _DICT,
+}  # fmt: skip
+SCORING = {
+    "model": _STR, "user": _STR, "top_n": _INT, "truncate_prompt_tokens": _INT, "priority": _INT, "request_id": _STR,
+    "cache_salt": _STR, "max_tokens_per_query": _INT, "max_tokens_per_doc": _INT,
+}  # fmt: skip
 TOKENIZE = {"model": _STR, "prompt": _STR, "messages": _LIST, "add_special_tokens": _BOOL, "return_token_strs": _BOOL}
 DETOKENIZE = {"model": _STR, "tokens": _LIST}
 

@@ -22,13 +22,30 @@ _NO_FAULT = Fault()
 
 
 class Format(Protocol):
+    """`named`: the stream is of named events, and an event of that kind ends it."""
+
     ask: Ask
+    named: bool
 
     def opening(self, index: int) -> bytes: ...
     def events(self, reply: Reply, index: int) -> list[bytes]: ...
     def aborted(self, index: int) -> bytes: ...
     def usage_event(self, total: int, cached: int, reasoning: int) -> bytes: ...
+    def ended(self) -> bytes: ...
+    def failed(self, error: VLLMError) -> bytes: ...
     def whole(self, replies: Sequence[Reply], total: int, cached: int) -> dict[str, Any]: ...
+
+
+class ChunkEnds:
+    """How a stream of OpenAI's chunks ends."""
+
+    named = False
+
+    def ended(self) -> bytes:
+        return DONE
+
+    def failed(self, error: VLLMError) -> bytes:
+        return error.event()
 
 
 def job(ask: Ask, body: dict[str, Any], replies: Sequence[Reply], x: Exchange, adapter: str | None) -> Job:
@@ -70,7 +87,7 @@ async def _whole(x: Exchange, lease: Lease, form: Format, replies: Sequence[Repl
         raise _broken(fault)
     value = form.whole(replies, total, lease.cached_tokens)
     if fault.usage_missing:
-        del value["usage"]
+        value.pop("usage", None)
     await x.json(200, value)
 
 
@@ -92,7 +109,7 @@ async def _stream(x: Exchange, lease: Lease, form: Format, replies: Sequence[Rep
         reasoning = sum(len(reply.reasoning) for reply in replies)
         await x.body(form.usage_event(lease.made, lease.cached_tokens, reasoning), more=True)
     if not fault.drop_done:
-        await x.body(DONE, more=True)
+        await x.body(form.ended(), more=True)
     await hang(fault.hang_at_end)
     await x.body(b"", more=False)
 
@@ -143,8 +160,8 @@ async def _ended(x: Exchange, lease: Lease, form: Format, queues: Sequence[list[
     if fault.cut_after_tokens is not None:
         await x.cut()
     if fault.error_after() is not None:
-        await x.body(_broken(fault).event(), more=True)
-        if not fault.drop_done:
+        await x.body(form.failed(_broken(fault)), more=True)
+        if not fault.drop_done and not form.named:
             await x.body(DONE, more=True)
         await x.body(b"", more=False)
         return True
@@ -156,7 +173,7 @@ async def _ended(x: Exchange, lease: Lease, form: Format, queues: Sequence[list[
 
 def _with_usage(event: bytes, form: Format, lease: Lease, fault: Fault) -> bytes:
     """The last chunk of a choice, with the usage on it when the fault says so."""
-    if not fault.usage_on_content_chunk:
+    if not fault.usage_on_content_chunk or form.named:
         return event
     usage = form.usage_event(lease.made, lease.cached_tokens, 0)
     counted = usage[usage.index(b',"usage":') : usage.index(b',"system_fingerprint"')]

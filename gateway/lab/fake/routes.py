@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from gateway.lab.fake import fields
+from gateway.lab.fake.audio import transcriptions, translations
 from gateway.lab.fake.chat import chat, render
 from gateway.lab.fake.completions import completions
 from gateway.lab.fake.embeddings import embeddings
 from gateway.lab.fake.errors import invalid
 from gateway.lab.fake.exchange import Exchange
+from gateway.lab.fake.messages import count_tokens, messages
+from gateway.lab.fake.responses import responses
+from gateway.lab.fake.scoring import rerank, score
 from gateway.lab.fake.style import VERSION
 from gateway.lab.fake.text import decode, encode, token_bytes
 
@@ -172,6 +176,16 @@ ROUTES: dict[str, dict[str, Handler]] = {
     "/v1/chat/completions": {"POST": chat},
     "/v1/completions": {"POST": completions},
     "/v1/embeddings": {"POST": embeddings},
+    "/v1/responses": {"POST": responses},
+    "/v1/messages": {"POST": messages},
+    "/v1/messages/count_tokens": {"POST": count_tokens},
+    "/v1/audio/transcriptions": {"POST": transcriptions},
+    "/v1/audio/translations": {"POST": translations},
+    "/v1/rerank": {"POST": rerank},
+    "/v2/rerank": {"POST": rerank},
+    "/rerank": {"POST": rerank},
+    "/v1/score": {"POST": score},
+    "/score": {"POST": score},
     "/v1/models": {"GET": models},
     "/tokenize": {"POST": tokenize},
     "/detokenize": {"POST": detokenize},

@@ -173,8 +173,15 @@ def test_a_responses_stream():
         b'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","delta":"Hi"}\n\n',
         {"type": "response.completed", "response": {"usage": usage, "error": None}},
     )
-    assert kinds == [Kind.OTHER, Kind.CONTENT, Kind.OTHER]
+    assert kinds == [Kind.OTHER, Kind.CONTENT, Kind.DONE]
     assert (tally.prompt_tokens, tally.completion_tokens, tally.cached_tokens, tally.deltas) == (7, 3, 2, 1)
+    assert tally.done
+
+
+def test_a_failed_response():
+    """`response.failed` is an error and the stream's end at once."""
+    tally, kinds = read({"type": "response.failed", "response": {"error": {"code": "server_error", "message": "no"}}})
+    assert (kinds, tally.done, tally.error) == ([Kind.ERROR], True, {"code": "server_error", "message": "no"})
 
 
 def test_a_messages_stream():
@@ -186,6 +193,19 @@ def test_a_messages_stream():
     )
     assert kinds == [Kind.OTHER, Kind.CONTENT, Kind.OTHER]
     assert (tally.prompt_tokens, tally.completion_tokens, tally.deltas) == (7, 3, 1)
+    assert not tally.done
+    assert tally.read(b'event: message_stop\ndata: {"type":"message_stop"}\n\n') is Kind.DONE
+    assert tally.done
+
+
+def test_a_messages_stream_from_a_warm_cache():
+    """Anthropic's input_tokens leave out what came from the cache: together they are the prompt."""
+    tally, _ = read(
+        {"type": "message_start", "message": {"usage": {"input_tokens": 70, "output_tokens": 0}}},
+        {"type": "message_delta", "delta": {}, "usage": {
+            "input_tokens": 6, "cache_read_input_tokens": 60, "cache_creation_input_tokens": 4, "output_tokens": 3}},
+    )  # fmt: skip
+    assert (tally.prompt_tokens, tally.completion_tokens, tally.cached_tokens) == (70, 3, 60)
 
 
 @pytest.mark.parametrize(
