@@ -1,0 +1,141 @@
+"""One request: its head, its way, and what it came to.
+
+Error codes and messages come from the server: they are cut, made printable, and never told when they repeat a key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from backends.client import Answer, Client, Deadlines, Origin
+from backends.errors import BadResponse, ConnectFailed, UpstreamError, UpstreamTimeout
+from gateway.lab.load.reading import Gaps, Reading, StreamReading, WholeReading
+from gateway.lab.load.sample import Outcome, Sample
+
+LABELS = {b"x-tiergate-" + name.encode(): name for name in ("tier", "model", "route", "cache", "replica")}
+CONNECT = 10.0  # seconds
+MAX_CODE = 64
+MAX_MESSAGE = 300
+_PATHS = {"chat": "/chat/completions", "completions": "/completions"}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where requests go. `keys` take turns."""
+
+    origin: Origin
+    endpoint: str
+    keys: Sequence[str] = field(repr=False)
+    headers: Sequence[tuple[str, str]] = field(repr=False)
+    stream: bool
+    timeout: float
+
+    @property
+    def path(self) -> str:
+        return (self.origin.base_path or "/v1") + _PATHS[self.endpoint]
+
+
+class Sender:
+    def __init__(self, client: Client, target: Target, clock: Callable[[], float]) -> None:
+        self._client = client
+        self._target = target
+        self._clock = clock
+        self._heads = itertools.cycle([_head(target, key) for key in target.keys or ("",)])
+
+    async def send(self, body: bytes, due: float, gaps: Gaps) -> Sample:
+        """Send now; the sample once the answer is over, whatever it was. `gaps` are counted as they happen."""
+        reading: Reading = StreamReading(self._clock, gaps) if self._target.stream else WholeReading()
+        sent = self._clock()
+        head = next(self._heads) + b"content-length: %d\r\n\r\n" % len(body)
+        deadlines = Deadlines(CONNECT, None, None, asyncio.get_running_loop().time() + self._target.timeout)
+        answer: Answer | None = None
+        failure: UpstreamError | None = None
+        try:
+            async with self._client.request(head, body, deadlines, reading.feed) as answer:
+                await answer.relay(reading.feed)
+        except UpstreamError as error:
+            failure = error
+        ended = self._clock()
+        reading.end()
+        return self._sample(Sample(due, sent, ended, Outcome.OK), answer, reading, failure)
+
+    def _sample(self, sample: Sample, answer: Answer | None, reading: Reading, failure: UpstreamError | None) -> Sample:
+        if answer is not None:
+            sample.status = answer.status
+            sample.labels = {LABELS[name]: _shown(value) for name, value in answer.headers if name in LABELS}
+        sample.first, sample.last, sample.output_tokens = reading.first, reading.last, reading.tokens
+        sample.prompt_tokens, sample.cached_tokens = reading.tally.prompt_tokens, reading.tally.cached_tokens
+        sample.outcome, sample.code = _judged(sample.status, reading, failure)
+        if sample.outcome is not Outcome.OK:
+            self._explain(sample, reading, failure)
+        return sample
+
+    def _explain(self, sample: Sample, reading: Reading, failure: UpstreamError | None) -> None:
+        error = reading.tally.error or _error_of(reading.text)
+        code, message = error.get("code") or error.get("type"), error.get("message")
+        if sample.outcome in {Outcome.HTTP_ERROR, Outcome.STREAM_ERROR} and isinstance(code, str | int):
+            sample.code = self._safe(str(code), MAX_CODE)
+        sample.message = str(failure) if failure is not None else self._safe(str(message or ""), MAX_MESSAGE)
+
+    def _safe(self, text: str, most: int) -> str:
+        if any(key and key in text for key in self._target.keys) or any(value in text for _, value in self._target.headers):
+            return "(withheld: it repeats a secret)"
+        return _printable(text[:most])
+
+
+def _judged(status: int, reading: Reading, failure: UpstreamError | None) -> tuple[Outcome, str]:
+    match failure:
+        case UpstreamTimeout():
+            return Outcome.TIMEOUT, f"timeout_{failure.phase}"
+        case ConnectFailed():
+            return Outcome.CONNECT_FAILED, "out_of_sockets_here" if failure.ours else "connect_failed"
+    if status >= 400:
+        return Outcome.HTTP_ERROR, f"http_{status}"
+    if reading.tally.error is not None:
+        return Outcome.STREAM_ERROR, "stream_error"
+    if failure is not None and not reading.begun:
+        return Outcome.BROKEN, "not_http" if isinstance(failure, BadResponse) else "connection_broken"
+    if failure is not None:
+        return Outcome.CUT, "connection_broken"
+    if reading.whole:
+        return Outcome.OK, ""
+    return (Outcome.CUT, "no_done") if reading.first is not None else (Outcome.BAD_ANSWER, "bad_answer")
+
+
+def _error_of(text: bytes) -> dict[str, Any]:
+    """The error of a JSON answer, in OpenAI's form or in vLLM's older one."""
+    try:
+        answer = msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(answer, dict):
+        return {}
+    error = answer.get("error", answer)
+    return error if isinstance(error, dict) else {"message": error}
+
+
+def _head(target: Target, key: str) -> bytes:
+    fields = {
+        "host": target.origin.authority,
+        "content-type": "application/json",
+        "accept": "text/event-stream" if target.stream else "application/json",
+        "user-agent": "tiergate-load",
+        **({"authorization": f"Bearer {key}"} if key else {}),
+        **{name.lower(): value for name, value in target.headers},
+    }
+    lines = [f"POST {target.path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
+    return "".join(f"{line}\r\n" for line in lines).encode("ascii")
+
+
+def _shown(value: bytes) -> str:
+    return _printable(value.partition(b";")[0][:MAX_CODE].decode("latin-1").strip())
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in text)
