@@ -61,7 +61,7 @@ class Pacer:
                 error = int((time.perf_counter() - due) * 1e6)
                 late[error] = late.get(error, 0) + 1
                 if left > 1:
-                    queue.append((due + pace, left - 1, transport))
+                    queue.append((now + pace, left - 1, transport))
             await asyncio.sleep(0.001)
 
     def figures(self) -> dict[str, float]:

@@ -78,17 +78,20 @@ def _lines(file: IO[str]) -> Iterator[str]:
 
 def _rows(file: IO[str]) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Number of the line and its fields, by their plain names."""
-    lines = _lines(file)
-    first = next(lines, "")
+    lines = ((number, line) for number, line in enumerate(_lines(file), 1) if line.strip())
+    begin, first = next(lines, (1, ""))
     if first.lstrip().startswith("{"):
-        for number, line in enumerate(chain([first], lines), 1):
-            if line.strip():
-                yield number, _object(line, number)
+        for number, line in chain([(begin, first)], lines):
+            yield number, _object(line, number)
         return
-    names = [_plain(name) for name in next(csv.reader([first]), [])]
-    for number, fields in enumerate(csv.reader(lines), 2):
-        if fields:
-            yield number, dict(zip(names, fields, strict=False))
+    names = [_plain(name) for name in _cells(first)]
+    for number, line in lines:
+        yield number, dict(zip(names, _cells(line), strict=False))
+
+
+def _cells(line: str) -> list[str]:
+    """No field of a trace goes over several lines."""
+    return next(csv.reader([line]), [])
 
 
 def _object(line: str, number: int) -> Mapping[str, Any]:
