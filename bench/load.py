@@ -117,9 +117,9 @@ def run(args: argparse.Namespace) -> dict[str, object]:
     try:
         wait_for(port)
         command = [
-            *pinned(0), sys.executable, "-m", "gateway.cli", "load", "--url", f"http://127.0.0.1:{port}/v1", "--arrivals", "constant",
-            "--rate", f"{args.streams / length:.3f}", "--warmup", f"{length:.1f}s", "--duration", f"{args.seconds}s", "--no-probe",
-            "--max-inflight", str(args.streams * 2), "--json",
+            *pinned(0), sys.executable, "-m", "gateway.cli", "load", "--url", f"http://127.0.0.1:{port}/v1", "--no-probe",
+            "--json", "--arrivals", "constant", "--rate", f"{args.streams / length:.3f}", "--max-inflight", str(args.streams * 2),
+            "--warmup", f"{length:.1f}s", "--duration", f"{args.seconds}s",
         ]  # fmt: skip
         load = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
         server.send_signal(signal.SIGTERM)

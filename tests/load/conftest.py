@@ -1,6 +1,5 @@
-"""A server that says exactly what a test wants, and a runner of the command in the test's own process."""
+"""A server that says exactly what a test wants."""
 
-import argparse
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -50,11 +49,3 @@ async def serve() -> AsyncIterator[Serve]:
             return scripted
 
         yield serve
-
-
-def parsed(*arguments: str) -> argparse.Namespace:
-    from gateway.lab.load.arguments import add_arguments
-
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    return parser.parse_args(arguments)

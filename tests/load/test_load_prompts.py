@@ -14,9 +14,10 @@ from gateway.lab.load.bodies import Form, FromFile, Synthetic
 from gateway.lab.load.prompts import Lengths, Prefixes, Prompts
 
 NOW = Arrival(0.0)
+NO_PREFIXES = Prefixes()
 
 
-def prompts(lengths="64", prefixes=Prefixes(), salt="abc", seed=1):
+def prompts(lengths="64", prefixes=NO_PREFIXES, salt="abc", seed=1):
     return Prompts(Lengths.parse(lengths), prefixes, salt, random.Random(seed))
 
 
@@ -114,7 +115,8 @@ def test_a_chat_body():
     body = synthetic(Form("chat", "auto", True, Lengths.parse("5"), ignore_eos=True), prefixes=Prefixes(1, 8))
     assert [message["role"] for message in body["messages"]] == ["system", "user"]
     assert body | {"messages": 0} == {
-        "messages": 0, "model": "auto", "max_tokens": 5, "ignore_eos": True, "stream": True, "stream_options": {"include_usage": True},
+        "messages": 0, "model": "auto", "max_tokens": 5, "ignore_eos": True,
+        "stream": True, "stream_options": {"include_usage": True},
     }  # fmt: skip
 
 

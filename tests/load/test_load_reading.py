@@ -1,5 +1,6 @@
 """The clock at every piece of a stream, however the stream is cut."""
 
+import itertools
 import json
 
 import pytest
@@ -66,7 +67,7 @@ def test_any_cut_gives_the_same_tokens(cuts, words):
     """Where the stream is cut into pieces changes when tokens are seen, never how many the server told."""
     data = b"".join(stream(["word"] * words))
     at = sorted({0, *(cut % len(data) for cut in cuts), len(data)})
-    pieces = [data[a:b] for a, b in zip(at, at[1:], strict=False)]
+    pieces = [data[a:b] for a, b in itertools.pairwise(at)]
     gaps = {}
     reading = read(pieces, gaps)
     assert reading.tokens == words + 1
@@ -79,7 +80,7 @@ def test_any_cut_gives_the_same_tokens(cuts, words):
 def test_a_cut_between_the_two_ends_of_line_loses_no_event():
     """The empty line that ends an event may arrive in two pieces."""
     events = stream(["x"] * 20, usage=False)
-    pieces = events[:3] + [events[3][:-1], b"\n" + events[4], *events[5:]]
+    pieces = [*events[:3], events[3][:-1], b"\n" + events[4], *events[5:]]
     assert read(pieces).tokens == 20
 
 

@@ -15,7 +15,10 @@ AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:15:46.6805900,
 AZURE_2024 = (
     "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:00:00.009930+00:00,2162,5\n2024-05-10 00:00:00.509930+00:00,2399,6\n"
 )
-BURST = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,18,490,Conversation log\n45,GPT-4,1087,0,1087,API log\n"
+BURST = (
+    "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+    "5,ChatGPT,472,18,490,Conversation log\n45,GPT-4,1087,0,1087,API log\n"
+)
 MOONCAKE = (
     '{"timestamp": 3000, "input_length": 600, "output_length": 5, "hash_ids": [0, 7]}\n'
     '{"timestamp": 0, "input_length": 500, "output_length": 9, "hash_ids": [0]}\n'
