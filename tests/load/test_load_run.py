@@ -162,13 +162,14 @@ async def test_keys_and_headers_take_turns_and_stay_secret(serve, tmp_path):
 
 
 async def test_a_server_that_repeats_the_key_is_not_repeated(serve):
-    """Neither as an error code in the document nor in the probe's message."""
+    """Neither as an error code or a label in the document nor in the probe's message."""
 
     async def talk_back(_, writer):
-        writer.write(answer(json.dumps({"error": {"code": f"bad {SECRET}", "message": f"no {SECRET}"}}), "400 Bad Request"))
+        body = json.dumps({"error": {"code": f"bad {SECRET}", "message": f"no {SECRET}"}})
+        writer.write(answer(body, "400 Bad Request", f"x-tiergate-tier: {SECRET}\r\n"))
 
     server = await serve(talk_back)
-    arguments = (server.url, "--rate", "300", "--requests", "3", "--key", SECRET)
+    arguments = (server.url, "--rate", "300", "--requests", "3", "--key", SECRET, "-H", "x-a: b")
     with pytest.raises(ProbeFailed) as caught:
         await loaded(*arguments)
     _, told = await loaded(*arguments, "--no-probe")

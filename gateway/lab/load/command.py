@@ -72,10 +72,11 @@ def _tell(told: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _file(out: Path) -> Path:
-    """Where the JSON goes; made now, so that a long run is not lost to a path that cannot be written."""
+    """Where the JSON goes; looked at now, so that a long run is not lost to a path that cannot be written."""
     file = out if out.suffix == ".json" else out / "load.json"
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.open("a").close()
+    if file.is_dir() or not os.access(file if file.exists() else file.parent, os.W_OK):
+        raise ValueError(f"{file} cannot be written")
     return file
 
 

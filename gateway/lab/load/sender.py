@@ -1,6 +1,7 @@
 """One request: its head, its way, and what it came to.
 
-Error codes and messages come from the server: they are cut, made printable, and never told when they repeat a key.
+What a server says of itself (error codes, messages, labels) is cut and made printable, and withheld where it repeats a
+secret that it was sent.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ LABELS = {b"x-tiergate-" + name.encode(): name for name in ("tier", "model", "ro
 CONNECT = 10.0  # seconds
 MAX_CODE = 64
 MAX_MESSAGE = 300
+MIN_SECRET = 8  # characters of a header's value that is worth hiding: a 1 is in every text
 _PATHS = {"chat": "/chat/completions", "completions": "/completions"}
 
 
@@ -46,13 +48,16 @@ class Sender:
         self._client = client
         self._target = target
         self._clock = clock
-        self._heads = itertools.cycle([_head(target, key) for key in target.keys or ("",)])
+        hidden = [value for _, value in target.headers if len(value) >= MIN_SECRET]
+        turns = [(_head(target, key), [key, *hidden] if key else hidden) for key in target.keys or ("",)]
+        self._turns = itertools.cycle(turns)
 
     async def send(self, body: bytes, due: float, gaps: Gaps) -> Sample:
         """Send now; the sample once the answer is over, whatever it was. `gaps` are counted as they happen."""
         reading: Reading = StreamReading(self._clock, gaps) if self._target.stream else WholeReading()
         sent = self._clock()
-        head = next(self._heads) + b"content-length: %d\r\n\r\n" % len(body)
+        head, secrets = next(self._turns)
+        head += b"content-length: %d\r\n\r\n" % len(body)
         deadlines = Deadlines(CONNECT, None, None, asyncio.get_running_loop().time() + self._target.timeout)
         answer: Answer | None = None
         failure: UpstreamError | None = None
@@ -63,30 +68,16 @@ class Sender:
             failure = error
         ended = self._clock()
         reading.end()
-        return self._sample(Sample(due, sent, ended, Outcome.OK), answer, reading, failure)
-
-    def _sample(self, sample: Sample, answer: Answer | None, reading: Reading, failure: UpstreamError | None) -> Sample:
+        sample = Sample(due, sent, ended, Outcome.OK)
         if answer is not None:
             sample.status = answer.status
-            sample.labels = {LABELS[name]: _shown(value) for name, value in answer.headers if name in LABELS}
+            sample.labels = {LABELS[name]: _label(value, secrets) for name, value in answer.headers if name in LABELS}
         sample.first, sample.last, sample.output_tokens = reading.first, reading.last, reading.tokens
         sample.prompt_tokens, sample.cached_tokens = reading.tally.prompt_tokens, reading.tally.cached_tokens
         sample.outcome, sample.code = _judged(sample.status, reading, failure)
         if sample.outcome is not Outcome.OK:
-            self._explain(sample, reading, failure)
+            _explain(sample, reading, failure, secrets)
         return sample
-
-    def _explain(self, sample: Sample, reading: Reading, failure: UpstreamError | None) -> None:
-        error = reading.tally.error or _error_of(reading.text)
-        code, message = error.get("code") or error.get("type"), error.get("message")
-        if sample.outcome in {Outcome.HTTP_ERROR, Outcome.STREAM_ERROR} and isinstance(code, str | int):
-            sample.code = self._safe(str(code), MAX_CODE)
-        sample.message = str(failure) if failure is not None else self._safe(str(message or ""), MAX_MESSAGE)
-
-    def _safe(self, text: str, most: int) -> str:
-        if any(key and key in text for key in self._target.keys) or any(value in text for _, value in self._target.headers):
-            return "(withheld: it repeats a secret)"
-        return _printable(text[:most])
 
 
 def _judged(status: int, reading: Reading, failure: UpstreamError | None) -> tuple[Outcome, str]:
@@ -106,6 +97,14 @@ def _judged(status: int, reading: Reading, failure: UpstreamError | None) -> tup
     if reading.whole:
         return Outcome.OK, ""
     return (Outcome.CUT, "no_done") if reading.first is not None else (Outcome.BAD_ANSWER, "bad_answer")
+
+
+def _explain(sample: Sample, reading: Reading, failure: UpstreamError | None, secrets: Sequence[str]) -> None:
+    error = reading.tally.error or _error_of(reading.text)
+    code, message = error.get("code") or error.get("type"), error.get("message")
+    if sample.outcome in {Outcome.HTTP_ERROR, Outcome.STREAM_ERROR} and isinstance(code, str | int):
+        sample.code = _safe(str(code), MAX_CODE, secrets)
+    sample.message = str(failure) if failure is not None else _safe(str(message or ""), MAX_MESSAGE, secrets)
 
 
 def _error_of(text: bytes) -> dict[str, Any]:
@@ -133,9 +132,12 @@ def _head(target: Target, key: str) -> bytes:
     return "".join(f"{line}\r\n" for line in lines).encode("ascii")
 
 
-def _shown(value: bytes) -> str:
-    return _printable(value.partition(b";")[0][:MAX_CODE].decode("latin-1").strip())
+def _label(value: bytes, secrets: Sequence[str]) -> str:
+    return _safe(value.partition(b";")[0].decode("latin-1").strip(), MAX_CODE, secrets)
 
 
-def _printable(text: str) -> str:
-    return "".join(char if char.isprintable() else "?" for char in text)
+def _safe(text: str, most: int, secrets: Sequence[str]) -> str:
+    if any(secret in text for secret in secrets):
+        return "(withheld: it repeats a secret)"
+    text = text[:most]
+    return text if text.isprintable() else "".join(char if char.isprintable() else "?" for char in text)
