@@ -11,14 +11,22 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gateway.lab.fake.text import RING, TOKEN_BYTES
 from gateway.lab.load.arrivals import Arrival
 from gateway.lab.load.traces import BLOCK
 
 MAX_TOKENS = 2_000_000
 MARK_TOKENS = 4  # what the beginning that tells prompts apart takes
 
-_TEXT = "".join(RING)
+TOKEN_BYTES = 4  # three letters and a space
+RING = 4_096  # words until they begin again
+
+_WORDS = (
+    "and ask big bit box boy bus but buy can car cat cup cut day did dog dry ear eat egg end eye far few fit fly for fun get "
+    "got had has her him his hot how ice ink its job joy key law lay leg let low man map may mix new not now odd off oil old "
+    "one our out own pay pen put ran red row run sad sat saw say sea see set she sit six sky son sun tax tea ten the tie too "
+    "top toy try two use van war was way wet who why win yes yet you zoo"
+).split()
+_TEXT = " ".join(random.Random(1).choices(_WORDS, k=RING)) + " "
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +80,7 @@ class Prompts:
             return "", self._of_blocks(arrival)
         tokens = arrival.prompt_tokens or self._lengths.draw(self._rng)
         prefix = self._prefix(self._rng.randrange(self._prefixes.groups)) if self._prefixes.groups else ""
-        return prefix, self._marked("-", self._number, tokens, self._rng.randrange(len(RING)))
+        return prefix, self._marked("-", self._number, tokens, self._rng.randrange(RING))
 
     def _prefix(self, group: int) -> str:
         return self._marked("p", group, self._prefixes.tokens, group)
@@ -90,7 +98,7 @@ class Prompts:
 
 def words(start: int, count: int) -> str:
     """`count` words from place `start` of a long list that begins again at its end."""
-    begin = start % len(RING) * TOKEN_BYTES
+    begin = start % RING * TOKEN_BYTES
     end = begin + max(0, count) * TOKEN_BYTES
     return (_TEXT * -(-end // len(_TEXT)))[begin:end]
 
