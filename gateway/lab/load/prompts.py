@@ -25,8 +25,8 @@ _WORDS = (
     "got had has her him his hot how ice ink its job joy key law lay leg let low man map may mix new not now odd off oil old "
     "one our out own pay pen put ran red row run sad sat saw say sea see set she sit six sky son sun tax tea ten the tie too "
     "top toy try two use van war was way wet who why win yes yet you zoo"
-).split()
-_TEXT = " ".join(random.Random(1).choices(_WORDS, k=RING)) + " "
+)
+_TEXT = " ".join(random.Random(1).choices(_WORDS.split(), k=RING)) + " "
 
 
 @dataclass(frozen=True, slots=True)
