@@ -40,7 +40,8 @@ async def run(plan: Plan, measures: Measures, say: Callable[[str], None]) -> Ran
     offering = Offering(sender, plan.bodies, measures, max_inflight=plan.max_inflight, clock=clock)
     try:
         await client.resolve()
-        await _probe(plan, sender, clock, say)
+        if plan.probe is not None and (doubt := judge(await sender.send(plan.probe, clock(), {}), plan.url)):
+            say(doubt)
         began, before = clock(), _cpu()
         async with _shown(offering, measures), StallMeter(clock, measures.stalled):
             with _rare_collection():
@@ -49,14 +50,6 @@ async def run(plan: Plan, measures: Measures, say: Callable[[str], None]) -> Ran
     finally:
         measures.finish()
         await client.close()
-
-
-async def _probe(plan: Plan, sender: Sender, clock: Callable[[], float], say: Callable[[str], None]) -> None:
-    if plan.probe is None:
-        return
-    doubt = judge(await sender.send(plan.probe, clock(), {}), plan.url)
-    if doubt is not None:
-        say(doubt)
 
 
 async def _until_told(work: Coroutine[None, None, None]) -> bool:
