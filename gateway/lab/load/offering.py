@@ -12,7 +12,7 @@ from gateway.lab.load.measures import Measures
 from gateway.lab.load.reading import Gaps
 from gateway.lab.load.sample import Outcome, Sample
 
-BURST = 32
+TURN = 0.010  # seconds
 
 
 class Sends(Protocol):
@@ -38,7 +38,7 @@ class Offering:
         self._max_inflight = max_inflight
         self._clock = clock
         self._sleep = sleep
-        self._overdue = 0
+        self._turn_began = 0.0
         self.inflight = 0
         self.sent = 0
 
@@ -74,12 +74,12 @@ class Offering:
 
     async def _until(self, due: float) -> None:
         """What is overdue goes out in one round of the event loop: a round may be long, and one a round would never catch
-        up. But after `BURST` of them the others have their turn.
+        up. But after `TURN` the others have theirs.
         """
-        self._overdue += 1
-        while (left := due - self._clock()) > 0:
-            self._overdue = 0
+        now = self._clock()
+        if due <= now < self._turn_began + TURN:
+            return
+        await self._sleep(max(0.0, due - now))
+        while (left := due - self._clock()) > 0:  # timers may ring early
             await self._sleep(left)
-        if self._overdue >= BURST:
-            self._overdue = 0
-            await self._sleep(0)
+        self._turn_began = self._clock()
