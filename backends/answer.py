@@ -50,7 +50,7 @@ class Answer:
         "status",
     )
 
-    def __init__(self, line: Line, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, line: Line, loop: asyncio.AbstractEventLoop, sink: Callable[[bytes], None] | None = None) -> None:
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
         self.complete = False
@@ -59,7 +59,7 @@ class Answer:
         self._held: list[bytes] = []
         self._size = 0
         self._limit: int | None = None
-        self._sink: Callable[[bytes], None] | None = None
+        self._sink = sink  # given from the start: then nothing is ever held
         self._error: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._want = 0

@@ -22,6 +22,7 @@ import ipaddress
 import os
 import socket
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -114,9 +115,13 @@ class Client:
             self._drop_idle()  # they may lead to a machine that has left
         self._addresses = addresses
 
-    def request(self, head: bytes, body: bytes, deadlines: Deadlines) -> Request:
-        """`head`: a complete request head with its final empty line. It and `body` go out byte for byte."""
-        return Request(self, head, body, deadlines)
+    def request(self, head: bytes, body: bytes, deadlines: Deadlines, sink: Callable[[bytes], None] | None = None) -> Request:
+        """`head`: a complete request head with its final empty line. It and `body` go out byte for byte.
+
+        A `sink` given here is handed the body from its first piece on, inside the read callback: for who must know when
+        that piece came. It is to be given to `relay` again.
+        """
+        return Request(self, head, body, deadlines, sink)
 
     async def close(self) -> None:
         """Close the idle sockets. Those in use are closed by their requests; no new ones are made."""
@@ -201,13 +206,16 @@ class Client:
 class Request:
     """One request, sent on entering. Use it once."""
 
-    __slots__ = ("_body", "_client", "_connection", "_deadlines", "_head")
+    __slots__ = ("_body", "_client", "_connection", "_deadlines", "_head", "_sink")
 
-    def __init__(self, client: Client, head: bytes, body: bytes, deadlines: Deadlines) -> None:
+    def __init__(
+        self, client: Client, head: bytes, body: bytes, deadlines: Deadlines, sink: Callable[[bytes], None] | None = None
+    ) -> None:
         self._client = client
         self._head = head
         self._body = body
         self._deadlines = deadlines
+        self._sink = sink
         self._connection: Connection | None = None
 
     async def __aenter__(self) -> Answer:
@@ -237,7 +245,7 @@ class Request:
     async def _send(self, connection: Connection) -> Answer:
         self._connection = connection
         try:
-            return await connection.send(self._head, self._body, self._deadlines)
+            return await connection.send(self._head, self._body, self._deadlines, self._sink)
         except BaseException:
             connection.abort()
             connection.release()  # it and its answer would hold each other

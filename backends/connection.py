@@ -60,9 +60,9 @@ class Connection(asyncio.Protocol):
 
     # ---- the client's side
 
-    async def send(self, head: bytes, body: bytes, deadlines: Deadlines) -> Answer:
+    async def send(self, head: bytes, body: bytes, deadlines: Deadlines, sink: Callable[[bytes], None] | None = None) -> Answer:
         """Write a request; the answer once its head is there."""
-        answer = self._answer = Answer(self, self._loop)
+        answer = self._answer = Answer(self, self._loop, sink)
         self._response.begin(bodiless=head.startswith(b"HEAD "))
         self._deadlines = deadlines
         self._begun = self.heard = False

@@ -16,6 +16,7 @@ COMMANDS = {
     "explain": ("gateway.commands.explain", "what would happen to a request, without sending it"),
     "keys": ("gateway.commands.keys", "make, list, revoke and rotate API keys"),
     "cache": ("gateway.commands.cache", "look at and empty the caches of a running gateway"),
+    "load": ("gateway.lab.load.command", "open-loop load on an OpenAI-compatible endpoint, and what came of it"),
     "fake-vllm": ("gateway.lab.fake.command", "a vLLM look-alike without a GPU"),
 }
 

@@ -34,7 +34,9 @@ def run(code: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("module", ["gateway", "gateway.cli", "gateway.app", "gateway.pipeline", "gateway.lab.up.command"])
+@pytest.mark.parametrize(
+    "module", ["gateway", "gateway.cli", "gateway.app", "gateway.pipeline", "gateway.lab.up.command", "gateway.lab.load.command"]
+)
 def test_importing_loads_nothing_heavy(module: str) -> None:
     """Neither a framework, nor an HTTP client for tests, nor a model runtime comes with it."""
     if importlib.util.find_spec(module) is None:

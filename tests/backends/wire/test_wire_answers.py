@@ -21,6 +21,18 @@ async def test_an_answer_with_a_length_comes_back_whole():
         await client.close()
 
 
+async def test_a_sink_given_with_the_request_is_there_before_its_caller_wakes():
+    """It is handed the first piece by the read callback, also when that came with the head, and nothing is held for `relay`."""
+    async with Server(always(ok(b"hello"))) as server:
+        client, got = server.client(), []
+        async with client.request(head(), b"", deadlines(), got.append) as answer:
+            assert got == [b"hello"]
+            await answer.relay(got.append)
+        assert got == [b"hello"]
+        assert await ask(client) == (200, b"hello")
+        await client.close()
+
+
 async def test_the_request_goes_out_byte_for_byte():
     """Head and body arrive as the caller wrote them."""
     async with Server(always(ok(b""))) as server:
