@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from backends.breaker import Breaker
-from backends.client import Client, Origin
+from backends.client import Origin
+from backends.upstream import Upstream
 
 _RISE = 0.5  # weight of a sample above the average: news of trouble is believed quickly,
 _FALL = 0.2  # good news slowly, since one short prompt proves little
@@ -50,7 +51,7 @@ class Replica:
     def __init__(
         self,
         name: str,
-        client: Client,
+        client: Upstream,
         *,
         breaker: Breaker,
         max_inflight: int = 256,
@@ -61,8 +62,9 @@ class Replica:
         self.client = client
         self.breaker = breaker
         self.max_inflight = max_inflight
-        self.path = client.origin.base_path if path is None else path
-        self.authority = _authority(client.origin)
+        origin = client.origin
+        self.path = path if path is not None else origin.base_path if origin is not None else ""
+        self.authority = _authority(origin) if origin is not None else b""
         self.authorization = None if api_key is None else _authorization(name, api_key)
         self.head_lines = _head_lines(self.authority, self.authorization)
         self.inflight = 0

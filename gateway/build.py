@@ -17,6 +17,8 @@ from backends.balance import make_balance
 from backends.breaker import Breaker, BreakerRules
 from backends.client import Client, Origin
 from backends.health import HealthMonitor
+from backends.litellm.client import Deployment, LiteLLMClient
+from backends.litellm.library import Library
 from backends.pool import Pool
 from backends.replica import Replica
 from caches.flight import Flights
@@ -67,7 +69,8 @@ def build(config: Config, log: RequestLog) -> Parts:
     """Wire a gateway. The config has been validated: a ValueError here is a gap in the validation."""
     clock, wall = time.monotonic, time.time
     secret = hashlib.sha256(config.cache.secret.reveal().encode()).digest() if config.cache.secret else urandom(32)
-    stations = {model.name: _station(config, model, clock) for model in config.models}
+    library = Library()
+    stations = {model.name: _station(config, model, library, clock) for model in config.models}
     catalog = _catalog(config)
     ring = KeyRing(config.keys.path, [tenant.name for tenant in config.tenants])
     exact = _exact(config, wall)
@@ -105,18 +108,9 @@ def build(config: Config, log: RequestLog) -> Parts:
     return Parts(edge, stations, _monitor(config, stations, clock), ring, exact, flights, limiter, metrics)
 
 
-def _station(config: Config, model: ModelConfig, clock: Clock) -> Station:
+def _station(config: Config, model: ModelConfig, library: Library, clock: Clock) -> Station:
     """One model: its replicas, its balance, the queue in front."""
-    replicas = [
-        Replica(
-            replica.name,
-            Client(Origin.parse(replica.url)),
-            breaker=_breaker(config),
-            max_inflight=model.concurrency.max,
-            api_key=replica.api_key.reveal() or None,
-        )
-        for replica in model.replicas
-    ]
+    replicas = [_provider(config, model, library)] if model.kind == "litellm" else _replicas(config, model)
     pool = Pool(model.name, replicas, make_balance(model.balance.kind, clock=clock), clock=clock)
     queue = config.queue
     bounds = QueueBounds(
@@ -136,6 +130,35 @@ def _station(config: Config, model: ModelConfig, clock: Clock) -> Station:
         engine_priority=model.scheduling_policy == "priority",
         default_max_tokens=model.default_max_tokens,
     )
+
+
+def _replicas(config: Config, model: ModelConfig) -> list[Replica]:
+    return [
+        Replica(
+            replica.name,
+            Client(Origin.parse(replica.url)),
+            breaker=_breaker(config),
+            max_inflight=model.concurrency.max,
+            api_key=replica.api_key.reveal() or None,
+        )
+        for replica in model.replicas
+    ]
+
+
+def _provider(config: Config, model: ModelConfig, library: Library) -> Replica:
+    """The one replica of kind litellm: named after the kind, since a provider is not ours to name."""
+    own, times = model.litellm, config.timeouts_of(model)
+    deployment = Deployment(
+        model=own.model,
+        connect=times.connect,
+        total=times.total,
+        api_key=own.api_key.reveal(),
+        api_base=own.api_base,
+        drop_params=own.drop_params,
+        params={name: value.reveal() for name, value in own.params.items()},
+    )
+    client = LiteLLMClient(deployment, library)
+    return Replica("litellm", client, breaker=_breaker(config), max_inflight=model.concurrency.max)
 
 
 def _breaker(config: Config) -> Breaker:

@@ -18,9 +18,9 @@ def key(default: T, doc: str) -> T:
     return dataclasses.field(default=default, metadata={"doc": doc})
 
 
-def required(doc: str) -> Any:
-    """A key that must be there, and not be empty."""
-    return dataclasses.field(metadata={"doc": doc, "required": True})
+def required(doc: str, of: tuple[str, str] | None = None) -> Any:
+    """A key that must be there, and not be empty; `of`: only where another key of the section has that value."""
+    return dataclasses.field(metadata={"doc": doc, "required": True, "of": of})
 
 
 def same_as(other: str, doc: str) -> Any:

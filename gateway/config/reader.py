@@ -82,10 +82,14 @@ class Reader:
         )
 
     def _require(self, cls: Any, seen: set[str], values: dict[str, object], mark: Mark, path: Path) -> None:
+        defaults = {one.name: one.default for one in dataclasses.fields(cls) if one.name not in seen}
         for one in dataclasses.fields(cls):
-            if one.metadata.get("required") and one.name not in seen:
+            of = one.metadata.get("of")
+            if not one.metadata.get("required") or (of and {**defaults, **values}.get(of[0]) != of[1]):
+                continue
+            if one.name not in seen:
                 self._add(mark, path, f'missing key "{one.name}"')
-            elif one.metadata.get("required") and values.get(one.name) == ():
+            elif values.get(one.name) == ():
                 self._add(self.mark((*path, one.name)), (*path, one.name), "must not be empty")
 
     def _entries(self, node: Node, path: Path) -> tuple[tuple[Scalar, Node], ...]:

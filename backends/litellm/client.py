@@ -1,0 +1,243 @@
+"""An `Upstream` whose requests go out through a library, to a provider outside the fleet.
+
+Rules:
+- It is pulled, chunk by chunk, by whoever relays the answer: nothing is read ahead, and while the answer is paused the
+  library is not asked for more.
+- The head of a stream is told once its first chunk is there, so that an error before it is an answer with a status.
+- The deadlines are kept here, whatever the library thinks of time. `connect` is its own to keep.
+- Leaving the `async with` before the answer was complete closes the provider's stream, on every way out.
+- Health costs no request, so no money: it asks whether the library is there and knows the provider. What the provider
+  does is for the breaker to judge.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from backends.alarm import Deadlines
+from backends.errors import BadResponse, ConnectFailed, Phase, UpstreamError, UpstreamTimeout
+from backends.litellm.arguments import Operation, Unusable, arguments_of, operation_of
+from backends.litellm.events import DONE, Events, whole
+from backends.litellm.failures import Refusal, broken, failure_of, refusal
+from backends.litellm.library import Chunks, Library
+
+_JSON = [(b"content-type", b"application/json")]
+_SSE = [(b"content-type", b"text/event-stream; charset=utf-8")]
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """A provider's model and how it is reached. `connect` and `total` are the same for all requests: the library keeps a
+    set of connections for each pair. `params`: further arguments of the library.
+    """
+
+    model: str
+    connect: float
+    total: float
+    api_key: str = field(default="", repr=False)
+    api_base: str | None = None
+    drop_params: bool = True
+    params: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def arguments(self) -> dict[str, Any]:
+        """What the operator decides: it wins over what a request says."""
+        mine: dict[str, Any] = {**self.params, "model": self.model, "drop_params": self.drop_params}
+        mine |= {"api_key": self.api_key} if self.api_key else {}
+        mine |= {"api_base": self.api_base} if self.api_base else {}
+        return {**mine, "connect": self.connect, "total": self.total}
+
+    def secrets(self) -> tuple[str, ...]:
+        """What no message may hold. A value of a few letters would only tear words apart."""
+        return tuple(text for text in (self.api_key, *self.params.values()) if len(text) > 3)
+
+
+class LiteLLMClient:
+    """Several may share one library."""
+
+    origin = None
+
+    def __init__(self, deployment: Deployment, library: Library) -> None:
+        self.deployment = deployment
+        self.secrets = deployment.secrets()
+        self.library = library
+
+    async def resolve(self) -> None:
+        """The library looks names up itself."""
+
+    def request(self, head: bytes, body: bytes, deadlines: Deadlines) -> LiteLLMRequest:
+        """Of `head` the method and the path count. Its headers are for servers of the fleet, and stay here."""
+        method, path, _ = head.split(b" ", 2)
+        return LiteLLMRequest(self, method, path, body, deadlines)
+
+    async def close(self) -> None:
+        await self.library.close()
+
+
+class LiteLLMRequest:
+    """One request, sent on entering. Use it once."""
+
+    def __init__(self, client: LiteLLMClient, method: bytes, path: bytes, body: bytes, deadlines: Deadlines) -> None:
+        self._client = client
+        self._method = method
+        self._path = path
+        self._body = body
+        self._deadlines = deadlines
+        self._chunks: Chunks | None = None
+
+    async def __aenter__(self) -> LiteLLMAnswer:
+        if self._method == b"GET":
+            return await self._health()
+        operation = operation_of(self._path)
+        if operation is None:
+            return self._refused(refusal(404, "This kind of backend has no such endpoint."))
+        try:
+            arguments = arguments_of(operation, self._body)
+        except Unusable as unusable:
+            return self._refused(refusal(400, str(unusable), param=unusable.param, code="invalid_value"))
+        try:
+            return await self._within_deadlines(operation, arguments)
+        except BaseException:
+            await self._close()
+            raise
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self._close()
+
+    async def _within_deadlines(self, operation: Operation, arguments: dict[str, Any]) -> LiteLLMAnswer:
+        total, span = self._deadlines.total_at, self._deadlines.first_token
+        at = total if span is None else min(total, asyncio.get_running_loop().time() + span)
+        try:
+            async with asyncio.timeout_at(at):
+                return await self._send(operation, arguments)
+        except TimeoutError:
+            raise UpstreamTimeout("total" if at == total else "first_token", sent=True) from None
+
+    async def _send(self, operation: Operation, arguments: dict[str, Any]) -> LiteLLMAnswer:
+        client = self._client
+        loaded = await client.library.loaded()
+        try:
+            answer = await loaded.complete(operation, {**arguments, **client.deployment.arguments()})
+            if isinstance(answer, dict):
+                return LiteLLMAnswer(200, _JSON, whole(answer), None, self._deadlines)
+            self._chunks = answer
+            events = Events()
+            first = await anext(answer, None)
+        except Exception as error:  # noqa: BLE001 - the edge to a library of a hundred providers: whatever it raises is a failed attempt
+            failure = failure_of(error, client.secrets)
+        else:
+            if first is None:
+                return LiteLLMAnswer(200, _SSE, b"", None, self._deadlines)
+            return LiteLLMAnswer(200, _SSE, events.write(first), _Rest(answer, events), self._deadlines)
+        if isinstance(failure, UpstreamError):
+            raise failure
+        return self._refused(failure)
+
+    def _refused(self, refused: Refusal) -> LiteLLMAnswer:
+        return LiteLLMAnswer(refused.status, refused.headers, refused.body, None, self._deadlines)
+
+    async def _health(self) -> LiteLLMAnswer:
+        with suppress(ConnectFailed):
+            if self._path == b"/health" and (await self._client.library.loaded()).knows(self._client.deployment.model):
+                return LiteLLMAnswer(200, _JSON, b"{}", None, self._deadlines)
+        return self._refused(refusal(404 if self._path != b"/health" else 503, "There is nothing here to be asked."))
+
+    async def _close(self) -> None:
+        chunks, self._chunks = self._chunks, None
+        if chunks is not None:
+            with suppress(Exception):  # it is over for us, however it ends
+                await chunks.aclose()
+
+
+@dataclass(slots=True)
+class _Rest:
+    """What follows the first event of a stream."""
+
+    chunks: Chunks
+    events: Events
+
+    async def next(self) -> bytes:
+        """The next event; empty at the end."""
+        chunk = await anext(self.chunks, None)
+        return b"" if chunk is None else self.events.write(chunk)
+
+
+class LiteLLMAnswer:
+    """As `backends.answer.Answer`."""
+
+    __slots__ = ("_deadlines", "_gate", "_held", "_rest", "complete", "headers", "status")
+
+    def __init__(
+        self, status: int, headers: list[tuple[bytes, bytes]], held: bytes, rest: _Rest | None, deadlines: Deadlines
+    ) -> None:
+        self.status = status
+        self.headers = headers
+        self.complete = rest is None
+        self._held = held
+        self._rest = rest
+        self._deadlines = deadlines
+        self._gate: asyncio.Event | None = None  # closed while paused
+
+    async def read(self, limit: int) -> bytes:
+        """The whole body. A longer one than `limit` is a BadResponse."""
+        pieces: list[bytes] = []
+        size = 0
+        while piece := await self.first():
+            size += len(piece)
+            if size > limit:
+                raise BadResponse("the body is too long")
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    async def first(self) -> bytes:
+        """The next piece. Empty only at the end."""
+        if self._held:
+            held, self._held = self._held, b""
+            return held
+        return await self._next()
+
+    async def relay(self, sink: Callable[[bytes], None]) -> None:
+        while piece := await self.first():
+            sink(piece)
+
+    def pause(self) -> None:
+        if not self.complete and self._gate is None:
+            self._gate = asyncio.Event()
+
+    def resume(self) -> None:
+        if self._gate is not None:
+            self._gate.set()
+            self._gate = None
+
+    async def _next(self) -> bytes:
+        if self._rest is None:
+            return b""
+        if self._gate is not None:
+            await self._paused(self._gate)
+        total, span = self._deadlines.total_at, self._deadlines.between_tokens
+        at = total if span is None else min(total, asyncio.get_running_loop().time() + span)
+        timer = asyncio.timeout_at(at)
+        try:
+            async with timer:
+                piece = await self._rest.next()
+        except Exception as error:  # noqa: BLE001 - as above
+            phase: Phase = "total" if at == total else "between_tokens"
+            failure = UpstreamTimeout(phase, sent=True) if timer.expired() else broken(error)
+        else:
+            return piece or self._end(self._rest)
+        raise failure
+
+    async def _paused(self, gate: asyncio.Event) -> None:
+        try:
+            async with asyncio.timeout_at(self._deadlines.total_at):
+                await gate.wait()
+        except TimeoutError:
+            raise UpstreamTimeout("total", sent=True) from None
+
+    def _end(self, rest: _Rest) -> bytes:
+        self.complete, self._rest = True, None
+        return DONE if rest.events.finished else b""
