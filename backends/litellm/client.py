@@ -13,6 +13,7 @@ Rules:
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ from backends.litellm.arguments import Operation, Unusable, arguments_of, operat
 from backends.litellm.events import DONE, Events, whole
 from backends.litellm.failures import Refusal, broken, failure_of, refusal
 from backends.litellm.library import Chunks, Library
+
+_log = logging.getLogger("tiergate.litellm")
 
 _JSON = [(b"content-type", b"application/json")]
 _SSE = [(b"content-type", b"text/event-stream; charset=utf-8")]
@@ -65,6 +68,7 @@ class LiteLLMClient:
         self.deployment = deployment
         self.secrets = deployment.secrets()
         self.library = library
+        self._warned = False
 
     async def resolve(self) -> None:
         """The library looks names up itself."""
@@ -73,6 +77,18 @@ class LiteLLMClient:
         """Of `head` the method and the path count. Its headers are for servers of the fleet, and stay here."""
         method, path, _ = head.split(b" ", 2)
         return LiteLLMRequest(self, method, path, body, deadlines)
+
+    async def usable(self) -> bool:
+        """Is the library there, and does it know the provider? What is missing is logged once."""
+        try:
+            loaded = await self.library.loaded()
+        except ConnectFailed:
+            return False
+        known = loaded.knows(self.deployment.model)
+        if not known and not self._warned:
+            self._warned = True
+            _log.error("litellm knows no provider for the model %r: write it as provider/model", self.deployment.model)
+        return known
 
     async def close(self) -> None:
         await self.library.close()
@@ -141,10 +157,11 @@ class LiteLLMRequest:
         return LiteLLMAnswer(refused.status, refused.headers, refused.body, None, self._deadlines)
 
     async def _health(self) -> LiteLLMAnswer:
-        with suppress(ConnectFailed):
-            if self._path == b"/health" and (await self._client.library.loaded()).knows(self._client.deployment.model):
-                return LiteLLMAnswer(200, _JSON, b"{}", None, self._deadlines)
-        return self._refused(refusal(404 if self._path != b"/health" else 503, "There is nothing here to be asked."))
+        if self._path != b"/health":
+            return self._refused(refusal(404, "There is nothing else to be asked."))
+        if await self._client.usable():
+            return LiteLLMAnswer(200, _JSON, b"{}", None, self._deadlines)
+        return self._refused(refusal(503, "The provider cannot be used."))
 
     async def _close(self) -> None:
         chunks, self._chunks = self._chunks, None

@@ -14,6 +14,7 @@ since its frames hold the key.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from typing import Any
 import msgspec
 
 from backends.errors import ConnectFailed, ConnectionBroken, UpstreamError, UpstreamTimeout
+
+_log = logging.getLogger("tiergate.litellm")
 
 STUMBLED = 501
 BY_STATUS = 0
@@ -54,7 +57,7 @@ STATUSES: dict[str, int] = {
     "ModifyResponseException": STUMBLED,
     "NotFoundError": 404,
     "OpenAIError": STUMBLED,
-    "PaymentRequiredError": 403,  # the operator's account, nothing that the client could pay
+    "PaymentRequiredError": 403,
     "PermissionDeniedError": 403,
     "RateLimitError": 429,
     "RejectedRequestError": 400,
@@ -77,6 +80,7 @@ _LATE = frozenset(
     {"APITimeoutError", "PoolTimeout", "ReadTimeout", "SocketTimeoutError", "Timeout", "TimeoutError", "WriteTimeout"}
 )
 _ANSWERED = "HTTPStatusError"
+_UNPAID = 402  # the operator's account, nothing that the client could pay
 _DEEPEST = 16
 _LONGEST = 1_000
 _OVERFLOW = "context_length_exceeded"
@@ -144,6 +148,8 @@ def broken(error: Exception) -> UpstreamError:
 
 def _refused(error: BaseException, chain: list[BaseException], secrets: Collection[str]) -> Refusal:
     status = _status(error)
+    if status == STUMBLED:
+        _log.warning("litellm stumbled over a request: %s", ", from ".join(type(one).__name__ for one in chain))
     if status not in (400, 413, 422):
         after = _retry_after(chain) if status in (429, 503) else None
         return refusal(status, _SAYINGS.get(status, "The provider refused the request."), after=after)
@@ -186,6 +192,8 @@ def _status(error: BaseException) -> int:
     if known != BY_STATUS:
         return known
     own = getattr(error, "status_code", None)
+    if own == _UNPAID:
+        return 403
     return own if isinstance(own, int) and 400 <= own < 600 else 500
 
 

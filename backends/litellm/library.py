@@ -119,7 +119,22 @@ def load_litellm() -> Loaded:
             return bool(litellm.get_llm_provider(model)[1])
         return False
 
+    _rehearse(litellm)
     return Loaded(complete, knows, litellm.close_litellm_async_clients)
+
+
+def _rehearse(litellm: Any) -> None:
+    """An answer that it makes up itself: much is imported only at a first call, and that would stop the event loop."""
+    for stream in (False, True):
+        with suppress(Exception):
+            made_up = litellm.completion(
+                model="openai/gpt-4o-mini",
+                messages=[{"role": "user", "content": "x"}],
+                mock_response="y",
+                stream=stream,
+                **_FIXED,
+            )
+            list(made_up)
 
 
 _FIXED = {"num_retries": 0, "max_retries": 0, "no-log": True}
