@@ -141,14 +141,12 @@ class LiteLLMRequest:
             if isinstance(answer, dict):
                 return LiteLLMAnswer(200, _JSON, whole(answer), None, self._deadlines)
             self._chunks = answer
-            events = Events()
-            first = await anext(answer, None)
+            rest = _Rest(answer, Events())
+            first = await rest.next()
         except Exception as error:  # noqa: BLE001 - the edge to a library of a hundred providers: whatever it raises is a failed attempt
             failure = failure_of(error, client.secrets)
         else:
-            if first is None:
-                return LiteLLMAnswer(200, _SSE, b"", None, self._deadlines)
-            return LiteLLMAnswer(200, _SSE, events.write(first), _Rest(answer, events), self._deadlines)
+            return LiteLLMAnswer(200, _SSE, first, rest if first else None, self._deadlines)
         if isinstance(failure, UpstreamError):
             raise failure
         return self._refused(failure)

@@ -101,6 +101,7 @@ def load_litellm() -> Loaded:
     litellm: Any = importlib.import_module("litellm")
     litellm.telemetry = False
     litellm.suppress_debug_info = True
+    litellm.user_url_validation = True  # where it still fetches what a request links to: never from private addresses
     litellm.disable_aiohttp_transport = True  # httpx's own closes its connections when told, aiohttp's leaves some behind
     for name in _SILENT:
         logging.getLogger(name).disabled = True
@@ -114,10 +115,10 @@ def load_litellm() -> Loaded:
         answer = await calls[operation](**arguments, timeout=httpx.Timeout(total, connect=connect), **_FIXED)
         return _Chunks(answer) if arguments.get("stream") else _plain(answer)
 
+    providers = {str(getattr(one, "value", one)) for one in litellm.provider_list}
+
     def knows(model: str) -> bool:
-        with suppress(Exception):
-            return bool(litellm.get_llm_provider(model)[1])
-        return False
+        return model.partition("/")[0] in providers or model in litellm.model_cost
 
     _rehearse(litellm)
     return Loaded(complete, knows, litellm.close_litellm_async_clients)

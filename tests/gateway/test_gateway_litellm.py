@@ -136,6 +136,17 @@ async def test_a_tenant_does_not_steer_the_library(overflow):
     assert all(name != b"x-evil" for name, _ in stack.fakes["provider"].calls[-1].raw_headers)
 
 
+async def test_linked_images_are_not_fetched_from_here(overflow):
+    """For a provider that takes images as bytes only, the library would fetch a link itself, from inside the operator's network."""
+    stack = await overflow(own={"model": "gemini/gemini-2.0-flash"})
+    inside = f"{stack.fakes['s1'].url}/secret.png"
+    content = [{"type": "text", "text": "what is this?"}, {"type": "image_url", "image_url": {"url": inside}}]
+    answer = await stack.chat(**OVERFLOW, messages=[{"role": "user", "content": content}])
+    assert answer.status_code >= 400
+    assert not [entry.path for entry in stack.fakes["s1"].log if entry.path.endswith(".png")]
+    assert inside not in answer.text
+
+
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_dead_fleet_falls_back_to_the_provider(overflow, stream):
     """When no replica of the fleet can be reached, the provider answers, and the headers say so."""
