@@ -87,9 +87,10 @@ def _check_messages(messages: Any) -> None:
 
 
 def _check_part(part: Any) -> None:
-    if not isinstance(part, dict) or part.get("type") not in _PARTS:
+    kind = part.get("type") if isinstance(part, dict) else None
+    if not isinstance(kind, str) or kind not in _PARTS:
         raise Unusable(f"This model takes parts of type {', '.join(sorted(_PARTS))} only.", "messages")
-    if part["type"] != "image_url":
+    if kind != "image_url":
         return
     image = part.get("image_url")
     link = image.get("url") if isinstance(image, dict) else image

@@ -84,11 +84,11 @@ _UNPAID = 402  # the operator's account, nothing that the client could pay
 _DEEPEST = 16
 _LONGEST = 1_000
 _OVERFLOW = "context_length_exceeded"
-_PREFIX = re.compile(r"^(?:litellm\.)?(?:\w+(?:Error|Exception)(?::| -)\s*)+")
+_PREFIX = re.compile(r"^(?:(?:litellm\.)?\w+(?:Error|Exception)(?::| -)\s*)+")
 _SECRET = re.compile(
     r"(?i:bearer)\s+\S+"
     r"|\b(?:sk|pk|rk|gsk|xai|hf)[-_][A-Za-z0-9_\-*.]{6,}"
-    r"|\bAIza[\w\-]{10,}|\b(?:AKIA|ASIA)[A-Z0-9]{8,}|\beyJ[\w\-]{8,}\.[\w\-.]+"
+    r"|\bAIza[\w\-]{10,}|\b(?:AKIA|ASIA)[A-Z0-9]{8,}|\beyJ[\w\-]+\.[\w\-.]+"
     r"|\bhttps?://\S+"
     r"|(?i:\b(?:api[-_]?key|access[-_]?key|secret|token|password|authorization)\b[\"']?\s*[:=]\s*[\"']?)[^\s\"',}]+"
 )

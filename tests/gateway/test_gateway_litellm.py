@@ -137,7 +137,7 @@ async def test_a_tenant_does_not_steer_the_library(overflow):
 
 
 async def test_linked_images_are_not_fetched_from_here(overflow):
-    """For a provider that takes images as bytes only, the library would fetch a link itself, from inside the operator's network."""
+    """For a provider that takes images as bytes the library would fetch them itself, from inside the operator's network."""
     stack = await overflow(own={"model": "gemini/gemini-2.0-flash"})
     inside = f"{stack.fakes['s1'].url}/secret.png"
     content = [{"type": "text", "text": "what is this?"}, {"type": "image_url", "image_url": {"url": inside}}]
