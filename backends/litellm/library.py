@@ -85,6 +85,7 @@ class Library:
 
     async def _try(self) -> Loaded | None:
         began = time.perf_counter()
+        _log.info("loading litellm: its replicas are not up before it is there")
         try:
             loaded = await asyncio.to_thread(self._load)
         except Exception as error:  # noqa: BLE001 - importing is running code: a library that is broken must not end the gateway
@@ -125,17 +126,12 @@ def load_litellm() -> Loaded:
 
 
 def _rehearse(litellm: Any) -> None:
-    """An answer that it makes up itself: much is imported only at a first call, and that would stop the event loop."""
-    for stream in (False, True):
-        with suppress(Exception):
-            made_up = litellm.completion(
-                model="openai/gpt-4o-mini",
-                messages=[{"role": "user", "content": "x"}],
-                mock_response="y",
-                stream=stream,
-                **_FIXED,
-            )
-            list(made_up)
+    """An answer that it makes up itself: much is imported only at a first call, and that would stop the event loop.
+
+    Not a stream: that would load tokenizers of 100 MiB, which it needs only for providers that count no tokens.
+    """
+    with suppress(Exception):
+        litellm.completion(model="openai/gpt-4o-mini", messages=[{"role": "user", "content": "x"}], mock_response="y", **_FIXED)
 
 
 _FIXED = {"num_retries": 0, "max_retries": 0, "no-log": True}
