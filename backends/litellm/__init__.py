@@ -2,6 +2,7 @@
 
     client      an `Upstream`: a request's bytes in, an answer in OpenAI's bytes out, under our deadlines
     arguments   which fields of a request reach the library: an allow-list
+    schemas     which JSON schemas would grow without bound in the library
     events      what the library gives back, as the bytes of OpenAI's API
     failures    what the library raises, as the answer that an OpenAI server would have given
     library     the one module that imports litellm, in a thread, when a config uses it

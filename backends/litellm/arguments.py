@@ -5,7 +5,8 @@ Rules:
    is not one of OpenAI's own parameters is left out, and so are those that choose how the operator is billed.
 2. What the library would act upon itself is refused: tools other than functions (it may connect to a server named in
    one), and links that lead to the operator's own storage. The images it may not fetch are `library`'s business.
-3. A shape that the library would stumble over is refused here, so that it says nothing about the provider's health.
+3. A shape that the library would stumble over is refused here, so that it says nothing about the provider's health; and
+   so is a schema that would grow without bound in it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import msgspec
+
+from backends.litellm.schemas import too_large
 
 Operation = Literal["chat", "completions", "embeddings"]
 
@@ -64,6 +67,7 @@ def arguments_of(operation: Operation, body: bytes) -> dict[str, Any]:
     if operation == "chat":
         _check_messages(arguments.get("messages"))
         _check_tools(arguments.get("tools", []))
+        _check_schemas(arguments)
     else:
         _check_prompt(arguments, "input" if operation == "embeddings" else "prompt")
     if fields.get("stream") is True and operation != "embeddings":
@@ -103,6 +107,16 @@ def _check_tools(tools: Any) -> None:
         raise Unusable("`tools` must be a list of objects.", "tools")
     if any(tool.get("type") != "function" or not isinstance(tool.get("function"), dict) for tool in tools):
         raise Unusable("This model takes tools of type `function` only.", "tools")
+
+
+def _check_schemas(arguments: dict[str, Any]) -> None:
+    functions = arguments.get("functions")
+    schemas = [("tools", tool) for tool in arguments.get("tools", [])]
+    schemas += [("functions", function) for function in functions] if isinstance(functions, list) else []
+    schemas += [("response_format", arguments.get("response_format"))]
+    for name, schema in schemas:
+        if too_large(schema):
+            raise Unusable(f"A schema in `{name}` becomes too large once its references are written out.", name)
 
 
 def _check_prompt(arguments: dict[str, Any], name: str) -> None:

@@ -308,12 +308,14 @@ async def test_a_client_that_leaves(overflow, window):
     assert (await stack.line())["outcome"] == "client_gone"
 
 
-async def test_an_answer_is_cached(overflow):
-    """What the provider said is kept as any other answer: the second asker costs nothing."""
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_answer_is_cached(overflow, stream):
+    """What the provider said is kept as any other answer: the second asker, whole or streamed, costs nothing."""
     stack = await overflow()
-    for wanted in ("miss", "exact"):
-        answer = await stack.chat("[[say: hello there]]", **OVERFLOW, temperature=0)
+    for wanted, form in (("miss", stream), ("exact", stream), ("exact", not stream)):
+        answer = await stack.chat("[[say: hello there]]", **OVERFLOW, temperature=0, stream=form)
         assert answer.headers["x-tiergate-cache"] == wanted
+        assert [one["content"] for one in said(answer)] == ["hello there"]
     assert len(asked(stack)) == 1
 
 

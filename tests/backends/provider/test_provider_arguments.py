@@ -114,6 +114,52 @@ def test_any_shape_is_taken_or_refused(messages, tools):
     assert isinstance(messages, list)
 
 
+def ref(name):
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def doubling(depth):
+    """Each definition has the next one twice: two to the power of `depth` when written out."""
+    steps = {f"a{i}": {"type": "object", "properties": {"x": ref(f"a{i + 1}"), "y": ref(f"a{i + 1}")}} for i in range(depth)}
+    return {"type": "object", "properties": {"x": ref("a0")}, "$defs": {**steps, f"a{depth}": {"type": "string"}}}
+
+
+def everybody(count):
+    """Each definition has all of them: the factorial of `count` when each is written out once along every path."""
+    names = [f"b{i}" for i in range(count)]
+    return {"definitions": {name: {"anyOf": [ref(other) for other in names]} for name in names}, **ref("b0")}
+
+
+def chained(count):
+    return {"$defs": {f"c{i}": {"items": ref(f"c{i + 1}")} for i in range(count)}, **ref("c0")}
+
+
+@pytest.mark.parametrize("schema", [doubling(40), everybody(30), chained(500), {"not": doubling(40), "$defs": {"a0": {}}}])
+@pytest.mark.parametrize(
+    ("param", "wrap"),
+    [
+        ("tools", lambda schema: [{"type": "function", "function": {"name": "f", "parameters": schema}}]),
+        ("functions", lambda schema: [{"name": "f", "parameters": schema}]),
+        ("response_format", lambda schema: {"type": "json_schema", "json_schema": {"name": "s", "schema": schema}}),
+    ],
+)
+def test_a_schema_that_explodes_is_refused(schema, param, wrap):
+    """What the library would write out until the memory is full is found by counting to a bound."""
+    with pytest.raises(Unusable) as caught:
+        given_to(messages=MESSAGES, **{param: wrap(schema)})
+    assert caught.value.param == param
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [doubling(5), everybody(4), chained(20), {"$defs": {"tree": {"items": ref("tree")}}, **ref("tree")}, ref("nowhere"), {}],
+)
+def test_a_usual_schema_passes(schema):
+    """References, also recursive ones, are fine."""
+    form = {"type": "json_schema", "json_schema": {"name": "s", "schema": schema}}
+    assert given_to(messages=MESSAGES, response_format=form)["response_format"] == form
+
+
 def test_the_endpoints():
     """Three of them, by their paths."""
     assert [operation_of(path) for path in (b"/chat/completions", b"/completions", b"/embeddings", b"/rerank", b"")] == [
