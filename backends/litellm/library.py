@@ -31,7 +31,8 @@ _ENVIRONMENT = {
     "MAX_IMAGE_URL_DOWNLOAD_SIZE_MB": "0",
 }
 _SILENT = ("LiteLLM", "LiteLLM Proxy", "LiteLLM Router")  # their lines may hold requests and keys
-_QUIET = ("httpcore", "httpx", "openai")  # at INFO they write URLs, and some providers have the key in it
+_QUIET = ("aiohttp", "boto3", "botocore", "google", "httpcore", "httpcore2", "httpx", "httpx2", "openai", "urllib3")
+# at INFO or DEBUG these write URLs and headers, where some providers have the key
 _CLOSE_SECONDS = 1.0
 
 
@@ -89,7 +90,10 @@ class Library:
         try:
             loaded = await asyncio.to_thread(self._load)
         except Exception as error:  # noqa: BLE001 - importing is running code: a library that is broken must not end the gateway
-            _log.error("litellm could not be loaded (%s): its replicas stay down", type(error).__name__)
+            why = type(error).__name__
+            _log.error(
+                'litellm could not be loaded (%s), so its replicas stay down; `python -c "import litellm"` tells more', why
+            )
             return None
         _log.info("litellm loaded in %.1f s", time.perf_counter() - began)
         return loaded
@@ -99,15 +103,15 @@ def load_litellm() -> Loaded:
     """Import it, and switch off what it does besides."""
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    for name in _SILENT:
+        logging.getLogger(name).disabled = True
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
     litellm: Any = importlib.import_module("litellm")
     litellm.telemetry = False
     litellm.suppress_debug_info = True
     litellm.user_url_validation = True  # where it still fetches what a request links to: never from private addresses
     litellm.disable_aiohttp_transport = True  # httpx's own closes its connections when told, aiohttp's leaves some behind
-    for name in _SILENT:
-        logging.getLogger(name).disabled = True
-    for name in _QUIET:
-        logging.getLogger(name).setLevel(logging.WARNING)
     httpx: Any = importlib.import_module("httpx")
     calls = {"chat": litellm.acompletion, "completions": litellm.atext_completion, "embeddings": litellm.aembedding}
 
