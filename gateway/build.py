@@ -148,6 +148,8 @@ def _replicas(config: Config, model: ModelConfig) -> list[Replica]:
 def _provider(config: Config, model: ModelConfig, library: Library) -> Replica:
     """The one replica of kind litellm: named after the kind, since a provider is not ours to name."""
     own, times = model.litellm, config.timeouts_of(model)
+    if own is None:
+        raise ValueError("kind litellm without its section")
     deployment = Deployment(
         model=own.model,
         connect=times.connect,

@@ -109,19 +109,19 @@ def _models(config: Config, report: Report) -> None:
 def _backend(here: Path, model: Model, report: Report) -> None:
     """What belongs to the model's kind, and what does not."""
     if model.kind != "litellm":
-        if model.litellm != LiteLLM():
+        if model.litellm is not None:
             report((*here, "litellm"), "is for kind litellm only")
         return
     if find_spec("litellm") is None:
         report((*here, "kind"), 'kind litellm needs the litellm library: pip install "tiergate[litellm]"')
-    if not model.litellm.model:
-        report((*here, "litellm", "model"), "kind litellm needs a model, such as openai/gpt-4o-mini")
+    if model.litellm is None:
+        report(here, "kind litellm needs its own section: `litellm: {model: provider/model}`")
     for name, given in (("replicas", model.replicas), ("adapters", model.adapters)):
         if given:
             report((*here, name), f"kind litellm has no {name}")
     if model.served_name != model.name:
         report((*here, "served_name"), "kind litellm has no served_name: name the provider's model in litellm.model")
-    for name in model.litellm.params:
+    for name in model.litellm.params if model.litellm is not None else ():
         if name in _DECIDED:
             report((*here, "litellm", "params", name), "not to be set here: it has a key of its own, or the gateway sets it")
 

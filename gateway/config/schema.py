@@ -68,7 +68,7 @@ class Replica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiteLLM:
-    model: Annotated[str, Text(longest=200)] = key("", "The provider's model as litellm calls it: `provider/model`.")
+    model: Annotated[str, Text(shortest=1, longest=200)] = required("The provider's model as litellm calls it: `provider/model`.")
     api_key: t.HiddenText = key(Secret(), "The provider's key; empty: litellm takes it from the provider's usual variable.")
     api_base: t.HttpUrl | None = key(None, "Base URL of the provider's API; null: the usual one.")
     drop_params: bool = key(True, "Leave out fields that the provider does not know; else they are a 400.")
@@ -105,7 +105,7 @@ class Model:
     adapters: tuple[Adapter, ...] = key((), "LoRA adapters of this pool, callable as models.")
     fallback: tuple[t.ModelName, ...] = key((), "Models that take over when this one fails, in order.")
     replicas: tuple[Replica, ...] = required("kind openai: the engines that serve this model.", of=("kind", "openai"))
-    litellm: LiteLLM = section(LiteLLM, "kind litellm: the provider that serves this model, instead of replicas.")
+    litellm: LiteLLM | None = key(None, "kind litellm: the provider that serves this model, instead of replicas.")
     balance: Balance = section(Balance, "How a replica is chosen.")
     concurrency: Concurrency = section(Concurrency, "Slots per replica.")
     scheduling_policy: Annotated[str, Choice("scheduling policy", ("fcfs", "priority"))] = key(

@@ -71,6 +71,7 @@ def test_the_smallest(installed):
     """A model's name and the provider's name for it are enough; the key then comes from litellm's usual variable."""
     config = parse("models: [{name: m, kind: litellm, litellm: {model: openai/gpt-4o-mini}}]", env={})
     own = config.models[0].litellm
+    assert own is not None
     assert (own.api_key.reveal(), own.api_base, own.drop_params, dict(own.params)) == ("", None, True, {})
 
 
@@ -86,9 +87,10 @@ def test_an_empty_variable_is_no_key(installed):
         (
             "      model: openai/gpt-4o-mini\n",
             "",
-            "7:7: models[0].litellm.model: kind litellm needs a model, such as openai/gpt-4o-mini",
+            '7:7: models[0].litellm: missing key "model"',
         ),
         ("api_base: http://127.0.0.1:9000/v1", "api_base: nonsense", "9:17: models[0].litellm.api_base: expected a URL such as"),
+        ("model: openai/gpt-4o-mini", 'model: ""', "7:14: models[0].litellm.model: expected a text of 1 to 200"),
         ("api_base:", "api_bas:", '9:7: models[0].litellm.api_bas: unknown key; did you mean "api_base"?'),
         ("api_version:", "timeout:", "11:25: models[0].litellm.params.timeout: not to be set here"),
         ("api_version:", "api_key:", "11:25: models[0].litellm.params.api_key: not to be set here"),
@@ -106,7 +108,14 @@ def test_an_empty_variable_is_no_key(installed):
 def test_a_mistake_is_told_with_its_line(installed, old, new, expected):
     """Each is an error at its own place."""
     assert old in GOOD
-    assert any(problem.startswith(expected) for problem in problems(GOOD.replace(old, new, 1)))
+    found = problems(GOOD.replace(old, new, 1))
+    assert any(problem.startswith(expected) for problem in found), found
+
+
+def test_it_needs_its_section(installed):
+    """The kind alone says too little."""
+    (problem,) = problems("models: [{name: m, kind: litellm}]")
+    assert problem == "1:10: models[0]: kind litellm needs its own section: `litellm: {model: provider/model}`"
 
 
 def test_it_belongs_to_its_kind():
