@@ -1,6 +1,7 @@
 """A provider outside the fleet, through the litellm library: for overflow and for fallback.
 
     client      an `Upstream`: a request's bytes in, an answer in OpenAI's bytes out, under our deadlines
+    answer      that answer, pulled chunk by chunk
     arguments   which fields of a request reach the library: an allow-list
     schemas     which JSON schemas would grow without bound in the library
     events      what the library gives back, as the bytes of OpenAI's API

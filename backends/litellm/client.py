@@ -1,8 +1,6 @@
 """An `Upstream` whose requests go out through a library, to a provider outside the fleet.
 
 Rules:
-- It is pulled, chunk by chunk, by whoever relays the answer: nothing is read ahead, and while the answer is paused the
-  library is not asked for more.
 - The head of a stream is told once its first chunk is there, so that an error before it is an answer with a status.
 - The deadlines are kept here, whatever the library thinks of time. `connect` is its own to keep.
 - Leaving the `async with` before the answer was complete closes the provider's stream, on every way out.
@@ -14,17 +12,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
 from backends.alarm import Deadlines
-from backends.errors import BadResponse, ConnectFailed, Phase, UpstreamError, UpstreamTimeout
+from backends.errors import ConnectFailed, UpstreamError, UpstreamTimeout
+from backends.litellm.answer import LiteLLMAnswer, Rest
 from backends.litellm.arguments import Operation, Unusable, arguments_of, operation_of
-from backends.litellm.events import DONE, Events, whole
-from backends.litellm.failures import Refusal, broken, failure_of, refusal
+from backends.litellm.events import Events, whole
+from backends.litellm.failures import Refusal, failure_of, refusal
 from backends.litellm.library import Chunks, Library
 
 _log = logging.getLogger("tiergate.litellm")
@@ -141,7 +140,7 @@ class LiteLLMRequest:
             if isinstance(answer, dict):
                 return LiteLLMAnswer(200, _JSON, whole(answer), None, self._deadlines)
             self._chunks = answer
-            rest = _Rest(answer, Events())
+            rest = Rest(answer, Events())
             first = await rest.next()
         except Exception as error:  # noqa: BLE001 - the edge to a library of a hundred providers: whatever it raises is a failed attempt
             failure = failure_of(error, client.secrets)
@@ -166,93 +165,3 @@ class LiteLLMRequest:
         if chunks is not None:
             with suppress(Exception):  # it is over for us, however it ends
                 await chunks.aclose()
-
-
-@dataclass(slots=True)
-class _Rest:
-    """What follows the first event of a stream."""
-
-    chunks: Chunks
-    events: Events
-
-    async def next(self) -> bytes:
-        """The next event; empty at the end."""
-        chunk = await anext(self.chunks, None)
-        return b"" if chunk is None else self.events.write(chunk)
-
-
-class LiteLLMAnswer:
-    """As `backends.answer.Answer`."""
-
-    __slots__ = ("_deadlines", "_gate", "_held", "_rest", "complete", "headers", "status")
-
-    def __init__(
-        self, status: int, headers: list[tuple[bytes, bytes]], held: bytes, rest: _Rest | None, deadlines: Deadlines
-    ) -> None:
-        self.status = status
-        self.headers = headers
-        self.complete = rest is None
-        self._held = held
-        self._rest = rest
-        self._deadlines = deadlines
-        self._gate: asyncio.Event | None = None  # closed while paused
-
-    async def read(self, limit: int) -> bytes:
-        """The whole body. A longer one than `limit` is a BadResponse."""
-        pieces: list[bytes] = []
-        size = 0
-        while piece := await self.first():
-            size += len(piece)
-            if size > limit:
-                raise BadResponse("the body is too long")
-            pieces.append(piece)
-        return b"".join(pieces)
-
-    async def first(self) -> bytes:
-        """The next piece. Empty only at the end."""
-        if self._held:
-            held, self._held = self._held, b""
-            return held
-        return await self._next()
-
-    async def relay(self, sink: Callable[[bytes], None]) -> None:
-        while piece := await self.first():
-            sink(piece)
-
-    def pause(self) -> None:
-        if not self.complete and self._gate is None:
-            self._gate = asyncio.Event()
-
-    def resume(self) -> None:
-        if self._gate is not None:
-            self._gate.set()
-            self._gate = None
-
-    async def _next(self) -> bytes:
-        if self._rest is None:
-            return b""
-        if self._gate is not None:
-            await self._paused(self._gate)
-        total, span = self._deadlines.total_at, self._deadlines.between_tokens
-        at = total if span is None else min(total, asyncio.get_running_loop().time() + span)
-        timer = asyncio.timeout_at(at)
-        try:
-            async with timer:
-                piece = await self._rest.next()
-        except Exception as error:  # noqa: BLE001 - as above
-            phase: Phase = "total" if at == total else "between_tokens"
-            failure = UpstreamTimeout(phase, sent=True) if timer.expired() else broken(error)
-        else:
-            return piece or self._end(self._rest)
-        raise failure
-
-    async def _paused(self, gate: asyncio.Event) -> None:
-        try:
-            async with asyncio.timeout_at(self._deadlines.total_at):
-                await gate.wait()
-        except TimeoutError:
-            raise UpstreamTimeout("total", sent=True) from None
-
-    def _end(self, rest: _Rest) -> bytes:
-        self.complete, self._rest = True, None
-        return DONE if rest.events.finished else b""
