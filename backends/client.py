@@ -88,7 +88,7 @@ class Client:
         self._idle_seconds = idle_seconds
         self._max_idle = max_idle
         self._ssl = (ssl_context or ssl.create_default_context()) if origin.scheme == "https" else None
-        self._server_name = (server_name or origin.host) if self._ssl is not None else None  # for SNI and the certificate
+        self.server_name = (server_name or origin.host) if self._ssl is not None else None  # for SNI and the certificate
         self._literal = _is_address(origin.host)
         self._addresses: tuple[str, ...] = (origin.host,) if self._literal else ()
         self._lookup: asyncio.Task[None] | None = None
@@ -166,7 +166,7 @@ class Client:
             await self._first_lookup()
         loop = asyncio.get_running_loop()
         make = partial(Connection, loop, self._forget)
-        name = self._server_name
+        name = self.server_name
         reason: str = "no address"
         number: int | None = None
         for address in self._addresses:

@@ -243,4 +243,5 @@ class HealthMonitor:
 
 def _root(replica: Replica) -> bytes:
     """Of /health and /metrics: vLLM serves them beside /v1, not below it; a path in front of /v1 is a proxy's and stays."""
-    return replica.client.origin.base_path.removesuffix("/v1").encode("ascii")
+    origin = replica.client.origin
+    return b"" if origin is None else origin.base_path.removesuffix("/v1").encode("ascii")

@@ -17,7 +17,8 @@ import asyncio
 from collections.abc import Callable
 
 from backends.breaker import Breaker
-from backends.client import Client, Origin
+from backends.client import Origin
+from backends.upstream import Upstream
 
 _RISE = 0.5  # weight of a sample above the average: news of trouble is believed quickly,
 _FALL = 0.2  # good news slowly, since one short prompt proves little
@@ -60,7 +61,7 @@ class Replica:
     def __init__(
         self,
         name: str,
-        client: Client,
+        client: Upstream,
         *,
         breaker: Breaker,
         max_inflight: int = 256,
@@ -71,9 +72,10 @@ class Replica:
         self.client = client
         self.breaker = breaker
         self.max_inflight = max_inflight
-        self.path = client.origin.base_path if path is None else path
+        origin = client.origin
+        self.path = path if path is not None else origin.base_path if origin is not None else ""
         self.root = self.path.removesuffix("/v1")  # where engines have what is no part of OpenAI's API
-        self.authority = _authority(client.origin)
+        self.authority = _authority(origin) if origin is not None else b""
         self.authorization = None if api_key is None else _authorization(name, api_key)
         self.head_lines = _head_lines(self.authority, self.authorization)
         self.inflight = 0

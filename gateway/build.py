@@ -21,6 +21,8 @@ from backends.balance import make_balance
 from backends.breaker import Breaker, BreakerRules
 from backends.client import Client, Origin
 from backends.health import HealthMonitor
+from backends.litellm.client import Deployment, LiteLLMClient
+from backends.litellm.library import Library
 from backends.pool import Pool
 from backends.replica import Replica
 from backends.warmup import WarmUp
@@ -85,8 +87,8 @@ def build(config: Config, log: RequestLog) -> Parts:
     """Wire a gateway. The config has been validated: a ValueError here is a gap in the validation."""
     clock, wall = time.monotonic, time.time
     secret = hashlib.sha256(config.cache.secret.reveal().encode()).digest() if config.cache.secret else urandom(32)
-    make = replica_maker(config)
-    stations = {model.name: _station(config, model, make, clock) for model in config.models}
+    make, library = replica_maker(config), Library()
+    stations = {model.name: _station(config, model, make, library, clock) for model in config.models}
     catalog = _catalog(config)
     ring = KeyRing(config.keys.path, [tenant.name for tenant in config.tenants])
     exact = _exact(config, wall)
@@ -169,7 +171,7 @@ def _fleet(config: Config, stations: dict[str, Station], make: Callable[[str, Sp
         slow_start=config.fleet.slow_start or 0.0,
         warm_ups={model.name: warm_up for model in config.models if (warm_up := _warm_up(config, model)) is not None},
     )
-    return Fleet(stations, {model.name: model.replicas for model in config.models}, make, terms)
+    return Fleet(stations, {model.name: model.replicas for model in config.models if model.kind == "openai"}, make, terms)
 
 
 def _warm_up(config: Config, model: ModelConfig) -> WarmUp | None:
@@ -186,9 +188,11 @@ def _warm_up(config: Config, model: ModelConfig) -> WarmUp | None:
     return None
 
 
-def _station(config: Config, model: ModelConfig, make: Callable[[str, Spec], Replica], clock: Clock) -> Station:
+def _station(config: Config, model: ModelConfig, make: Callable[[str, Spec], Replica], library: Library, clock: Clock) -> Station:
     """One model: its replicas, its balance, the queue in front."""
     replicas = [make(model.name, replica) for replica in model.replicas]
+    if model.kind == "litellm":
+        replicas = [_provider(config, model, library)]
     pool = Pool(model.name, replicas, make_balance(model.balance.kind, clock=clock), clock=clock)
     queue = config.queue
     bounds = QueueBounds(
@@ -208,6 +212,24 @@ def _station(config: Config, model: ModelConfig, make: Callable[[str, Spec], Rep
         engine_priority=model.scheduling_policy == "priority",
         default_max_tokens=model.default_max_tokens,
     )
+
+
+def _provider(config: Config, model: ModelConfig, library: Library) -> Replica:
+    """The one replica of kind litellm: named after the kind, since a provider is not ours to name."""
+    own, times = model.litellm, config.timeouts_of(model)
+    if own is None:
+        raise ValueError("kind litellm without its section")
+    deployment = Deployment(
+        model=own.model,
+        connect=times.connect,
+        total=times.total,
+        api_key=own.api_key.reveal(),
+        api_base=own.api_base,
+        drop_params=own.drop_params,
+        params={name: value.reveal() for name, value in own.params.items()},
+    )
+    client = LiteLLMClient(deployment, library)
+    return Replica("litellm", client, breaker=_breaker(config), max_inflight=model.concurrency.max)
 
 
 def _breaker(config: Config) -> Breaker:

@@ -17,6 +17,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal
 
 from backends.replica import Replica
@@ -83,7 +84,10 @@ def spec_of(name: str, url: str, api_key: str = "") -> Spec:
 
 
 class Fleet:
-    """The members of every model. `make` builds the replica of a spec, for a model. Refusals are ApiErrors."""
+    """The members of every model that has `specs` (a provider has none). Refusals are ApiErrors.
+
+    `make` builds the replica of a spec, for a model.
+    """
 
     def __init__(
         self,
@@ -99,9 +103,9 @@ class Fleet:
         self._members: dict[str, dict[str, Member]] = {
             model: {
                 replica.name: Member(replica, spec, CONFIG)
-                for replica, spec in zip(station.pool.replicas, specs[model], strict=True)
+                for replica, spec in zip(stations[model].pool.replicas, listed, strict=True)
             }
-            for model, station in stations.items()
+            for model, listed in specs.items()
         }
 
     def add(self, model: str, spec: Spec, *, source: str = ADMIN, at_start: bool = False) -> Member:
@@ -185,7 +189,8 @@ class Fleet:
         for task in self._goodbyes:
             task.cancel()
         await asyncio.gather(*self._goodbyes, return_exceptions=True)
-        for replica in self._replicas():
+        providers = (station.pool.replicas for model, station in self._stations.items() if model not in self._members)
+        for replica in (*self._replicas(), *chain.from_iterable(providers)):
             await replica.client.close()
 
     def _replicas(self) -> Iterator[Replica]:
@@ -222,7 +227,7 @@ class Fleet:
 
     def _of(self, model: str) -> dict[str, Member]:
         if model not in self._members:
-            raise ApiError(404, "model_not_found", "There is no such model in the config.")
+            raise ApiError(404, "model_not_found", "The config has no model of this name that has replicas.")
         return self._members[model]
 
     def _member(self, model: str, name: str) -> Member:

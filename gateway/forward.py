@@ -18,13 +18,14 @@ from typing import Any
 
 import msgspec
 
-from backends.client import Answer, Deadlines
+from backends.client import Deadlines
 from backends.errors import ConnectFailed, UpstreamError, UpstreamTimeout
 from backends.lease import Lease
 from backends.pool import Pool
 from backends.replica import Replica
 from backends.types import Ask as BalanceAsk
 from backends.types import Outcome
+from backends.upstream import UpstreamAnswer
 from gateway.config import Timeouts
 from gateway.endpoints import Endpoint
 from gateway.errors import ApiError, BackendAnswer
@@ -179,7 +180,7 @@ class Forwarder:
             finally:
                 work.upstream += self._clock() - started
 
-    async def _deliver(self, call: Call, answer: Answer, lease: Lease, sink: Sink) -> None:
+    async def _deliver(self, call: Call, answer: UpstreamAnswer, lease: Lease, sink: Sink) -> None:
         """A good answer: from its first byte on there is no way back."""
         content_type = next((value for name, value in answer.headers if name == b"content-type"), b"application/json")
         if call.stream and content_type[:17].lower() == b"text/event-stream":
@@ -201,7 +202,7 @@ class Forwarder:
         sink.begin(Head(answer.status, content_type, stream=False))
         sink.write(body)
 
-    async def _deliver_stream(self, call: Call, answer: Answer, lease: Lease, sink: Sink, content_type: bytes) -> None:
+    async def _deliver_stream(self, call: Call, answer: UpstreamAnswer, lease: Lease, sink: Sink, content_type: bytes) -> None:
         piece = await answer.first()
         lease.first_byte()
         call.work.first_byte_at = self._clock()
@@ -238,7 +239,7 @@ class Forwarder:
                 completion = tally.deltas if tally.completion_tokens is None else tally.completion_tokens
                 call.usage = count(call.work, tally.prompt_tokens, completion, tally.cached_tokens)
 
-    async def _judge(self, call: Call, answer: Answer, lease: Lease, failures: Failures) -> None:
+    async def _judge(self, call: Call, answer: UpstreamAnswer, lease: Lease, failures: Failures) -> None:
         """An error answer: does it say something about the request, about the replica, or about the operator?"""
         body = await answer.read(_MAX_ERROR)
         headers = dict(answer.headers)

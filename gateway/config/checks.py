@@ -7,11 +7,18 @@ from the environment is never repeated, neither as the culprit nor as a suggesti
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from importlib.util import find_spec
 
 from gateway.config.kinds import is_pattern
 from gateway.config.problems import Path, Problems, quote, render_path, suggest
 from gateway.config.reader import Reader
-from gateway.config.schema import Config, Tenant
+from gateway.config.schema import Config, LiteLLM, Model, Tenant
+
+_DECIDED = frozenset(LiteLLM.__dataclass_fields__) | {
+    "base_url", "client", "custom_llm_provider", "fallbacks", "input", "max_retries", "messages", "mock_response", "no-log",
+    "num_retries", "prompt", "stream", "stream_options", "timeout",
+}  # fmt: skip
+"""Arguments of litellm that have a key of their own, or that the gateway sets for each request."""
 
 
 class Report:
@@ -101,6 +108,32 @@ def _models(config: Config, report: Report) -> None:
                 report.unknown((*here, "fallback", number), "model", name, names)
         if model.endpoints == ():
             report((*here, "endpoints"), "must not be empty")
+        _backend(here, model, report)
+
+
+def _backend(here: Path, model: Model, report: Report) -> None:
+    """What belongs to the model's kind, and what does not."""
+    if model.kind != "litellm":
+        if model.litellm is not None:
+            report((*here, "litellm"), "is for kind litellm only")
+        return
+    if find_spec("litellm") is None:
+        report((*here, "kind"), 'kind litellm needs the litellm library: pip install "tiergate[litellm]"')
+    if model.litellm is None:
+        report(here, "kind litellm needs its own section: `litellm: {model: provider/model}`")
+    for name, given in (
+        ("replicas", model.replicas),
+        ("discover", model.discover),
+        ("tls", model.tls),
+        ("adapters", model.adapters),
+    ):
+        if given:
+            report((*here, name), f"kind litellm has no {name}")
+    if model.served_name != model.name:
+        report((*here, "served_name"), "kind litellm has no served_name: name the provider's model in litellm.model")
+    for name in model.litellm.params if model.litellm is not None else ():
+        if name in _DECIDED:
+            report((*here, "litellm", "params", name), "not to be set here: it has a key of its own, or the gateway sets it")
 
 
 def _tiers(config: Config, report: Report) -> None:

@@ -19,7 +19,7 @@ def check_fleet(config: Config, report: Report, *, files: bool) -> None:
     """`files`: also read the certificates."""
     for index, model in enumerate(config.models):
         here: Path = ("models", index)
-        if not model.replicas and not model.discover and not report.told(here):
+        if model.kind != "litellm" and not model.replicas and not model.discover and not report.told(here):
             report((*here, "replicas"), 'must not be empty where there is no "discover"')
         sources = [((*here, "discover", n), f"{d.kind} {d.name or d.path}") for n, d in enumerate(model.discover)]
         report.twice(sources, lambda _: "this very source")

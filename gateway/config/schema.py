@@ -111,6 +111,17 @@ class Discover:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LiteLLM:
+    model: Annotated[str, Text(shortest=1, longest=200)] = required("The provider's model as litellm calls it: `provider/model`.")
+    api_key: t.HiddenText = key(Secret(), "The provider's key; empty: litellm takes it from the provider's usual variable.")
+    api_base: t.HttpUrl | None = key(None, "Base URL of the provider's API; null: the usual one.")
+    drop_params: bool = key(True, "Leave out fields that the provider does not know; else they are a 400.")
+    params: Mapping[t.Name, t.HiddenText] = section(
+        dict, "Further arguments of litellm, such as `api_version` or `aws_region_name`; never shown."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Balance:
     kind: t.BalanceKind = key("least_requests", "How a replica is chosen.")
 
@@ -125,6 +136,9 @@ class Concurrency:
 class Model:
     name: t.ModelName = required("The model's public name.")
     tier: t.Name = key("default", "The tier that it serves.")
+    kind: Annotated[str, Choice("model kind", ("openai", "litellm"))] = key(
+        "openai", "`openai`: replicas that speak OpenAI's API, such as vLLM; `litellm`: a provider outside the fleet."
+    )
     served_name: t.Line = same_as("name", "What the backend calls it; default: the name.")
     context: t.Count | None = key(None, "Context length in tokens; null: unknown.")
     capabilities: tuple[t.Capability, ...] | None = key(
@@ -134,9 +148,10 @@ class Model:
     version: Annotated[str, Text(longest=200)] = key("", "Part of every cache key: change it when the weights change.")
     adapters: tuple[Adapter, ...] = key((), "LoRA adapters of this pool, callable as models.")
     fallback: tuple[t.ModelName, ...] = key((), "Models that take over when this one fails, in order.")
-    replicas: tuple[Replica, ...] = key((), "The engines that serve this model; needed where there is no `discover`.")
+    replicas: tuple[Replica, ...] = key((), "The engines that serve this model; needed for kind openai without `discover`.")
     discover: tuple[Discover, ...] = key((), "Where further engines are found while the gateway runs.")
     tls: BackendTls | None = key(None, "TLS to the replicas with https URLs; null: the system's CAs.")
+    litellm: LiteLLM | None = key(None, "kind litellm: the provider that serves this model, instead of replicas.")
     balance: Balance = section(Balance, "How a replica is chosen.")
     concurrency: Concurrency = section(Concurrency, "Slots per replica.")
     scheduling_policy: Annotated[str, Choice("scheduling policy", ("fcfs", "priority"))] = key(

@@ -21,7 +21,7 @@ from gateway.doctor.facts import ReplicaFacts
 from gateway.doctor.findings import Finding, Severity, fail
 from gateway.doctor.machine import Machine
 from gateway.doctor.ports import PortFacts
-from gateway.doctor.probe import Deep, probe
+from gateway.doctor.probe import Deep, client_of, probe
 from gateway.doctor.redis import RedisFacts
 from gateway.keyfile import KeyFile, KeyFileError, KeyRecord
 
@@ -60,7 +60,7 @@ class _Asked:
 
     @property
     def origin(self) -> Origin:
-        return self.replica.client.origin
+        return client_of(self.replica).origin
 
 
 @dataclass(slots=True)
@@ -129,7 +129,7 @@ def _questions(config: Config, state: _Findings, options: Options, wall: Callabl
         async with gate:
             deep = _deep(one.model) if options.deep else None
             await probe(
-                one.facts, one.replica, context=one.replica.client.ssl_context, timeout=options.timeout, wall=wall, deep=deep
+                one.facts, one.replica, context=client_of(one.replica).ssl_context, timeout=options.timeout, wall=wall, deep=deep
             )
 
     async def bind(path: Path, host: str, port: int) -> None:

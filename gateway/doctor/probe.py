@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from backends.client import Deadlines, Origin
+from backends.client import Client, Deadlines
 from backends.errors import BadResponse, ConnectFailed, UpstreamError, UpstreamTimeout
 from backends.replica import Replica
 from gateway.doctor import certificates
@@ -50,7 +50,7 @@ async def probe(
 
 
 async def _look_up(facts: ReplicaFacts, replica: Replica, seconds: float) -> None:
-    origin = replica.client.origin
+    origin = client_of(replica).origin
     try:
         found = await look_up(origin.host, origin.port, seconds)
     except TimeoutError:
@@ -62,10 +62,10 @@ async def _look_up(facts: ReplicaFacts, replica: Replica, seconds: float) -> Non
 
 
 async def _look_at_certificate(facts: ReplicaFacts, replica: Replica, context: ssl.SSLContext, seconds: float) -> None:
-    origin = replica.client.origin
+    client = client_of(replica)
     try:
         async with asyncio.timeout(seconds):
-            facts.certificate = await _first_look(facts.addresses, origin, context)
+            facts.certificate = await _first_look(facts.addresses, client.origin.port, client.server_name or "", context)
     except TimeoutError:
         facts.stopped = Silence("certificate", f"no TLS handshake with {_place(replica)} within {seconds:g} s")
     except ssl.SSLError as error:
@@ -77,21 +77,21 @@ async def _look_at_certificate(facts: ReplicaFacts, replica: Replica, context: s
             facts.stopped = Silence("certificate", facts.certificate.why)
 
 
-async def _first_look(addresses: tuple[str, ...], origin: Origin, context: ssl.SSLContext) -> certificates.Certificate:
+async def _first_look(addresses: tuple[str, ...], port: int, name: str, context: ssl.SSLContext) -> certificates.Certificate:
     """At the first address that takes a connection, as the client does it."""
     *others, last = addresses
     for address in others:
         try:
-            return await certificates.look(address, origin.port, origin.host, context)
+            return await certificates.look(address, port, name, context)
         except ssl.SSLError:
             raise
         except OSError:
             continue
-    return await certificates.look(last, origin.port, origin.host, context)
+    return await certificates.look(last, port, name, context)
 
 
 async def _ask(facts: ReplicaFacts, replica: Replica, seconds: float, wall: Callable[[], float], deep: Deep | None) -> None:
-    root, base = replica.client.origin.base_path.removesuffix("/v1").encode(), replica.client.origin.base_path.encode()
+    root, base = client_of(replica).origin.base_path.removesuffix("/v1").encode(), client_of(replica).origin.base_path.encode()
 
     async def ask(question: Question, path: bytes, body: bytes = b"") -> None:
         try:
@@ -135,4 +135,11 @@ def _silence(error: UpstreamError | TimeoutError, replica: Replica, seconds: flo
 
 
 def _place(replica: Replica) -> str:
-    return f"{replica.client.origin.host}:{replica.client.origin.port}"
+    return f"{client_of(replica).origin.host}:{client_of(replica).origin.port}"
+
+
+def client_of(replica: Replica) -> Client:
+    """The client of a replica that is asked: an engine's, reached over HTTP."""
+    client = replica.client
+    assert isinstance(client, Client), "a provider is not asked"
+    return client

@@ -30,6 +30,7 @@ _spec.loader.exec_module(_harness)
 KEY: str = _harness.KEY
 OTHER_KEY: str = _harness.OTHER_KEY
 ADMIN_KEY: str = _harness.ADMIN_KEY
+config_of: Any = _harness.config_of
 Stack = Any
 """The harness's `Stack`, which a test gets from the fixtures `stack` and `start`."""
 

@@ -38,8 +38,11 @@ def test_the_example_config_is_valid():
     assert {model.tier for model in config.models} == {"small", "large"}
 
 
-def test_the_config_in_the_readme_is_valid(tmp_path):
-    """The YAML that a newcomer copies from the README is accepted."""
+def test_the_config_in_the_readme_is_valid(tmp_path, monkeypatch):
+    """The YAML that a newcomer copies from the README is accepted, where the extras that it names are installed."""
+    (tmp_path / "litellm").mkdir()
+    (tmp_path / "litellm" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
     blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     assert blocks
     for block in blocks:
