@@ -102,7 +102,7 @@ def test_an_empty_variable_is_no_key(installed):
         ("tier: large", "adapters: [{name: a}]", "4:15: models[0].adapters: kind litellm has no adapters"),
         ("tier: large", "served_name: x", "4:18: models[0].served_name: kind litellm has no served_name"),
         ("kind: litellm", "kind: litelm", '5:11: models[0].kind: unknown model kind "litelm"; expected one of openai, litellm'),
-        ("    kind: litellm\n", "", '3:5: models[0]: missing key "replicas"'),
+        ("    kind: litellm\n", "", "6:7: models[0].litellm: is for kind litellm only"),
     ],
 )
 def test_a_mistake_is_told_with_its_line(installed, old, new, expected):

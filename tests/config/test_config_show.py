@@ -56,6 +56,7 @@ def test_every_key_is_documented():
         "models[].replicas[].name",
         "models[].replicas[].url",
         "models[].discover[].kind",
+        "models[].litellm.model",
         "tenants[].name",
         "tenants[].keys[].id",
         "tenants[].keys[].sha256",

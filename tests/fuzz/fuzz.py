@@ -19,6 +19,7 @@ import urllib.request
 from pathlib import Path
 
 HERE = Path(__file__).parent
+ENDPOINTS = "chat, completions, embeddings, responses, messages, rerank, score, tokenize, audio"
 KEY, ADMIN_KEY = "tg-fuzz-key", "tg-fuzz-admin-key"
 CHECKS = "not_a_server_error,content_type_conformance,response_schema_conformance,status_code_conformance"
 
@@ -31,7 +32,7 @@ def free_port() -> int:
 
 def config(port: int, small: int, large: int) -> str:
     models = "".join(
-        f"  - {{name: {tier}-model, tier: {tier}, served_name: fake, endpoints: [chat, completions, embeddings],"
+        f"  - {{name: {tier}-model, tier: {tier}, served_name: fake, endpoints: [{ENDPOINTS}],"
         f' replicas: [{{name: {tier}1, url: "http://127.0.0.1:{backend}/v1"}}]}}\n'
         for tier, backend in (("small", small), ("large", large))
     )
