@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import datetime
+import datetime as dt
 import os
 import signal
 import subprocess
@@ -29,7 +29,7 @@ import uvloop
 from bench import environments, machine
 from bench.load import Target
 from bench.peers import PEERS, Peer, Place
-from bench.processes import NotReady, Running, free_port, upstream
+from bench.processes import NotReadyError, Running, free_port, upstream
 from bench.records import DIRECT, OURS, SIZES, Does, PeerRecord, Result
 from bench.report import report
 from bench.rounds import Entrant, Plan, measure
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if before and not args.force:
         print(f"the machine is busy: {'; '.join(before)}. Wait, or --force", file=sys.stderr)
         return BUSY
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what was started is ended
+    end_at_sigterm()
     places, failures = installed(args.peers)
     after = machine.objections(machine.mood(after_work=True))
     if after and not args.force:
@@ -54,9 +54,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BUSY
     plan = QUICK if args.quick else Plan()
     plan = Plan(args.rounds or plan.rounds, plan.seconds, plan.most, SIZES)
-    result = run(places, failures, plan, list(dict.fromkeys([*before, *after])), sys.argv[1:] if argv is None else argv)
+    result = run(places, failures, plan, list(dict.fromkeys([*before, *after])), repeated(args))
     write(result, args.out)
     return 0 if any(record.rounds for name, record in result.peers.items() if name != DIRECT) else 1
+
+
+def end_at_sigterm() -> None:
+    """As an exception, so that what was started is ended."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -86,19 +91,28 @@ def installed(names: Sequence[str]) -> tuple[dict[str, Path], dict[str, str]]:
     for name in names:
         try:
             places[name] = environments.ready(name, PEERS[name], ROOT)
-        except environments.NotInstalled as error:
+        except environments.NotInstalledError as error:
             failures[name] = f"not installed: {error}"
             places[name] = ROOT
     return places, failures
 
 
-def run(places: Mapping[str, Path], failures: Mapping[str, str], plan: Plan, forced: list[str], command: Sequence[str]) -> Result:
+def repeated(args: argparse.Namespace) -> str:
+    """The command that makes this again; where it is written to does not matter to anybody."""
+    told = ["--quick"] if args.quick else []
+    told += ["--peers", ",".join(args.peers)] if args.peers != list(PEERS) else []
+    told += ["--rounds", str(args.rounds)] if args.rounds else []
+    told += ["--force"] if args.force else []
+    return "make bench" + (f' ARGS="{" ".join(told)}"' if told else "")
+
+
+def run(places: Mapping[str, Path], failures: Mapping[str, str], plan: Plan, forced: list[str], command: str) -> Result:
     began, steal, load = time.perf_counter(), machine.Steal(), os.getloadavg()[0]
-    entrants = raced(places, failures, plan)
+    entrants = raced({name: PEERS[name] for name in places}, places, failures, plan)
     ours = machine.installed(places[OURS], ("uvloop", "httptools", "msgspec"))
     return Result(
-        date=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        command=" ".join(["make bench", f'ARGS="{" ".join(command)}"' if command else ""]).strip(),
+        date=dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        command=command,
         forced=forced,
         machine=machine.describe(ours | ({"node": node} if (node := node_version()) else {})),
         rounds=plan.rounds,
@@ -109,19 +123,19 @@ def run(places: Mapping[str, Path], failures: Mapping[str, str], plan: Plan, for
     )
 
 
-def raced(places: Mapping[str, Path], failures: Mapping[str, str], plan: Plan) -> dict[str, Entrant]:
+def raced(peers: Mapping[str, Peer], places: Mapping[str, Path], failures: Mapping[str, str], plan: Plan) -> dict[str, Entrant]:
     """Start all, measure all, end all."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tiergate-bench-")))
         ports = stack.enter_context(upstream(ROOT))
         entrants = {DIRECT: Entrant(Target(ports[0], MODEL), PeerRecord(version="-", does=Does()))}
-        for name, environment in places.items():
-            place = Place(environment, folder, free_port(), ports)
-            entrants[name] = entrant = entered(PEERS[name], place, version(name))
+        for name, peer in peers.items():
+            place = Place(places[name], folder, free_port(), ports)
+            entrants[name] = entrant = entered(peer, place, version(name))
             entrant.record.failure = failures.get(name)
             if not entrant.out():
                 print(f"starting {name}", file=sys.stderr)
-                start(name, entrant, place, stack)
+                start(name, peer, entrant, place, stack)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(measure(entrants, plan))
     return entrants
@@ -132,15 +146,15 @@ def entered(peer: Peer, place: Place, told: str) -> Entrant:
     return Entrant(Target(place.port, peer.model, peer.headers(place)), record)
 
 
-def start(name: str, entrant: Entrant, place: Place, stack: contextlib.ExitStack) -> None:
+def start(name: str, peer: Peer, entrant: Entrant, place: Place, stack: contextlib.ExitStack) -> None:
     """Its failure to come up is its own and goes into the report."""
-    peer, record = PEERS[name], entrant.record
+    record = entrant.record
     try:
         entrant.running = Running(peer.command(place), entrant.target, place.folder / f"{name}.log", peer.env)
         stack.callback(entrant.running.stop)
         record.ready_s = entrant.running.wait()
         record.rss_ready_mib = entrant.running.rss()
-    except (OSError, NotReady) as error:
+    except (OSError, NotReadyError) as error:
         record.failure = f"not started: {error}"
         if entrant.running:
             entrant.running.stop()
@@ -174,7 +188,7 @@ def write(result: Result, folder: Path) -> None:
         subprocess.run([str(chart / "bin/python"), str(ROOT / "bench/chart.py"), str(data), str(image)], check=True)
         result.image = image.name
         data.write_bytes(_json(result))
-    except (environments.NotInstalled, OSError, subprocess.CalledProcessError) as error:
+    except (environments.NotInstalledError, OSError, subprocess.CalledProcessError) as error:
         print(f"no chart: {error}", file=sys.stderr)
     (folder / "benchmarks.md").write_text(report(result), encoding="utf-8")
     print(f"wrote {folder / 'benchmarks.md'}", file=sys.stderr)

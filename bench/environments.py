@@ -20,7 +20,7 @@ _SOURCES = ("gateway", "routing", "caches", "limits", "backends")
 _PATIENCE = 900.0  # seconds for one command of an installer
 
 
-class NotInstalled(RuntimeError):
+class NotInstalledError(RuntimeError):
     """The environment could not be made; the message is the reason."""
 
 
@@ -85,9 +85,9 @@ def _run(command: Sequence[str], folder: Path) -> None:
             command, cwd=folder, check=False, capture_output=True, text=True, timeout=_PATIENCE, env=environment()
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise NotInstalled(f"{Path(command[0]).name}: {error}") from None
+        raise NotInstalledError(f"{Path(command[0]).name}: {error}") from None
     if done.returncode:
-        raise NotInstalled(reason(done.stderr + done.stdout) or f"{Path(command[0]).name} ended with {done.returncode}")
+        raise NotInstalledError(reason(done.stderr + done.stdout) or f"{Path(command[0]).name} ended with {done.returncode}")
 
 
 def reason(output: str) -> str:

@@ -78,7 +78,7 @@ class Caller(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is one without inheriting from it
         self.done: asyncio.Future[int] | None = None
-        self.first: float | None = None
+        self.first = 0.0  # when the first piece of a body came
         self.size = self.events = 0
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's
@@ -91,7 +91,7 @@ class Caller(asyncio.Protocol):
             self._fail(ConnectionError(f"the peer sent no HTTP: {error}"))
 
     def on_body(self, piece: bytes) -> None:
-        if self.first is None:
+        if not self.first:
             self.first = time.perf_counter()
         self.size += len(piece)
         self.events += piece.count(b"data:")
@@ -110,7 +110,7 @@ class Caller(asyncio.Protocol):
             raise ConnectionError("the peer closed the connection")
         self.parser = httptools.HttpResponseParser(self)
         self.done = asyncio.get_running_loop().create_future()
-        self.first, self.size, self.events = None, 0, 0
+        self.first, self.size, self.events = 0.0, 0, 0
         began = time.perf_counter()
         self.transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body))
         status = await self.done
@@ -148,7 +148,8 @@ async def drive(target: Target, bodies: Bodies, load: Load) -> Taken:
 
     try:
         for _ in range(load.connections):
-            callers.append((await loop.create_connection(Caller, "127.0.0.1", target.port))[1])
+            _, caller = await loop.create_connection(Caller, "127.0.0.1", target.port)
+            callers.append(caller)
         async with asyncio.TaskGroup() as group:
             for number, caller in enumerate(callers):
                 group.create_task(work(number, caller))

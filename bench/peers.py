@@ -102,8 +102,8 @@ def _portkey_headers(place: Place) -> dict[str, str]:
 
 
 _ROUTER_NOTE = (
-    "A router for replicas of one model, with a thread for each core. `cache_aware` keeps a prefix tree of the prompts, which "
-    "tiergate in this setup does not (`least_requests`). Its limit of requests at once and the queue behind it are far from reached."
+    "Routers for replicas of one model, with a thread for each core. `cache_aware` keeps a prefix tree of the prompts, which "
+    "tiergate in this setup does not. They can bound the requests at once, with a queue behind that: off, or far from reached."
 )
 
 PEERS: dict[str, Peer] = {
@@ -120,7 +120,8 @@ PEERS: dict[str, Peer] = {
         packages={"vllm-router": "0.1.17"},
         command=lambda place: rust_router([str(place.environment / "bin/vllm-router")], place, "warning"),
         does=Does(metrics=True, balance="prefix tree"),
-        note=_ROUTER_NOTE,
+        note=f"{_ROUTER_NOTE} This one has each prompt turned into tokens by the engines first (`/v1/chat/completions/render`, "
+        "once for each replica), and that is in its figures; the others compare the text.",
     ),
     "smg": Peer(
         installer="pip",

@@ -22,7 +22,7 @@ _PR_SET_PDEATHSIG = 1
 _NO_CHAT = (OSError, http.client.HTTPException)
 
 
-class NotReady(RuntimeError):
+class NotReadyError(RuntimeError):
     """It did not come up; the message is the reason."""
 
 
@@ -62,11 +62,11 @@ class Running:
         bodies = Bodies()
         while time.perf_counter() - self.started < timeout:
             if self.process.poll() is not None:
-                raise NotReady(f"ended with status {self.process.returncode}: {self.last_words()}")
+                raise NotReadyError(f"ended with status {self.process.returncode}: {self.last_words()}")
             if _answers(self.target, bodies.next(self.target.model)):
                 return time.perf_counter() - self.started
             time.sleep(0.02)
-        raise NotReady(f"gave no answer within {timeout:.0f} s: {self.last_words()}")
+        raise NotReadyError(f"gave no answer within {timeout:.0f} s: {self.last_words()}")
 
     def alive(self) -> bool:
         return self.process.poll() is None
@@ -110,6 +110,7 @@ class Running:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         self.process.wait()
+        psutil.wait_procs(tree[1:], timeout=5)
 
 
 def environment() -> dict[str, str]:
@@ -142,7 +143,7 @@ def upstream(root: Path, listen: int = 2) -> Iterator[list[int]]:
         assert process.stdout is not None
         ports = [int(word) for word in process.stdout.readline().split()]
         if len(ports) != listen:
-            raise NotReady("the upstream did not start")
+            raise NotReadyError("the upstream did not start")
         yield ports
     finally:
         process.kill()

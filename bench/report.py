@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bench.figures import Spread, added, ratios, values
 from bench.load import CONNECTIONS
@@ -10,14 +10,21 @@ from bench.records import DIRECT, OURS, SIZES, PeerRecord, Result, Round, Tail
 from bench.upstream import PACE, TOKENS
 
 _NONE = "-"
+Peers = Mapping[str, PeerRecord]
 _DOES = {
     "auth": "key checked", "limits": "tenant limits", "cache": "exact cache", "queue": "priority queue",
     "classes": "tier chosen", "log": "log line", "metrics": "metrics",
 }  # fmt: skip
 
 
+def brief(peers: Peers) -> str:
+    """The same for a terminal: what it cost and how long it took."""
+    return "\n\n".join([_cost(peers), _latency(peers), _memory(peers)])
+
+
 def report(result: Result) -> str:
-    parts = [_head(result), _cost(result), _latency(result), _sizes(result), _memory(result), _does(result), _reading(result)]
+    peers = result.peers
+    parts = [_head(result), _cost(peers), _latency(peers), _sizes(peers), _memory(peers), _does(peers), _reading(result)]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
@@ -30,22 +37,27 @@ def _head(result: Result) -> str:
 
 # tiergate and its peers
 
-{result.date}, `{result.command}`: {result.rounds} rounds in {result.seconds / 60:.0f} minutes. {machine.cpu}, {machine.cores} \
+{result.date}, `{result.command}`: {_rounds_told(result)}. {machine.cpu}, {machine.cores} \
 cores, {machine.memory_gib} GiB, {machine.kernel}; {machine.python}, {machine.build}; {packages}. Load average \
 {result.load[0]:.1f} before, {result.load[1]:.1f} after; other virtual machines took {result.steal_percent:.1f} % of the CPU.
 
 All stand before the same two replicas (one small server) and have the same clients. In each round all take turns, and another \
 one begins. A figure is the median of the rounds with their range in parentheses; a ratio is taken within each round, since the \
-machine's mood is the same for both there: above 1, the peer needs more than tiergate. What each does for a request is in the last \
-table: **most do less than tiergate.**
+machine's mood is the same for both there: above 1, the peer needs more than tiergate. What each does for a request is in \
+the last table: **all of them do less than tiergate.**
 
 {image}"""
 
 
-def _cost(result: Result) -> str:
-    ours = _rounds(result, OURS)
+def _rounds_told(result: Result) -> str:
+    minutes = max(1, round(result.seconds / 60))
+    return f"{result.rounds} round{'s' * (result.rounds > 1)} in {minutes} minute{'s' * (minutes > 1)}"
+
+
+def _cost(peers: Peers) -> str:
+    ours = _rounds(peers, OURS)
     rows = []
-    for name, record in _gateways(result):
+    for name, record in _gateways(peers):
         cells = []
         for get, digits in ((_request, 0), (_token, 1)):
             cells += [_spread(values(record.rounds, get), digits), _spread(ratios(record.rounds, ours, get), 2)]
@@ -58,26 +70,26 @@ streams of {TOKENS} events, one each {PACE * 1e3:.0f} ms.
 
 {_table(title, rows)}
 
-{_failures(result)}"""
+{_failures(peers)}"""
 
 
-def _latency(result: Result) -> str:
+def _latency(peers: Peers) -> str:
     """Tails, as what a gateway adds to the direct way of the same round."""
-    direct = _rounds(result, DIRECT)
+    direct = _rounds(peers, DIRECT)
     columns: list[tuple[str, Callable[[Round], Tail | None]]] = [
         ("1 connection", lambda one: one.one),
         (f"{CONNECTIONS} connections", lambda one: one.many),
         ("TTFT", lambda one: one.ttft),
     ]
     rows = [["(direct, absolute)", *(_spread(values(direct, pick), 2) for _, get in columns for pick in _both(get))]]
-    for name, record in _gateways(result):
+    for name, record in _gateways(peers):
         rows.append([name, *(_spread(added(record.rounds, direct, pick), 2) for _, get in columns for pick in _both(get))])
     title = ["gateway", *(f"{label} {share}" for label, _ in columns for share in ("p50", "p99"))]
     return f"""## Added latency, ms
 
-Over the direct way to the upstream, which has its turn in each round like the others. At {CONNECTIONS} connections each client sends \
-its next request at once, so that column tells how soon a gateway is saturated rather than what a request costs at leisure: a \
-slow one has them all waiting. TTFT is the first event of the paced streams.
+Over the direct way to the upstream, which has its turn in each round like the others. At {CONNECTIONS} connections each client \
+sends its next request at once, so that column tells how soon a gateway is saturated rather than what a request costs at \
+leisure: a slow one has them all waiting. TTFT is the first event of the paced streams.
 
 {_table(title, rows)}"""
 
@@ -87,9 +99,9 @@ def _both(get: Callable[[Round], Tail | None]) -> Iterator[Callable[[Round], flo
     yield lambda one: None if (tail := get(one)) is None else tail.p99
 
 
-def _sizes(result: Result) -> str:
+def _sizes(peers: Peers) -> str:
     rows = []
-    for name, record in _gateways(result):
+    for name, record in _gateways(peers):
         cells = [_spread(values(record.rounds, _size(size)), 0) for size in SIZES]
         rows.append([name, *cells, _growth(record.rounds)])
     return f"""## CPU by size of the body, µs a request
@@ -110,10 +122,10 @@ def _growth(rounds: Sequence[Round]) -> str:
     return _spread(slopes, 2)
 
 
-def _memory(result: Result) -> str:
+def _memory(peers: Peers) -> str:
     rows = [
         [name, _number(one.rss_ready_mib, 0), _number(one.rss_after_mib, 0), _number(one.ready_s, 1), _sent(one)]
-        for name, one in _gateways(result)
+        for name, one in _gateways(peers)
     ]
     return f"""## Memory and start
 
@@ -127,29 +139,31 @@ def _sent(record: PeerRecord) -> str:
     return f"{sum(record.counts.values()):,}" if record.counts else _NONE
 
 
-def _does(result: Result) -> str:
-    rows, notes = [], []
-    for name, record in _gateways(result):
+def _does(peers: Peers) -> str:
+    rows: list[list[str]] = []
+    notes: dict[str, list[str]] = {}
+    for name, record in _gateways(peers):
         yes = ["yes" if getattr(record.does, key) else "no" for key in _DOES]
         rows.append([name, record.version, *yes, record.does.balance])
         if record.note:
-            notes.append(f"- **{name}**: {record.note}")
+            notes.setdefault(record.note, []).append(name)
     return f"""## What each does for a request in this setup
 
 {_table(["gateway", "version", *_DOES.values(), "balances by"], rows)}
 
-{chr(10).join(notes)}"""
+{chr(10).join(f"- **{', '.join(names)}**: {note}" for note, names in notes.items())}"""
 
 
 def _reading(result: Result) -> str:
-    told = [sentence for name, record in _gateways(result) if (sentence := _verdict(name, record, _rounds(result, OURS)))]
+    ours = _rounds(result.peers, OURS)
+    told = [sentence for name, record in _gateways(result.peers) if (sentence := _verdict(name, record, ours))]
     return f"""## What to conclude, and what not
 
 {chr(10).join(told)}
 
 - Ratios carry over to similar machines, absolute figures do not: this is one machine on one day, and upstream, clients and \
 gateways share its {result.machine.cores} cores. Added latency above all is partly the wait for a core.
-- A gateway that does less should cost less. A "no" in the table is not a fault: it is work that somebody else has to do, or nobody.
+- A gateway that does less should cost less. A "no" in the table is no fault: it is work that somebody else has to do, or nobody.
 - The upstream answers at once. Before a real model, whose answers take seconds, all of these costs are small; they decide how \
 many cores the gateway needs, not how long users wait.
 - The peers run as their documentation starts them, not as an expert of theirs might tune them."""
@@ -176,21 +190,21 @@ def compared(ratio: Spread) -> str:
     return f"cannot be told from tiergate {span} by the CPU for"
 
 
-def _failures(result: Result) -> str:
-    told = [f"- **{name}** has no figures: {one.failure}" for name, one in _gateways(result) if one.failure and not one.rounds]
-    told += [f"- **{name}** was left out from some point on: {one.failure}" for name, one in result.peers.items()
+def _failures(peers: Peers) -> str:
+    told = [f"- **{name}** has no figures: {one.failure}" for name, one in _gateways(peers) if one.failure and not one.rounds]
+    told += [f"- **{name}** was left out from some point on: {one.failure}" for name, one in peers.items()
              if one.failure and one.rounds]  # fmt: skip
-    told += [f"- {name}, one cell without a figure: {error}" for name, one in result.peers.items() if not one.failure
+    told += [f"- {name}, one cell without a figure: {error}" for name, one in peers.items() if not one.failure
              for error in one.errors]  # fmt: skip
     return "\n".join(line.replace("|", "/") for line in told)
 
 
-def _gateways(result: Result) -> Iterator[tuple[str, PeerRecord]]:
-    return ((name, record) for name, record in result.peers.items() if name != DIRECT)
+def _gateways(peers: Peers) -> Iterator[tuple[str, PeerRecord]]:
+    return ((name, record) for name, record in peers.items() if name != DIRECT)
 
 
-def _rounds(result: Result, name: str) -> list[Round]:
-    record = result.peers.get(name)
+def _rounds(peers: Peers, name: str) -> list[Round]:
+    record = peers.get(name)
     return record.rounds if record else []
 
 

@@ -89,10 +89,11 @@ async def measure(entrants: Mapping[str, Entrant], plan: Plan) -> None:
     """Fill the entrants' records."""
     bodies = Bodies()
     for name, entrant in entrants.items():
-        _say(f"probing {name}")
-        await _attempt(entrant, "probe", _probe(entrant, bodies, plan))
-        if entrant.record.errors:
-            entrant.record.failure = entrant.record.errors[-1]
+        if not entrant.out():
+            _say(f"probing {name}")
+            await _attempt(entrant, "probe", _probe(entrant, bodies, plan))
+            if entrant.record.errors and not entrant.out():
+                entrant.record.failure = entrant.record.errors[-1]
     cells: dict[str, Callable[[Entrant, Bodies, Round], Awaitable[None]]] = {
         "requests": _requests, "single": _single, "streams": _streams, **{name: _size(name) for name in plan.sizes},
     }  # fmt: skip
