@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -37,11 +37,19 @@ from bench.upstream import MODEL
 
 ROOT = Path(__file__).resolve().parent.parent
 BUSY = 3
+INTERRUPTED = 130
 QUICK = Plan(rounds=2, seconds=0.3, most=1_000)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    args = arguments(argv)
+    try:
+        return compare(arguments(argv))
+    except KeyboardInterrupt:
+        print("ended before the figures were complete: nothing is written", file=sys.stderr)
+        return INTERRUPTED
+
+
+def compare(args: argparse.Namespace) -> int:
     before = machine.objections(machine.mood())
     if before and not args.force:
         print(f"the machine is busy: {'; '.join(before)}. Wait, or --force", file=sys.stderr)
@@ -60,8 +68,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def end_at_sigterm() -> None:
-    """As an exception, so that what was started is ended."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    """As an exception, like Ctrl-C, so that what was started is ended."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+async def until_terminated(work: Awaitable[None]) -> None:
+    """The same where an event loop runs: an exception out of a signal handler would end in any of its callbacks."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        await work
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -137,7 +156,7 @@ def raced(peers: Mapping[str, Peer], places: Mapping[str, Path], failures: Mappi
                 print(f"starting {name}", file=sys.stderr)
                 start(name, peer, entrant, place, stack)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(measure(entrants, plan))
+            runner.run(until_terminated(measure(entrants, plan)))
     return entrants
 
 

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import http.client
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -19,6 +20,7 @@ import psutil
 from bench.load import Bodies, Target
 
 _PR_SET_PDEATHSIG = 1
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _NO_CHAT = (OSError, http.client.HTTPException)
 
 
@@ -62,7 +64,7 @@ class Running:
         bodies = Bodies()
         while time.perf_counter() - self.started < timeout:
             if self.process.poll() is not None:
-                raise NotReadyError(f"ended with status {self.process.returncode}: {self.last_words()}")
+                raise NotReadyError(self.end())
             if _answers(self.target, bodies.next(self.target.model)):
                 return time.perf_counter() - self.started
             time.sleep(0.02)
@@ -72,10 +74,13 @@ class Running:
         return self.process.poll() is None
 
     def last_words(self) -> str:
-        """The last line of its output that says something, for the report."""
-        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        """The last line of its output that says something, without colours, for the report."""
+        lines = _COLOUR.sub("", self.log.read_text(encoding="utf-8", errors="replace")).splitlines()
         said = [line.strip() for line in lines if any(character.isalnum() for character in line)]
-        return said[-1][:200] if said else "it said nothing"
+        return said[-1][:160] if said else "it said nothing"
+
+    def end(self) -> str:
+        return f"ended with status {self.process.returncode}, its last words: {self.last_words()}"
 
     def tree(self) -> list[psutil.Process]:
         """A program may rename or re-execute itself and start others: all of it counts."""

@@ -17,7 +17,7 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench.compare import ROOT, end_at_sigterm, raced
+from bench.compare import INTERRUPTED, ROOT, end_at_sigterm, raced
 from bench.peers import PEERS, Peer, rust_router, serve_tiergate
 from bench.records import OURS
 from bench.report import brief
@@ -43,7 +43,10 @@ def main() -> int:
     args = parser.parse_args()
     end_at_sigterm()
     peers = field(args.smg)
-    entrants = raced(peers, dict.fromkeys(peers, ROOT), {}, Plan(args.rounds, sizes={}))
+    try:
+        entrants = raced(peers, dict.fromkeys(peers, ROOT), {}, Plan(args.rounds, sizes={}))
+    except KeyboardInterrupt:
+        return INTERRUPTED
     records = {name: entrant.record for name, entrant in entrants.items()}
     print(msgspec.json.encode(records).decode() if args.json else brief(records))
     return int(any(record.failure for record in records.values()))

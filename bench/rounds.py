@@ -135,7 +135,7 @@ async def _attempt(entrant: Entrant, what: str, work: Awaitable[None]) -> None:
     except _BROKEN as error:
         record.errors.append(f"{what}: {str(error) or 'it took too long'}")
         if entrant.running and not entrant.running.alive():
-            record.failure = f"{what}: it ended: {entrant.running.last_words()}"
+            record.failure = f"{what}: it {entrant.running.end()}"
         elif len(record.errors) >= _STRIKES:
             record.failure = record.errors[-1]
 

@@ -54,7 +54,7 @@ def test_a_peer_that_does_not_start_costs_the_others_nothing() -> None:
     missing = replace(here(), command=lambda _: ["/nonexistent"])
     peers = {OURS: broken, "smg": here(), "portkey": missing}
     entrants = compare.raced(peers, dict.fromkeys(peers, ROOT), {"smg": "not installed: ERROR"}, TINY)
-    assert entrants[OURS].record.failure == "not started: ended with status 1: no such licence"
+    assert entrants[OURS].record.failure == "not started: ended with status 1, its last words: no such licence"
     assert entrants["smg"].record.failure == "not installed: ERROR"
     assert "No such file" in (entrants["portkey"].record.failure or "")
     assert len(entrants[DIRECT].record.rounds) == 1
