@@ -16,7 +16,11 @@ from bench.upstream import TOKENS
 KEY = "tg-bench-key"
 CONNECTIONS = 32
 USUAL_SIZE = 500
-_FILLER = b"Lorem ipsum dolor sit amet. "
+# English, which tiergate's rules can rate; of a language that they do not know they read less.
+_FILLER = (
+    b"The team met on Monday to talk about the new office. Rent is lower there, the trains are close, and the lease runs for five "
+    b"years. Some would rather stay, since they can walk to work today. A vote is planned for the end of the month. "
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +69,8 @@ class Bodies:
         streamed = '"stream":true,' if stream else ""
         head = (
             f'{{"model":"{model}","temperature":0,{streamed}"messages":'
-            '[{"role":"system","content":"You are a helpful assistant."},{"role":"user","content":"'
-            f"{self.salt}-{self.number} Summarise what follows for a colleague in two sentences. "
+            f'[{{"role":"system","content":"You are the assistant of team {self.salt}-{self.number}."}},{{"role":"user","content":"'
+            "Summarize the following text in two sentences. "
         ).encode()
         room = size - len(head) - 4
         return head + (_FILLER * (room // len(_FILLER) + 1))[: max(0, room)] + b'"}]}'

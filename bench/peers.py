@@ -75,6 +75,7 @@ def rust_router(command: Sequence[str], place: Place, warn: str = "warn") -> lis
     return [
         *command, "--host", "127.0.0.1", "--port", str(place.port), "--worker-urls", *place.urls(),
         "--policy", "cache_aware", "--log-level", warn, "--prometheus-port", str(free_port()),
+        "--prometheus-host", "127.0.0.1",
     ]  # fmt: skip
 
 
@@ -142,9 +143,9 @@ PEERS: dict[str, Peer] = {
         packages={"litellm[proxy]": "1.108.7"},
         command=_litellm,
         env={"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR"},
-        does=Does(auth=True, log=True, balance="random"),
+        does=Does(auth=True, balance="random"),
         note="Its proxy, one worker, with a master key. Keys of tenants and their limits need its database; its cache, its "
-        "Prometheus callback and limits of deployments are off, as they are unless configured.",
+        "Prometheus callback, limits of deployments and a line for each request are off, as they are unless configured.",
     ),
     "portkey": Peer(
         installer="npm",
@@ -153,7 +154,7 @@ PEERS: dict[str, Peer] = {
         headers=_portkey_headers,
         does=Does(balance="random"),
         note="The open gateway on Node, told its targets by a header of each request. With the server package that its own "
-        "range picks today (@hono/node-server 1.15 and later) every stream ends with status 500 (its issue 1389), so an older "
+        "range picks, every stream ends with status 500 (its issue 1389; here also with @hono/node-server 1.14.2), so an older "
         "one is pinned. It waits 25 ms before the first event of a stream, by its own code.",
     ),
 }

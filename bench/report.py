@@ -89,7 +89,8 @@ def _latency(peers: Peers) -> str:
 
 Over the direct way to the upstream, which has its turn in each round like the others. At {CONNECTIONS} connections each client \
 sends its next request at once, so that column tells how soon a gateway is saturated rather than what a request costs at \
-leisure: a slow one has them all waiting. TTFT is the first event of the paced streams.
+leisure: a slow one has them all waiting. TTFT is the first event of the paced streams; one that cannot carry \
+{CONNECTIONS / PACE:,.0f} events a second is behind there too.
 
 {_table(title, rows)}"""
 
@@ -106,7 +107,8 @@ def _sizes(peers: Peers) -> str:
         rows.append([name, *cells, _growth(record.rounds)])
     return f"""## CPU by size of the body, µs a request
 
-Unstreamed, prompts that differ from their first words on. The last column is the slope from the smallest to the largest.
+Unstreamed, 8 connections, prompts that differ from their first words on. The last column is the slope from the smallest to the \
+largest. The kernel counts CPU in steps of 10 ms, so the few requests of 1 MB come in coarse steps.
 
 {_table(["gateway", *SIZES, "µs for each KB"], rows)}"""
 

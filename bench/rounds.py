@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import psutil
 
 from bench.figures import tail
-from bench.load import CONNECTIONS, Bodies, Load, Target, drive
+from bench.load import CONNECTIONS, Bodies, Load, Taken, Target, drive
 from bench.processes import Running
 from bench.records import SIZES, PeerRecord, Round
 from bench.upstream import PACE, TOKENS
@@ -52,7 +52,7 @@ async def _requests(entrant: Entrant, bodies: Bodies, into: Round) -> None:
     load = entrant.loads["requests"]
     spent, taken = await _weighed(entrant, bodies, load)
     into.request_us = None if spent is None else spent / load.requests * 1e6
-    into.many = tail(taken)
+    into.many = tail(taken.whole)
 
 
 async def _single(entrant: Entrant, bodies: Bodies, into: Round) -> None:
@@ -61,10 +61,8 @@ async def _single(entrant: Entrant, bodies: Bodies, into: Round) -> None:
 
 async def _streams(entrant: Entrant, bodies: Bodies, into: Round) -> None:
     load = entrant.loads["streams"]
-    before = entrant.running.cpu() if entrant.running else None
-    taken = await drive(entrant.target, bodies, load)
-    if entrant.running and before is not None:
-        into.token_us = (entrant.running.cpu() - before) / (load.requests * TOKENS) * 1e6
+    spent, taken = await _weighed(entrant, bodies, load)
+    into.token_us = None if spent is None else spent / (load.requests * TOKENS) * 1e6
     into.ttft = tail(taken.first)
 
 
@@ -78,11 +76,11 @@ def _size(name: str) -> Callable[[Entrant, Bodies, Round], Awaitable[None]]:
     return cell
 
 
-async def _weighed(entrant: Entrant, bodies: Bodies, load: Load) -> tuple[float | None, list[float]]:
-    """CPU seconds of the gateway while it carries the load, and the latencies."""
+async def _weighed(entrant: Entrant, bodies: Bodies, load: Load) -> tuple[float | None, Taken]:
+    """CPU seconds of the gateway while it carries the load (the direct way has none), and how long the answers took."""
     before = entrant.running.cpu() if entrant.running else 0.0
     taken = await drive(entrant.target, bodies, load)
-    return (entrant.running.cpu() - before if entrant.running else None), taken.whole
+    return (entrant.running.cpu() - before if entrant.running else None), taken
 
 
 async def measure(entrants: Mapping[str, Entrant], plan: Plan) -> None:

@@ -1,6 +1,9 @@
 """`make bench` end to end with tiny numbers: this checkout before the bench's own upstream, no peers."""
 
+import asyncio
+import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -8,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import uvloop
 
 from bench import compare, environments
 from bench.environments import NotInstalledError
@@ -17,6 +21,7 @@ from bench.processes import Running, upstream
 from bench.records import DIRECT, OURS
 from bench.rounds import Plan
 from bench.upstream import MODEL, TOKENS
+from routing.rules import Rules
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = Plan(rounds=1, seconds=0.01, most=32, sizes={"1 KB": 1_000})
@@ -85,6 +90,7 @@ def test_bodies_have_the_wanted_size_and_differ() -> None:
     assert made[0] != made[1]
     assert b'"stream":true' in bodies.next("m", stream=True)
     assert b"stream" not in made[0]
+    assert Rules().classify(json.loads(made[0]), "chat").score is not None, "a prompt that the rules give up is too cheap for us"
 
 
 def test_what_a_gateway_started_ends_with_it(tmp_path: Path) -> None:
@@ -136,3 +142,19 @@ def test_both_commands_explain_themselves() -> None:
     for command in (["-m", "bench.compare"], ["bench/quick.py"]):
         done = subprocess.run([sys.executable, *command, "--help"], cwd=ROOT, capture_output=True, text=True, check=True)
         assert "--rounds" in done.stdout
+
+
+def test_a_signal_to_end_is_an_exception_in_the_main_task() -> None:
+    """SIGTERM in the middle of a round unwinds what was started, as Ctrl-C does, and is not lost in a callback of the loop."""
+    unwound: list[bool] = []
+
+    async def work() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.Event().wait()
+        finally:
+            unwound.append(True)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner, pytest.raises(KeyboardInterrupt):
+        runner.run(compare.until_terminated(work()))
+    assert unwound == [True]
