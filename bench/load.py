@@ -18,8 +18,8 @@ CONNECTIONS = 32
 USUAL_SIZE = 500
 # English, which tiergate's rules can rate; of a language that they do not know they read less.
 _FILLER = (
-    b"The team met on Monday to talk about the new office. Rent is lower there, the trains are close, and the lease runs for five "
-    b"years. Some would rather stay, since they can walk to work today. A vote is planned for the end of the month. "
+    b"The team met on Monday to talk about the new office. Rent is lower there, the trains are close, and the lease runs for "
+    b"five years. Some would rather stay, since they can walk to work today. A vote is planned for the end of the month. "
 )
 
 
@@ -68,8 +68,8 @@ class Bodies:
         self.number += 1
         streamed = '"stream":true,' if stream else ""
         head = (
-            f'{{"model":"{model}","temperature":0,{streamed}"messages":'
-            f'[{{"role":"system","content":"You are the assistant of team {self.salt}-{self.number}."}},{{"role":"user","content":"'
+            f'{{"model":"{model}","temperature":0,{streamed}"messages":[{{"role":"system","content":'
+            f'"You are the assistant of team {self.salt}-{self.number}."}},{{"role":"user","content":"'
             "Summarize the following text in two sentences. "
         ).encode()
         room = size - len(head) - 4
