@@ -22,7 +22,7 @@ QUIET = $$(test -t 1 || echo --quiet)
 PIP = $$(test -x $(BIN)/pip && echo "$(BIN)/python -m pip" || echo "$(PYTHON) -m pip --python $(BIN)/python")
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test lint drill fuzz lock clean
+.PHONY: help venv run test lint drill fuzz bench lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ drill: $(READY)  ## run the longer drills and soaks
 fuzz: $(READY) $(VENV)-fuzz/.ready  ## send what nobody meant to the admin API and the model API (schemathesis)
 	$(BIN)/python tests/fuzz/fuzz.py --tiergate $(BIN)/tiergate --schemathesis $(VENV)-fuzz/bin/schemathesis $(ARGS)
 
+bench: $(READY)  ## compare with other gateways: docs/benchmarks.md (ARGS="--quick --peers smg"; needs a quiet machine)
+	@$(BIN)/python -m bench.compare $(ARGS)
+
 lock:  ## write requirements/lock.txt anew from pyproject.toml (ARGS=--upgrade for newer versions)
 	$(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/python -m pip install --disable-pip-version-check --quiet uv
@@ -54,7 +57,7 @@ lock:  ## write requirements/lock.txt anew from pyproject.toml (ARGS=--upgrade f
 		--output-file requirements/lock.txt pyproject.toml
 
 clean:  ## remove the virtual environments, caches and built files
-	rm -rf $(VENV) $(VENV)-lock $(VENV)-fuzz dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(VENV)-lock $(VENV)-fuzz $(VENV)-bench dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(LOCKED): requirements/lock.txt requirements/models.txt

@@ -1,171 +1,170 @@
-"""Does `tiergate load` keep its clock under many streams? Paced streams from a server on another core, CPU and lag counted.
-
-    .venv/bin/python bench/load.py [--streams 2000] [--pace 0.05] [--tokens 200] [--seconds 30] [--json]
-
-The server writes each token of each stream at its own time and notes how late it did: what the generator measures beyond
-that is its own error. On Linux the generator is pinned to the first core and the server to the last.
-"""
+"""What calls the gateways: connections that stay open, prompts that were never sent before, and the time each answer took."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import os
-import signal
-import socket
-import subprocess
-import sys
 import time
-from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import cast
 
 import httptools
 
-CHUNK = (
-    b'data: {"id":"chatcmpl-0123456789abcdef","object":"chat.completion.chunk","created":1700000000,"model":"paced",'
-    b'"choices":[{"index":0,"delta":{"content":" word"},"logprobs":null,"finish_reason":null}]}\n\n'
+from bench.upstream import TOKENS
+
+KEY = "tg-bench-key"
+CONNECTIONS = 32
+USUAL_SIZE = 500
+# English, which tiergate's rules can rate; of a language that they do not know they read less.
+_FILLER = (
+    b"The team met on Monday to talk about the new office. Rent is lower there, the trains are close, and the lease runs for "
+    b"five years. Some would rather stay, since they can walk to work today. A vote is planned for the end of the month. "
 )
-LAST = (
-    CHUNK.replace(b'"finish_reason":null', b'"finish_reason":"stop"')
-    + b'data: {"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":%d,"total_tokens":300}}\n\ndata: [DONE]\n\n'
-)
-HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
-def chunked(data: bytes) -> bytes:
-    return b"%x\r\n%b\r\n" % (len(data), data)
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where requests go and how they have to look there."""
+
+    port: int
+    model: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def fields(self) -> dict[str, str]:
+        return {"host": "bench", "content-type": "application/json", "authorization": f"Bearer {KEY}", **self.headers}
+
+    def head(self) -> bytes:
+        """All of a request but its length and its body."""
+        lines = "".join(f"{name}: {value}\r\n" for name, value in self.fields().items())
+        return b"POST /v1/chat/completions HTTP/1.1\r\n" + lines.encode()
 
 
-class Pacer:
-    """All streams have one pace, so the queue of what is due is in order without sorting."""
-
-    def __init__(self, pace: float, tokens: int) -> None:
-        self.pace, self.tokens = pace, tokens
-        self.queue: deque[tuple[float, int, asyncio.Transport]] = deque()
-        self.late: dict[int, int] = {}  # microseconds after the due time: how many
-        self.token, self.last = chunked(CHUNK), chunked(LAST % tokens) + b"0\r\n\r\n"
-
-    def begin(self, transport: asyncio.Transport) -> None:
-        transport.write(HEAD)
-        self.queue.append((time.perf_counter() + self.pace, self.tokens, transport))
-
-    async def run(self) -> None:
-        queue, late, pace = self.queue, self.late, self.pace
-        while True:
-            now = time.perf_counter()
-            while queue and queue[0][0] <= now:
-                due, left, transport = queue.popleft()
-                if transport.is_closing():
-                    continue
-                transport.write(self.token if left > 1 else self.last)
-                error = int((time.perf_counter() - due) * 1e6)
-                late[error] = late.get(error, 0) + 1
-                if left > 1:
-                    queue.append((now + pace, left - 1, transport))
-            await asyncio.sleep(0.001)
-
-    def figures(self) -> dict[str, float]:
-        total, seen, found = sum(self.late.values()), 0, {}
-        for error in sorted(self.late):
-            seen += self.late[error]
-            for name, share in (("p50", 0.5), ("p99", 0.99), ("p99_9", 0.999), ("max", 1.0)):
-                if name not in found and seen >= share * total:
-                    found[name] = error / 1e3
-        return found
+@dataclass(frozen=True, slots=True)
+class Load:
+    requests: int
+    connections: int = CONNECTIONS
+    stream: bool = False
+    size: int = USUAL_SIZE
+    spread: float = 0.0  # seconds over which the connections begin
 
 
-class Upstream(asyncio.Protocol):
-    def __init__(self, pacer: Pacer) -> None:
-        self.pacer = pacer
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Milliseconds from the request's last byte written to the answer's end, and to the first event of a stream."""
+
+    whole: list[float]
+    first: list[float]
+
+
+class Bodies:
+    """Chat requests that no cache and no prefix tree has seen."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.salt = os.urandom(4).hex()
+
+    def next(self, model: str, *, stream: bool = False, size: int = USUAL_SIZE) -> bytes:
+        self.number += 1
+        streamed = '"stream":true,' if stream else ""
+        head = (
+            f'{{"model":"{model}","temperature":0,{streamed}"messages":[{{"role":"system","content":'
+            f'"You are the assistant of team {self.salt}-{self.number}."}},{{"role":"user","content":"'
+            "Summarize the following text in two sentences. "
+        ).encode()
+        room = size - len(head) - 4
+        return head + (_FILLER * (room // len(_FILLER) + 1))[: max(0, room)] + b'"}]}'
+
+
+class Caller(asyncio.Protocol):
+    """One client connection: sends a request when told, says when the answer has ended."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport
-        self.parser = httptools.HttpRequestParser(self)
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's is one without inheriting from it
+        self.done: asyncio.Future[int] | None = None
+        self.first = 0.0  # when the first piece of a body came
+        self.size = self.events = 0
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's
+        self._fail(ConnectionError("the peer closed the connection"))
 
     def data_received(self, data: bytes) -> None:
-        self.parser.feed_data(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self._fail(ConnectionError(f"the peer sent no HTTP: {error}"))
+
+    def on_body(self, piece: bytes) -> None:
+        if not self.first:
+            self.first = time.perf_counter()
+        self.size += len(piece)
+        self.events += piece.count(b"data:")
 
     def on_message_complete(self) -> None:
-        self.pacer.begin(self.transport)
+        if self.done is not None and not self.done.done():
+            self.done.set_result(self.parser.get_status_code())
+
+    def _fail(self, error: ConnectionError) -> None:
+        if self.done is not None and not self.done.done():
+            self.done.set_exception(error)
+
+    async def call(self, head: bytes, body: bytes, *, stream: bool) -> tuple[float, float]:
+        """Send and wait for the end; milliseconds to the end and to the first piece of the body."""
+        if self.transport.is_closing():
+            raise ConnectionError("the peer closed the connection")
+        self.parser = httptools.HttpResponseParser(self)
+        self.done = asyncio.get_running_loop().create_future()
+        self.first, self.size, self.events = 0.0, 0, 0
+        began = time.perf_counter()
+        self.transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body))
+        status = await self.done
+        ended = time.perf_counter()
+        self._check(status, stream=stream)
+        return (ended - began) * 1e3, ((self.first or ended) - began) * 1e3
+
+    def _check(self, status: int, *, stream: bool) -> None:
+        """A gateway that answers fast because it does not answer is not to win."""
+        if status != 200:
+            raise RuntimeError(f"the peer answered {status}")
+        if stream and self.events < TOKENS * 0.9:  # an event's name that two reads share is not counted
+            raise RuntimeError(f"a stream had {self.events} events instead of {TOKENS}")
+        if not stream and self.size < 300:
+            raise RuntimeError(f"an answer had {self.size} bytes")
 
 
-async def serve(port: int, pace: float, tokens: int) -> None:
-    loop, pacer, told = asyncio.get_running_loop(), Pacer(pace, tokens), asyncio.Event()
-    loop.add_signal_handler(signal.SIGTERM, told.set)
-    await loop.create_server(lambda: Upstream(pacer), "127.0.0.1", port, backlog=4096)
-    work = loop.create_task(pacer.run())
-    await told.wait()
-    work.cancel()
-    times = os.times()
-    print(json.dumps({"late_ms": pacer.figures(), "cpu_s": times.user + times.system}))
+async def drive(target: Target, bodies: Bodies, load: Load) -> Taken:
+    """Send the load's requests over its connections, each the next one as soon as it has its answer."""
+    loop = asyncio.get_running_loop()
+    head = target.head()
+    left = load.requests
+    taken = Taken([], [])
+    callers: list[Caller] = []
 
+    async def work(number: int, caller: Caller) -> None:
+        nonlocal left
+        await asyncio.sleep(number * load.spread / load.connections)
+        while left > 0:
+            left -= 1
+            body = bodies.next(target.model, stream=load.stream, size=load.size)
+            whole, first = await caller.call(head, body, stream=load.stream)
+            taken.whole.append(whole)
+            taken.first.append(first)
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def pinned(core: int) -> list[str]:
-    return ["taskset", "-c", str(core)] if sys.platform == "linux" and (os.cpu_count() or 1) > 1 else []
-
-
-def run(args: argparse.Namespace) -> dict[str, object]:
-    port, length = free_port(), args.tokens * args.pace
-    me = [*pinned((os.cpu_count() or 1) - 1), sys.executable, __file__, "--serve", str(port), "--pace", str(args.pace)]
-    server = subprocess.Popen([*me, "--tokens", str(args.tokens)], stdout=subprocess.PIPE, text=True)
     try:
-        wait_for(port)
-        command = [
-            *pinned(0), sys.executable, "-m", "gateway.cli", "load", "--url", f"http://127.0.0.1:{port}/v1", "--no-probe",
-            "--json", "--arrivals", "constant", "--rate", f"{args.streams / length:.3f}", "--max-inflight", str(args.streams * 2),
-            "--warmup", f"{length:.1f}s", "--duration", f"{args.seconds}s",
-        ]  # fmt: skip
-        load = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
-        server.send_signal(signal.SIGTERM)
-        return {"server": json.loads(server.communicate(timeout=10)[0]), "load": load}
+        for _ in range(load.connections):
+            _, caller = await loop.create_connection(Caller, "127.0.0.1", target.port)
+            callers.append(caller)
+        async with asyncio.TaskGroup() as group:
+            for number, caller in enumerate(callers):
+                group.create_task(work(number, caller))
+    except* (OSError, RuntimeError) as errors:
+        raise RuntimeError(str(_first(errors))) from None
     finally:
-        server.kill()
+        for caller in callers:
+            caller.transport.abort()
+    return taken
 
 
-def wait_for(port: int) -> None:
-    for _ in range(200):
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            time.sleep(0.05)
-        else:
-            return
-    raise RuntimeError("the server did not start")
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--streams", type=int, default=2000)
-    parser.add_argument("--pace", type=float, default=0.05)
-    parser.add_argument("--tokens", type=int, default=200)
-    parser.add_argument("--seconds", type=int, default=30)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.serve:
-        import uvloop  # noqa: PLC0415
-
-        uvloop.run(serve(args.serve, args.pace, args.tokens))
-        return 0
-    result = run(args)
-    if args.json:
-        print(json.dumps(result))
-        return 0
-    load, server = result["load"], result["server"]
-    for name in ("ttft", "tpot", "itl", "lag", "stall"):
-        print(f"{name:12}", ", ".join(f"{point} {value}" for point, value in load["latency_ms"][name].items()))
-    print("server late ", ", ".join(f"{point} {value}" for point, value in server["late_ms"].items()))
-    print("requests    ", load["requests"], "load", load["machine"]["load_average"])
-    print("CPU s       ", "generator", load["generator"], "server", round(server["cpu_s"], 1))
-    print(*load["warnings"], sep="\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    error = errors.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error

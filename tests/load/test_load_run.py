@@ -90,7 +90,7 @@ async def test_what_goes_wrong_is_counted_by_name(fake, fault, failed, code):
 async def test_a_request_has_a_timeout(fake):
     """A server that says nothing ends as that, by its name."""
     fake.faults.add(hang_before_headers=True, times=2)
-    _, told = await loaded(fake.url, *FEW, "--no-probe", "--timeout", "300ms")
+    _, told = await loaded(fake.url, *FEW, "--no-probe", "--timeout", "3s")
     assert told["requests"]["failed"] == {"timeout": 2}
     assert told["errors"] == {"timeout_total": 2}
 

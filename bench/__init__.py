@@ -1,0 +1,11 @@
+"""What tiergate costs, measured: commands of this repository, no part of what is installed.
+
+- `compare`: `make bench`, tiergate and its peers on one upstream; writes docs/benchmarks.md, .json and .png.
+- `quick`: this checkout alone, or beside one router, in a minute; prints a table, writes nothing.
+- `client`: what a request upstream costs, for our client and for others.
+- `paced`: how far `tiergate load` keeps to its own clock with 2,000 streams.
+
+The first two are made of `upstream` (what all gateways stand before), `load` (what calls them), `processes` (what runs them),
+`rounds` (what is measured, in which order) and `peers` (who they are); `records` is the shape of the result, `report` and `chart`
+are what is told of it.
+"""
