@@ -28,7 +28,9 @@ class Fleet:
     def engines(self) -> tuple[Engine, Engine]:
         return self.small, self.large
 
-    def post(self, body: dict[str, Any], *, tenant: str = "acme", path: str = "/v1/chat/completions", **headers: str) -> httpx.Response:
+    def post(
+        self, body: dict[str, Any], *, tenant: str = "acme", path: str = "/v1/chat/completions", **headers: str
+    ) -> httpx.Response:
         return self.client.post(path, json=body, headers=headers_of(tenant, headers))
 
     def gauge(self, name: str, **labels: str) -> float:
@@ -59,6 +61,10 @@ class Fleet:
 def headers_of(tenant: str, more: dict[str, str] | None = None) -> dict[str, str]:
     told = {name.replace("_", "-"): value for name, value in (more or {}).items()}
     return {"authorization": f"Bearer {KEYS[tenant]}", **told}
+
+
+def digest(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()
 
 
 def config_of(small: Engine, large: Engine, port: int) -> dict[str, Any]:
@@ -92,7 +98,7 @@ def config_of(small: Engine, large: Engine, port: int) -> dict[str, Any]:
         "queue": {"max_wait": {"realtime": "300s", "standard": "300s", "batch": "300s"}},
         "plans": {"pro": {"priority": "realtime"}, "bulk": {"priority": "batch"}},
         "tenants": [
-            {"name": name, "plan": "bulk" if name == "bulk" else "pro", "keys": [{"id": "k", "sha256": hashlib.sha256(key.encode()).hexdigest()}]}
+            {"name": name, "plan": "bulk" if name == "bulk" else "pro", "keys": [{"id": "k", "sha256": digest(key)}]}
             for name, key in KEYS.items()
         ],
     }  # fmt: skip

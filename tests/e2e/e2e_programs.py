@@ -114,7 +114,7 @@ class Engine(Program):
         return self.sample("vllm:generation_tokens_total")
 
 
-def until(condition: Callable[[], bool], what: str, seconds: float = 300.0) -> float:
+def until(condition: Callable[[], bool], what: str, seconds: float = 200.0) -> float:
     """Wait for what must come; how long it took. The ceiling is generous: machines are shared."""
     started = time.monotonic()
     while not condition():

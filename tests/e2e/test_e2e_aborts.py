@@ -64,7 +64,8 @@ async def test_window_1_queued_in_the_gateway(fleet, client, figures):
     """Who leaves while queued for a slot is never sent: the engine counts no prompt of it."""
     before = fleet.small.made
     async with sending(client, body_of("narrow")) as holder:
-        await anext(holder.aiter_lines())
+        held = holder.aiter_lines()  # kept: a dropped iterator closes its stream
+        await anext(held)
         prompts = fleet.small.sample("vllm:prompt_tokens_total")
         waiting = asyncio.create_task(drain(client, body_of("narrow")))
         await met(lambda: fleet.gauge("tiergate_queue_depth", model="narrow") == 1, "one is queued")
@@ -93,9 +94,11 @@ async def test_window_2_queued_in_the_engine(fleet, client, figures):
     """Who leaves while it waits inside the engine never runs there."""
     before = fleet.small.made
     async with contextlib.AsyncExitStack() as holders:
+        held = []
         for _ in range(8):  # --max-num-seqs
             holder = await holders.enter_async_context(sending(client, body_of("small")))
-            await anext(holder.aiter_lines())
+            held.append(holder.aiter_lines())
+            await anext(held[-1])
         waiting = asyncio.create_task(drain(client, body_of("small")))
         await met(lambda: fleet.small.waiting == 1, "it waits in the engine")
         await leave(waiting)
@@ -123,7 +126,9 @@ async def test_window_3_in_the_middle_of_a_stream(fleet, client, figures):
 async def test_window_3_without_a_stream(fleet, client, figures):
     """Who leaves while the whole answer is being made stops the engine as well."""
     before = fleet.small.made
-    waiting = asyncio.create_task(client.post("/v1/chat/completions", json=body_of("small", stream=False), headers=headers_of("acme")))
+    waiting = asyncio.create_task(
+        client.post("/v1/chat/completions", json=body_of("small", stream=False), headers=headers_of("acme"))
+    )
     await met(lambda: fleet.small.running == 1, "it runs")
     await leave(waiting)
     await stopped(fleet, before, figures, "3, unstreamed")

@@ -25,15 +25,20 @@ async def test_a_higher_class_overtakes_in_the_engine(fleet):
     """With every place of the engine taken, realtime requests that came last are begun before batch requests that came first."""
     fleet.settle()
     order = []
-    async with httpx.AsyncClient(base_url=fleet.gateway.root, timeout=600, trust_env=False) as client, asyncio.TaskGroup() as tasks:
+    async with (
+        httpx.AsyncClient(base_url=fleet.gateway.root, timeout=600, trust_env=False) as client,
+        asyncio.TaskGroup() as tasks,
+    ):
 
         async def send(name, tenant, tokens, running, waiting):
             body = asked(f"Count {name}.", max_tokens=tokens)
             tasks.create_task(first_token(client, name, tenant, order, body))
-            await asyncio.to_thread(until, lambda: (fleet.small.running, fleet.small.waiting) == (running, waiting), f"{name} is in")
+            await asyncio.to_thread(
+                until, lambda: (fleet.small.running, fleet.small.waiting) == (running, waiting), f"{name} is in"
+            )
 
         for at in range(8):  # of different lengths, so that one place gets free at a time
-            await send(None, "bulk", 500 + 40 * at, at + 1, 0)
+            await send(None, "bulk", 300 + 30 * at, at + 1, 0)
         for at in range(3):
             await send(f"batch {at}", "bulk", 4, 8, at + 1)
         for at in range(3):
@@ -56,7 +61,8 @@ def test_prefixes_are_shared_within_a_tenant_only(fleet, figures):
         assert line["cached_tokens"] == cached[tenant, turn]
         assert (line["prompt_tokens"], line["completion_tokens"]) == (usage["prompt_tokens"], usage["completion_tokens"])
         told[tenant, turn] = {
-            result: fleet.gauge("tiergate_prefix_tokens_total", model="small", result=result) - count for result, count in before.items()
+            result: fleet.gauge("tiergate_prefix_tokens_total", model="small", result=result) - count
+            for result, count in before.items()
         }
         assert told[tenant, turn]["hit"] == cached[tenant, turn]
         assert sum(told[tenant, turn].values()) == usage["prompt_tokens"]

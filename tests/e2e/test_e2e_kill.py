@@ -37,7 +37,13 @@ class Seen:
 
 async def send(client, seen, at):
     text = f"Count {at}."
-    body = {"model": "both", "messages": [{"role": "user", "content": text}], "max_tokens": 96, "ignore_eos": True, "stream": seen.stream}
+    body = {
+        "model": "both",
+        "messages": [{"role": "user", "content": text}],
+        "max_tokens": 96,
+        "ignore_eos": True,
+        "stream": seen.stream,
+    }
     async with client.stream("POST", "/v1/chat/completions", json=body, headers=headers_of("acme")) as answer:
         seen.status, seen.replica = answer.status_code, answer.headers.get("x-tiergate-replica", "")
         seen.request_id = answer.headers["x-request-id"]
@@ -68,7 +74,7 @@ async def under_load(fleet):
 
 
 def test_a_killed_server_loses_nothing_unbegun(fleet, figures):
-    """Every request that had no byte yet is answered by the other replica; a begun stream ends with the error event; then it recovers."""
+    """What had no byte yet is answered by the other replica, a begun stream ends with the error event; the server recovers."""
     fleet.settle()
     try:
         seen, before, inflight = asyncio.run(under_load(fleet))
@@ -83,13 +89,20 @@ def test_a_killed_server_loses_nothing_unbegun(fleet, figures):
         assert all(one not in before for one in moved)
         figures["kill: requests, streams ended by the error event, moved"] = f"{LOAD}, {len(broken)}, {len(moved)}"
         until(lambda: fleet.gauge("tiergate_replica_up", replica="b2") == 0, "the killed replica is down")
-        assert fleet.post({"model": "both", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2}).headers["x-tiergate-replica"] == "b1"
+        assert (
+            fleet.post({"model": "both", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2}).headers[
+                "x-tiergate-replica"
+            ]
+            == "b1"
+        )
     finally:
         started = time.monotonic()
         fleet.large.start()
         fleet.large.await_ready()
     figures["kill: server started again, until healthy, s"] = round(time.monotonic() - started, 1)
-    figures["kill: healthy again, until it answers through the gateway, s"] = round(until(lambda: answers(fleet), "the killed replica answers"), 1)
+    figures["kill: healthy again, until it answers through the gateway, s"] = round(
+        until(lambda: answers(fleet), "the killed replica answers"), 1
+    )
     until(lambda: fleet.gauge("tiergate_replica_up") == fleet.replicas, "all replicas up")
     fleet.settle()
 

@@ -100,6 +100,8 @@ def _event(event: bytes) -> Any:
 
 def outline(value: Any) -> Any:
     """Keys in order, types for values; a list is the outlines that its elements have, repeated ones once."""
+    if isinstance(value, dict) and value and all(isinstance(inner, float) for inner in value.values()):
+        return "tokens and their probabilities"
     if isinstance(value, dict):
         return {key: _literal(key, inner) if key in _LITERAL else outline(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -107,7 +109,7 @@ def outline(value: Any) -> Any:
     return None if value is None else type(value).__name__
 
 
-_LITERAL = {"object", "role", "finish_reason", "type", "index", "owned_by", "is_blocking", "organization"}
+_LITERAL = {"object", "role", "finish_reason", "type", "owned_by", "is_blocking", "organization"}
 
 
 def _literal(key: str, value: Any) -> Any:
@@ -120,7 +122,9 @@ def differences(real: Any, fake: Any, where: str = "") -> list[str]:
         found = []
         if list(real) != list(fake):
             only_real, only_fake = [k for k in real if k not in fake], [k for k in fake if k not in real]
-            what = f"real has {only_real}, fake has {only_fake}" if only_real or only_fake else f"order {list(real)} / {list(fake)}"
+            what = (
+                f"real has {only_real}, fake has {only_fake}" if only_real or only_fake else f"order {list(real)} / {list(fake)}"
+            )
             found.append(f"{where}: keys: {what}")
         return found + [line for key in real if key in fake for line in differences(real[key], fake[key], f"{where}.{key}")]
     if isinstance(real, list) and isinstance(fake, list) and len(real) == len(fake):
