@@ -43,7 +43,7 @@ def fake(logs):
 
 def test_answers_have_the_same_shape(fleet, fake, figures):
     """Every request of fake_cases is answered alike, but for those that the page lists; and what it lists does differ."""
-    found = {name: lines for name, lines in compare(fleet.small.port, fake.port, BACKEND_KEY)}
+    found = dict(compare(fleet.small.port, fake.port, BACKEND_KEY))
     differing = {name for name, lines in found.items() if lines}
     figures["fake-vllm: requests compared, known to differ"] = f"{len(found)}, {len(differing)}"
     assert {name: found[name] for name in differing - KNOWN} == {}

@@ -85,7 +85,7 @@ async def test_a_departure_aborts_a_stream() -> None:
         assert 2 <= entry.tokens < 5000
         assert entry.first_token_at is not None
         assert entry.ended_at is not None
-        assert fake.metrics.success["abort"] == 1
+        assert not any(fake.metrics.success.values()), "vLLM does not count whose client has left"
         assert fake.metrics.generation_tokens == entry.tokens
 
 

@@ -36,9 +36,10 @@ TOKENIZE = {"model": STR, "prompt": STR, "messages": LIST, "add_special_tokens":
 DETOKENIZE = {"model": STR, "tokens": LIST}
 
 _NOT_NULL = frozenset({"messages", "prompt", "tokens", "min_tokens", "ignore_eos", "priority", "request_id", "input"})
-_PARTS = frozenset(
-    "text image_url input_image input_audio audio_url video_url image_pil image_embeds file refusal input_text output_text thinking".split()
-)
+_PARTS = frozenset({
+    "text", "image_url", "input_image", "input_audio", "audio_url", "video_url", "image_pil", "image_embeds", "file", "refusal",
+    "input_text", "output_text", "thinking",
+})  # fmt: skip
 _FIRST = "ChatCompletionDeveloperMessageParam"  # vLLM complains in the name of each kind of message, the fake of the first
 
 
