@@ -5,6 +5,7 @@ Collected only when `-m` speaks of e2e: these tests need .venv-e2e, which `make 
 
 import contextlib
 import json
+import os
 import random
 import time
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from gateway.lab.up import ports
 from gateway.lab.up.processes import python
 
 FIGURES: dict[str, Any] = {}
+BEGUN = time.monotonic()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -38,6 +40,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     """The run's figures as a table, and kept in .venv-e2e/e2e.json and e2e.md."""
     if not FIGURES:
         return
+    FIGURES["load of the machine (1 min): at the end"] = round(os.getloadavg()[0], 1)
+    FIGURES["the whole run, s"] = round(time.monotonic() - BEGUN)
     counts = {kind: len(terminalreporter.stats.get(kind, ())) for kind in ("passed", "failed", "error", "skipped")}
     FIGURES["tests"] = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
     (HOME / "e2e.json").write_text(json.dumps(FIGURES, indent=1) + "\n", encoding="utf-8")
@@ -67,12 +71,14 @@ def fleet(logs: Path) -> Iterator[Fleet]:
     config.write_text(yaml.safe_dump(config_of(small, large, own)), encoding="utf-8")
     gateway = Program("gateway", python("gateway.cli", "serve", "--config", str(config)), own, "/ready", logs)
     with contextlib.ExitStack() as scope:
-        started = time.monotonic()
+        started, load = time.monotonic(), os.getloadavg()[0]
         for engine in (small, large):
             scope.callback(engine.kill)
             engine.start()
         for engine in (small, large):
             engine.await_ready()
+        FIGURES["vLLM"] = httpx.get(small.root + "/version", timeout=30, trust_env=False).json()["version"]
+        FIGURES["load of the machine (1 min): at the start"] = round(load, 1)
         FIGURES["both vLLM servers up, s"] = round(time.monotonic() - started, 1)
         scope.callback(gateway.kill)
         gateway.start()
