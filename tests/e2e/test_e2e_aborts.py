@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-import time
+import uuid
 
 import httpx
 import pytest
@@ -80,7 +80,7 @@ async def test_window_1_queued_in_the_gateway(fleet, client, figures):
 async def test_window_2_before_the_first_token(fleet, client, figures):
     """Who leaves while the engine reads its prompt costs no more than a step of it."""
     before = fleet.small.made
-    long = body_of("small", messages=[{"role": "user", "content": f"{time.time()} " + "word " * 900}], max_tokens=50)
+    long = body_of("small", messages=[{"role": "user", "content": f"{uuid.uuid4()} " + "word " * 900}], max_tokens=50)
     waiting = asyncio.create_task(drain(client, long))
     await met(lambda: fleet.gauge("tiergate_inflight_requests", replica="s1") == 1 or waiting.done(), "it is sent")
     assert not waiting.done()

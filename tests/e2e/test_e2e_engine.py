@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import time
+import uuid
 
 import httpx
 from e2e_fleet import headers_of
@@ -50,7 +51,7 @@ async def test_a_higher_class_overtakes_in_the_engine(fleet):
 
 def test_prefixes_are_shared_within_a_tenant_only(fleet, figures):
     """The engine's prefix cache serves a tenant's own prefixes, never another's; and log and metrics say how much it served."""
-    text = f"{time.time()} " + "The quick brown fox jumps over the lazy dog. " * 30
+    text = f"{uuid.uuid4()} " + "The quick brown fox jumps over the lazy dog. " * 30
     cached, told = {}, {}
     for tenant, turn in itertools.product(("acme", "globex"), (1, 2)):
         before = {result: fleet.gauge("tiergate_prefix_tokens_total", model="small", result=result) for result in ("hit", "miss")}
@@ -74,7 +75,7 @@ def test_prefixes_are_shared_within_a_tenant_only(fleet, figures):
 
 def test_a_streams_cached_tokens_reach_the_log(fleet):
     """Of a stream, too, although the client did not ask for its usage."""
-    text = f"{time.time()} " + "The quick brown fox jumps over the lazy dog. " * 30
+    text = f"{uuid.uuid4()} " + "The quick brown fox jumps over the lazy dog. " * 30
     lines = []
     for _ in range(2):
         answer = fleet.post(asked(text, stream=True))
