@@ -125,7 +125,8 @@ def tools_streamed(sdk):
     arguments = "".join(call.function.arguments or "" for call in calls)
     assert set(json.loads(arguments)) == {"city"}
     whole = sdk.chat.completions.with_raw_response.create(**asked)
-    assert whole.headers["x-tiergate-cache"] == "exact", whole.headers
+    # `shared` for a client that read [DONE] and was back before the engine had ended the stream
+    assert whole.headers["x-tiergate-cache"] in ("exact", "shared"), whole.headers
     assert whole.parse().choices[0].message.tool_calls[0].function.arguments == arguments
 
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import pytest
-from gateway_talk import ADMIN_KEY, GREEDY, ask, chat, hold, lines, posts, raw_request, wire
+from gateway_talk import ADMIN_KEY, GREEDY, KEY, ask, chat, hold, lines, posts, raw_request, wire
 
 from gateway.lab.fake import Options
 
@@ -157,3 +157,18 @@ async def test_no_content_is_logged(stack):
     text = json.dumps(await lines(stack, 2))
     assert "secret" not in text
     assert ADMIN_KEY not in text
+
+
+async def test_a_client_that_leaves_at_done_costs_no_overhead(start):
+    """What the engine needed is no overhead, also when the client is gone before the engine has ended the stream."""
+    stack = await start(fakes={"s1": Options(ttft=0.3), "l1": Options()})
+    stack.small.faults.add(hang_at_end=True, times=1)
+    body = {"model": "small-model", "messages": [{"role": "user", "content": "hello"}], "temperature": 0, "stream": True}
+    key = {"authorization": f"Bearer {KEY}"}
+    async with stack.client.stream("POST", "/v1/chat/completions", json=body, headers=key) as answer:
+        async for line in answer.aiter_lines():
+            if line == "data: [DONE]":
+                break
+    line = await stack.line()
+    assert line["outcome"] == "ok"
+    assert line["overhead_ms"] <= line["duration_ms"] - 300 + 1
