@@ -164,11 +164,17 @@ async def test_a_client_that_leaves_at_done_costs_no_overhead(start):
     stack = await start(fakes={"s1": Options(ttft=0.3), "l1": Options()})
     stack.small.faults.add(hang_at_end=True, times=1)
     body = {"model": "small-model", "messages": [{"role": "user", "content": "hello"}], "temperature": 0, "stream": True}
-    key = {"authorization": f"Bearer {KEY}"}
-    async with stack.client.stream("POST", "/v1/chat/completions", json=body, headers=key) as answer:
-        async for line in answer.aiter_lines():
+
+    def asking():
+        return stack.client.stream("POST", "/v1/chat/completions", json=body, headers={"authorization": f"Bearer {KEY}"})
+
+    async with asking() as first, asking() as second:  # the second one keeps the work going when the first one leaves
+        assert second.headers["x-tiergate-cache"] == "shared"
+        async for line in first.aiter_lines():
             if line == "data: [DONE]":
                 break
-    line = await stack.line()
-    assert line["outcome"] == "ok"
+        await first.aclose()
+        await stack.until(lambda: bool(stack.log.lines))
+    line = stack.log.lines[0]
+    assert (line["outcome"], line["cache"]) == ("ok", "miss")
     assert line["overhead_ms"] <= line["duration_ms"] - 300 + 1
