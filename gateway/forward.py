@@ -153,7 +153,8 @@ class Forwarder:
         raise Unserved
 
     async def _attempt(self, call: Call, station: Station, replica: Replica, sink: Sink, failures: Failures) -> None:
-        work, started = call.work, self._clock()
+        work = call.work
+        work.attempt_at = started = self._clock()
         times = station.timeouts
         deadlines = (
             Deadlines(times.connect, times.first_token, times.between_tokens, call.deadline)
@@ -179,6 +180,7 @@ class Forwarder:
                 self._failed(call, error, failures)
             finally:
                 work.upstream += self._clock() - started
+                work.attempt_at = 0.0
 
     async def _deliver(self, call: Call, answer: UpstreamAnswer, lease: Lease, sink: Sink) -> None:
         """A good answer: from its first byte on there is no way back."""

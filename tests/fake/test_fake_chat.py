@@ -80,7 +80,7 @@ async def test_include_usage_adds_a_chunk_without_choices(fake: FakeVLLM, client
     *chunks, usage, done = events((await client.post(f"{fake.url}/chat/completions", json=asked)).text)
     assert usage["choices"] == []
     assert usage["usage"]["completion_tokens"] == 16
-    assert usage["usage"]["prompt_tokens_details"] == {"cached_tokens": 0}
+    assert usage["usage"]["prompt_tokens_details"] == {"cached_tokens": 0, "created_cache_tokens": 16}
     assert usage["system_fingerprint"]
     assert done == "[DONE]"
     assert not any("usage" in chunk or "system_fingerprint" in chunk for chunk in chunks)
@@ -239,3 +239,13 @@ async def test_unknown_fields_pass(fake: FakeVLLM, client: httpx.AsyncClient) ->
     assert answer.status_code == 200
     assert fake.calls[-1].body["whatever"] == {"a": [1]}
     assert json.loads(fake.calls[-1].text)["model"] == "fake"
+
+
+async def test_a_tool_call_parser_shows_in_the_deltas(client: httpx.AsyncClient) -> None:
+    """With one, the end of a stream is an empty delta, and beside a tool call stands that there is no content."""
+    async with FakeVLLM(Options(tool_call_parser="hermes")) as fake:
+        said = events((await client.post(f"{fake.url}/chat/completions", json=talk("[[say: hi]]", stream=True))).text)
+        called = events((await client.post(f"{fake.url}/chat/completions", json=talk("[[tool: f {}]]", stream=True))).text)
+    assert said[-2]["choices"][0]["delta"] == {}
+    assert [list(chunk["choices"][0]["delta"]) for chunk in called[1:-2]] == [["content", "tool_calls"]] * 2
+    assert called[1]["choices"][0]["delta"]["content"] is None

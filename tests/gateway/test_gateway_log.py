@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import pytest
-from gateway_talk import ADMIN_KEY, GREEDY, ask, chat, hold, lines, posts, raw_request, wire
+from gateway_talk import ADMIN_KEY, GREEDY, KEY, ask, chat, hold, lines, posts, raw_request, wire
 
 from gateway.lab.fake import Options
 
@@ -157,3 +157,24 @@ async def test_no_content_is_logged(stack):
     text = json.dumps(await lines(stack, 2))
     assert "secret" not in text
     assert ADMIN_KEY not in text
+
+
+async def test_a_client_that_leaves_at_done_costs_no_overhead(start):
+    """What the engine needed is no overhead, also when the client is gone before the engine has ended the stream."""
+    stack = await start(fakes={"s1": Options(ttft=0.3), "l1": Options()})
+    stack.small.faults.add(hang_at_end=True, times=1)
+    body = {"model": "small-model", "messages": [{"role": "user", "content": "hello"}], "temperature": 0, "stream": True}
+
+    def asking():
+        return stack.client.stream("POST", "/v1/chat/completions", json=body, headers={"authorization": f"Bearer {KEY}"})
+
+    async with asking() as first, asking() as second:  # the second one keeps the work going when the first one leaves
+        assert second.headers["x-tiergate-cache"] == "shared"
+        async for line in first.aiter_lines():
+            if line == "data: [DONE]":
+                break
+        await first.aclose()
+        await stack.until(lambda: bool(stack.log.lines))
+    line = stack.log.lines[0]
+    assert (line["outcome"], line["cache"]) == ("ok", "miss")
+    assert line["overhead_ms"] <= line["duration_ms"] - 300 + 1

@@ -30,6 +30,9 @@ async def chat(app: App, x: Exchange, raw: bytes) -> None:
     n = body.get("n") or 1
     refuse_overflow(app, n)
     refuse_priority(app, body)
+    checks.conversation(body)
+    fields.parts(body)
+    checks.truncation(body, app.options.max_model_len)
     prompt = render(body)
     ask = _ask(app, x, body, model, prompt)
     name = "max_tokens" if body.get("max_completion_tokens") is None else "max_completion_tokens"
@@ -81,6 +84,8 @@ def _ask(app: App, x: Exchange, body: dict[str, Any], model: str, prompt: bytes)
         logprobs=(body.get("top_logprobs") or 0) if body.get("logprobs") else None,
         token_ids=bool(body.get("return_token_ids")),
         details=app.options.enable_prompt_tokens_details,
+        block_size=app.options.block_size,
+        parsed=app.options.tool_call_parser is not None,
         prompt=prompt,
         prompt_tokens=count(prompt),
     )

@@ -36,9 +36,9 @@ class ChatFormat(ChunkEnds):
         """One event for each token; the last one carries the finish reason."""
         ask = self.ask
         head = b'%b{"index":%d,"delta":' % (self._start, index)
-        deltas, tokens = _deltas(reply), tokens_of(reply.texts(), eos=reply.eos)
+        deltas, tokens = _deltas(reply, parsed=ask.parsed), tokens_of(reply.texts(), eos=reply.eos)
         if reply.eos:
-            deltas.append(_NO_TEXT if reply.plain else b"{}")
+            deltas.append(_NO_TEXT if reply.plain and not ask.parsed else b"{}")
         if ask.logprobs is None and not ask.token_ids and not ask.continuous:
             events = [head + delta + _TAIL for delta in deltas[:-1]]
         else:
@@ -130,24 +130,27 @@ def _message(reply: Reply) -> dict[str, Any]:
     }
 
 
-def _deltas(reply: Reply) -> list[bytes]:
+def _deltas(reply: Reply, *, parsed: bool) -> list[bytes]:
+    """Beside a tool call, a parser says that there is no content; without one nothing is said of it."""
     said = [b'{"content":' + text + b"}" for text in reply.json_strings()]
     if reply.plain:
         return said
     thought = [b'{"reasoning":' + text + b"}" for text in quote(reply.reasoning)]
     refused = [b'{"refusal":' + text + b"}" for text in quote(reply.refusal)]
-    called = [delta for index, call in enumerate(reply.calls) for delta in _call_deltas(call, index)]
+    beside = b'"content":null,' if parsed else b""
+    called = [delta for index, call in enumerate(reply.calls) for delta in _call_deltas(call, index, beside)]
     return [*thought, *said, *refused, *called]
 
 
-def _call_deltas(call: Call, index: int) -> Iterator[bytes]:
-    yield b'{"tool_calls":[{"id":%b,"type":"function","index":%d,"function":{"name":%b}}]}' % (
+def _call_deltas(call: Call, index: int, beside: bytes) -> Iterator[bytes]:
+    yield b'{%b"tool_calls":[{"id":%b,"type":"function","index":%d,"function":{"name":%b}}]}' % (
+        beside,
         encode(call.id),
         index,
         encode(call.name),
     )
     for text in quote(call.arguments):
-        yield b'{"tool_calls":[{"index":%d,"function":{"arguments":%b}}]}' % (index, text)
+        yield b'{%b"tool_calls":[{"index":%d,"function":{"arguments":%b}}]}' % (beside, index, text)
 
 
 def logprob(token: str, place: int, top: int) -> dict[str, Any]:

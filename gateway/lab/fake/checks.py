@@ -14,7 +14,7 @@ from gateway.lab.fake.errors import bad
 _SALT_FORBIDDEN = frozenset("@/\\\0")
 _SALT_LENGTH = 128
 _MAX_N = 16384
-_MAX_STOPS = 4
+_MAX_LOGPROBS = 20
 _MAX_PROMPTS = 1024
 _USAGE = 'Correct usage: `{"type": "function", "function": {"name": "my_function"}}`'
 
@@ -32,6 +32,9 @@ def common(body: dict[str, Any]) -> None:
             raise bad(f"`{name}` must be an integer.", name, value)
         if value is not None and value < 0 and value != -1:
             raise bad(f"`{name}` must be a positive value or -1.", name, value)
+    asked = body.get("prompt_logprobs")
+    if asked is not None and body.get("stream") and (asked > 0 or asked == -1):
+        raise bad("`prompt_logprobs` are not available when `stream=True`.", "prompt_logprobs")
     outputs = body.get("structured_outputs")
     if isinstance(outputs, dict) and sum(outputs.get(kind) is not None for kind in ("json", "regex", "choice")) > 1:
         raise bad("You can only use one kind of constraints for structured outputs ('json', 'regex' or 'choice').")
@@ -48,6 +51,8 @@ def salt(value: object) -> None:
 
 
 def chat(body: dict[str, Any]) -> None:
+    if "messages" in body and body["messages"] is None:
+        raise bad("'NoneType' object is not iterable")
     common(body)
     top = body.get("top_logprobs")
     if top is not None and (top == -1 or top > 0) and not body.get("logprobs"):
@@ -103,18 +108,36 @@ def _named(choice: dict[str, Any], tools: list[Any]) -> None:
 
 
 def room(prompt: int, wanted: int | None, name: str, limit: int) -> int:
-    """How many tokens the reply may have; `wanted` is what the request asks for, under field `name`."""
+    """How many tokens the reply may have; `wanted` is what the request asks for, under field `name`.
+
+    More than fits behind the prompt is cut to what fits, as long as the prompt itself leaves room.
+    """
     if wanted is not None and wanted > limit:
         message = f"{name}={wanted} cannot be greater than max_model_len={limit}. Please request fewer output tokens."
         raise bad(message, name, wanted)
-    left = limit - max(wanted or 0, 0)
-    if prompt > left:
+    if prompt > limit:
         # vLLM stops counting one token past what fits, hence the "at least"
         length = f"This model's maximum context length is {limit} tokens."
-        counted = f"However, your prompt contains at least {left + 1} input tokens, which exceeds this limit"
+        counted = f"However, your prompt contains at least {limit + 1} input tokens, which exceeds this limit"
         advice = "even without any output tokens. Please reduce the length of the input prompt."
-        raise bad(f"{length} {counted} {advice}", "input_tokens", left + 1)
-    return limit - prompt if wanted is None else wanted
+        raise bad(f"{length} {counted} {advice}", "input_tokens", limit + 1)
+    return limit - prompt if wanted is None else min(wanted, limit - prompt)
+
+
+def conversation(body: dict[str, Any]) -> None:
+    """What the chat template refuses."""
+    if body.get("chat_template") is not None:
+        refused = "Refused request with untrusted chat template."
+        raise bad(f"Chat template is passed with request, but --trust-request-chat-template is not set. {refused}")
+    if not body["messages"]:
+        raise bad("Cannot apply chat template to an empty conversation. Provide at least one message.")
+
+
+def truncation(body: dict[str, Any], limit: int) -> None:
+    wanted = body.get("truncate_prompt_tokens")
+    if wanted is not None and wanted > limit:
+        message = f"truncate_prompt_tokens={wanted} cannot be greater than max_model_len = {limit}."
+        raise bad(f"{message} Please request a smaller truncation size.", "truncate_prompt_tokens", wanted)
 
 
 def sampling(body: dict[str, Any], max_tokens: int) -> None:
@@ -139,6 +162,9 @@ def sampling(body: dict[str, Any], max_tokens: int) -> None:
     _least(body.get("min_tokens"), max_tokens)
     if "" in stops(body):
         raise bad("stop cannot contain an empty string.")
+    _tokens(body)
+    _probabilities(body)
+    _structured(body.get("structured_outputs"))
     if (body.get("n") or 1) > 1 and body.get("temperature") is not None and body["temperature"] < 1e-5:
         raise bad(f"n must be 1 when using greedy sampling, got {body['n']}.")
 
@@ -175,15 +201,38 @@ def _least(least: int | None, most: int) -> None:
         raise bad(f"min_tokens must be less than or equal to max_tokens={most}, got {least}.")
 
 
+def _tokens(body: dict[str, Any]) -> None:
+    """What names single tokens. The fake has no vocabulary, so that no id is outside of it."""
+    wrong = [name for name in body.get("logit_bias") or () if not name.lstrip("-").isdigit()]
+    if wrong:
+        raise bad(f"logit_bias contains key(s) that cannot be converted to integer token IDs: {wrong}", "logit_bias", wrong)
+    if body.get("allowed_token_ids") == []:
+        raise bad("allowed_token_ids is not None and empty!", "allowed_token_ids", [])
+    if "" in (body.get("bad_words") or ()):
+        raise bad(f"bad_words cannot contain an empty string. Got bad_words={body['bad_words']}")
+
+
+def _probabilities(body: dict[str, Any]) -> None:
+    sampled = body.get("top_logprobs") if isinstance(body.get("logprobs"), bool) else body.get("logprobs")
+    for kind, name, value in (("sample", "logprobs", sampled), ("prompt", "prompt_logprobs", body.get("prompt_logprobs"))):
+        if value is not None and value > _MAX_LOGPROBS:
+            message = f"Requested {kind} logprobs of {value}, which is greater than max allowed: {_MAX_LOGPROBS}"
+            raise bad(message, name, value)
+
+
+def _structured(outputs: object) -> None:
+    kinds = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
+    if isinstance(outputs, dict) and not any(outputs.get(kind) is not None for kind in kinds):
+        nothing = dict.fromkeys(kinds[:-1])
+        switches = {"disable_any_whitespace": False, "disable_additional_properties": False, "whitespace_pattern": None}
+        given = {**nothing, **switches, "structural_tag": None, "_backend": None, "_backend_was_auto": False}
+        raise bad(f"You must use one kind of structured outputs constraint but none are specified: {given}")
+
+
 def stops(body: dict[str, Any]) -> list[str]:
-    """The stop strings; the types' complaint about them is this module's as well, for want of a union elsewhere."""
+    """The stop strings. Chat and completions have had their types checked; of the other calls it is done here."""
     value = body.get("stop")
-    if value is None:
-        return []
-    if isinstance(value, str):
-        return [value]
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+    found: list[Any] = list(value) if isinstance(value, list) else [value] if value else []
+    if not all(isinstance(one, str) for one in found):
         raise bad("stop must be a string or a list of strings.", "stop")
-    if len(value) > _MAX_STOPS:
-        raise bad(f"List should have at most {_MAX_STOPS} items after validation, not {len(value)}", "stop")
-    return value
+    return found

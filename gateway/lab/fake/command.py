@@ -46,6 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     rest.add_argument("--strict-priority", action="store_true", help="answer 400 to a priority that fcfs would ignore")
     rest.add_argument("--enable-prompt-tokens-details", action="store_true", help="tell cached_tokens in the usage")
+    rest.add_argument("--enable-auto-tool-choice", action="store_true", help="taken for vLLM's sake: tools are served anyway")
+    rest.add_argument("--tool-call-parser", metavar="NAME", help="word streams as vLLM does with a parser, whichever it is")
     rest.add_argument("--guided-json", action="store_true", help="obey the field guided_json, which vLLM 0.32 ignores")
     rest.add_argument("--script", metavar="FILE", help="replies written beforehand, YAML or JSON")
 
@@ -71,6 +73,7 @@ def options_of(args: argparse.Namespace) -> Options:
         scheduling_policy=args.scheduling_policy,
         strict_priority=args.strict_priority,
         enable_prompt_tokens_details=args.enable_prompt_tokens_details,
+        tool_call_parser=args.tool_call_parser,
         guided_json=args.guided_json,
         script=args.script,
         host=args.host,

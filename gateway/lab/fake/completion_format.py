@@ -35,7 +35,7 @@ class CompletionFormat(ChunkEnds):
             texts.append(b'""')
         if ask.echo and texts:
             texts[0] = quote([ask.echo + (reply.content[0] if reply.content else "")])[0]
-        if ask.logprobs is None and not ask.token_ids and not ask.continuous:
+        if ask.logprobs is None and not (ask.token_ids or ask.continuous or ask.echo):
             events = [head + text + _TAIL for text in texts[:-1]]
         else:
             events = [head + text + self._tail(tokens, at, None, None) + b"}\n\n" for at, text in enumerate(texts[:-1])]
@@ -102,7 +102,8 @@ class CompletionFormat(ChunkEnds):
             logprobs = compact(self._logprobs([token], at, sum(map(len, tokens[:at]))))
         if token is not None and ask.token_ids:
             ids = compact(token_ids(token))
-            prompt_ids = compact(tokens_in(ask.prompt)) if at == 0 else b"null"
+        if at == 0 and (ask.token_ids or ask.echo):
+            prompt_ids = compact(tokens_in(ask.prompt))
         running = b',"usage":' + compact(bare(usage(ask, at + 1))) if ask.continuous else b""
         ended = b'"finish_reason":%b,"stop_reason":%b' % (encode(finish), encode(stop_reason))
         return b',"logprobs":%b,%b,"prompt_token_ids":%b,"token_ids":%b}]%b' % (logprobs, ended, prompt_ids, ids, running)

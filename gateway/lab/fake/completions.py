@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from gateway.lab.fake import checks, fields
+from gateway.lab.fake import checks, fields, refined
 from gateway.lab.fake.chat import identity, limit, refuse_overflow, refuse_priority
 from gateway.lab.fake.completion_format import CompletionFormat
-from gateway.lab.fake.errors import invalid
+from gateway.lab.fake.errors import VLLMError, bad, invalid
 from gateway.lab.fake.exchange import Exchange
 from gateway.lab.fake.generate import answer, job
 from gateway.lab.fake.reply import Reply, Wish
@@ -27,10 +27,13 @@ async def completions(app: App, x: Exchange, raw: bytes) -> None:
         body["max_tokens"] = _DEFAULT_MAX_TOKENS
     checks.completions(body)
     fields.check(body, fields.COMPLETIONS)
+    if wrong := list(refined.prompt(body["prompt"])):
+        raise invalid(wrong)
     model, adapter = app.model(body.get("model"))
     n = 1 if body.get("n") is None else body["n"]
     refuse_overflow(app, max(n, 1))
     refuse_priority(app, body)
+    _refuse(body)
     prompts = prompts_of(body["prompt"])
     echo_only = bool(body.get("echo")) and body["max_tokens"] == 0
     ask = _ask(app, x, body, model, prompts)
@@ -45,6 +48,17 @@ async def completions(app: App, x: Exchange, raw: bytes) -> None:
         for reply in replies:
             reply.content, reply.quoted = [""], None
     await answer(x, app.engine, CompletionFormat(ask), replies, job(ask, body, replies, x, adapter))
+
+
+def _refuse(body: dict[str, Any]) -> None:
+    """What vLLM finds out last: nothing to complete, and a text to come after what few models can write before."""
+    if body.get("suffix") is not None:
+        message = "suffix is only supported for models with FIM completion rendering"
+        raise VLLMError(400, "BadRequestError", message, "suffix")
+    if body["prompt"] == []:
+        raise bad("You must pass at least one prompt")
+    if isinstance(body["prompt"], list) and any(item in ("", []) for item in body["prompt"]):
+        raise bad("The decoder prompt cannot be empty")
 
 
 def prompts_of(prompt: Any) -> list[bytes]:

@@ -74,7 +74,8 @@ class Lease:
         self.engine.leave(self)
         ended = self.clock()
         first = self._first_at if self.paced else self._started
-        self.engine.metrics.finished(self.finish or "abort", ended - self._arrived, self._started - self._arrived)
+        if self.finish is not None:  # vLLM does not count whose client has left
+            self.engine.metrics.finished(self.finish, ended - self._arrived, self._started - self._arrived)
         if self.made:
             self.engine.metrics.decoded(self.made, max(0.0, ended - first))
 
@@ -160,7 +161,6 @@ class Engine:
                 self.leave(lease)
             elif lease.queued:
                 self._forget(lease)
-            self.metrics.finished("abort", 0.0, 0.0)
             raise
 
     def leave(self, lease: Lease) -> None:

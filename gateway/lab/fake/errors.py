@@ -32,6 +32,16 @@ class VLLMError(Exception):
         return b"data: " + json.dumps(self.body()).encode() + b"\n\n"
 
 
+class UnreadableError(VLLMError):
+    """A body that is no text, which the framework refuses in a shape of its own."""
+
+    def __init__(self) -> None:
+        super().__init__(400, "", "There was an error parsing the body")
+
+    def body(self) -> dict[str, Any]:
+        return {"detail": self.message}
+
+
 def bad(message: str, param: str | None = None, value: object = None) -> VLLMError:
     """A 400 of vLLM's own; the message ends with the parameter and the value, as vLLM's do."""
     extras = [f"parameter={param}"] if param is not None else []
@@ -69,6 +79,8 @@ def _shown(error: dict[str, Any]) -> dict[str, Any]:
     value = error.get("input")
     if isinstance(value, (list, dict)):
         value = f"<{type(value).__name__} of {len(value)} items>"
-    elif isinstance(value, str) and len(value) > _INPUT_CHARS:
-        value = value[:_INPUT_CHARS] + "...[truncated]"
+    else:
+        value = str(value)
+        if len(value) > _INPUT_CHARS:
+            value = value[:_INPUT_CHARS] + "...[truncated]"
     return {**error, "input": value} if "input" in error else error

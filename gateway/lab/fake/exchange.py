@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gateway.lab.fake.errors import VLLMError, invalid, not_json_type
+from gateway.lab.fake.errors import UnreadableError, VLLMError, bad, invalid, not_json_type
 from gateway.lab.fake.faults import Fault
 from gateway.lab.fake.log import Entry
 
@@ -23,6 +23,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 _JSON = [(b"content-type", b"application/json")]
+_VARY = (b"vary", b"Origin")
 _SSE = [(b"content-type", b"text/event-stream; charset=utf-8")]
 _ERROR = {"message": "Internal server error", "type": "InternalServerError", "param": None, "code": 500}
 
@@ -59,14 +60,18 @@ class Exchange:
         if not raw:
             raise invalid([{"type": "missing", "loc": "body", "msg": "Field required", "input": None}])
         body = parse_json(raw)
+        if body is None:
+            raise invalid([{"type": "missing", "loc": "body", "msg": "Field required", "input": None}])
         if not isinstance(body, dict):
             message = "Input should be a valid dictionary or object to extract fields from"
             raise invalid([{"type": "model_attributes_type", "loc": "body", "msg": message, "input": body}])
         return body
 
     async def start(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """With vLLM's mark of cross-origin rules, which a refused key does not get as far as."""
         self.entry.status = status
-        await self._send({"type": "http.response.start", "status": status, "headers": list(headers)})
+        marked = [*headers, _VARY] if status != 401 else list(headers)
+        await self._send({"type": "http.response.start", "status": status, "headers": marked})
 
     async def body(self, data: bytes, *, more: bool) -> None:
         split = self.fault.split if self.fault is not None else None
@@ -84,14 +89,14 @@ class Exchange:
     async def json(self, status: int, value: Any, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
         """A whole answer; `value` may be bytes that are JSON already."""
         data = value if isinstance(value, bytes) else encode(value)
-        await self.start(status, [(b"content-length", b"%d" % len(data)), *_JSON, *headers])
+        await self.start(status, [*headers, (b"content-length", b"%d" % len(data)), *_JSON])
         if self.fault is not None and self.fault.cut_after_tokens is not None and status == 200:
             await self.body(data[: max(1, len(data) // 2)], more=True)
             await self.cut()
         await self.body(data, more=False)
 
-    async def empty(self, status: int) -> None:
-        await self.start(status, [(b"content-length", b"0")])
+    async def empty(self, status: int, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
+        await self.start(status, [(b"content-length", b"0"), *headers])
         await self.body(b"", more=False)
 
     async def text(self, status: int, text: str, kind: bytes) -> None:
@@ -137,6 +142,8 @@ def parse_json(raw: bytes) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         try:
             return _unicode(json.loads(raw))
+        except UnicodeDecodeError:
+            raise UnreadableError from None
         except (ValueError, RecursionError) as error:
             place = getattr(error, "pos", 0)
             detail = {"ctx": {"error": getattr(error, "msg", str(error))}}
@@ -146,12 +153,11 @@ def parse_json(raw: bytes) -> Any:
 
 
 def _unicode(value: Any) -> Any:
-    """Half a surrogate pair passes the parser and fails the types."""
+    """Half a surrogate pair passes the parser and the types, and fails the tokenizer."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        message = "Input should be a valid string, unable to parse raw data as a unicode string"
-        raise invalid([{"type": "string_unicode", "loc": "body", "msg": message}]) from None
+        raise bad("TextEncodeInput must be Union[TextInputSequence, Tuple[InputSequence, InputSequence]]") from None
     return value
 
 

@@ -57,6 +57,7 @@ class Options:
     scheduling_policy: Literal["fcfs", "priority"] = "fcfs"
     strict_priority: bool = False
     enable_prompt_tokens_details: bool = False
+    tool_call_parser: str | None = None
     guided_json: bool = False
     dimensions: int = 64
     script: str | None = None

@@ -9,14 +9,15 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
-from gateway.lab.fake import fields
+from gateway.lab.fake import checks, fields
 from gateway.lab.fake.audio import transcriptions, translations
 from gateway.lab.fake.chat import chat, render
 from gateway.lab.fake.completions import completions
 from gateway.lab.fake.embeddings import embeddings
-from gateway.lab.fake.errors import invalid
+from gateway.lab.fake.errors import VLLMError, invalid
 from gateway.lab.fake.exchange import Exchange
 from gateway.lab.fake.messages import count_tokens, messages
+from gateway.lab.fake.refined import error, missing
 from gateway.lab.fake.responses import responses
 from gateway.lab.fake.scoring import rerank, score
 from gateway.lab.fake.style import VERSION
@@ -66,11 +67,20 @@ def _card(name: str, *, root: str, parent: str | None = None, length: int | None
 
 
 async def tokenize(app: App, x: Exchange, raw: bytes) -> None:
+    """A text or a conversation: of a body that is neither, both are missed."""
     body = x.parse(raw)
-    fields.check(body, fields.TOKENIZE)
+    try:
+        fields.check(body, fields.TOKENIZE)
+    except VLLMError:
+        if "messages" in body:
+            raise
+        no_text = error("string_type", "prompt", "Input should be a valid string", body.get("prompt"))
+        raise invalid([no_text, missing("messages", body)]) from None
     if "prompt" not in body and "messages" not in body:
-        raise invalid([{"type": "missing", "loc": "body.prompt", "msg": "Field required", "input": body}])
+        raise invalid([missing("prompt", body), missing("messages", body)])
     app.model(body.get("model"))
+    if "prompt" not in body:
+        checks.conversation(body)
     tokens = encode(body["prompt"].encode("utf-8", "replace") if "prompt" in body else render(body))
     strings = [token_bytes(token).decode("utf-8", "replace") for token in tokens] if body.get("return_token_strs") else None
     answer = {"count": len(tokens), "max_model_len": app.options.max_model_len, "tokens": tokens, "token_strs": strings}
@@ -80,10 +90,6 @@ async def tokenize(app: App, x: Exchange, raw: bytes) -> None:
 async def detokenize(app: App, x: Exchange, raw: bytes) -> None:
     body = x.parse(raw)
     fields.check(body, fields.DETOKENIZE, "tokens")
-    for at, token in enumerate(body["tokens"]):
-        if not isinstance(token, int) or token < 0:
-            message = "Input should be a valid integer"
-            raise invalid([{"type": "int_type", "loc": f"body.tokens.{at}", "msg": message, "input": token}])
     app.model(body.get("model"))
     await x.json(200, {"prompt": decode(body["tokens"])})
 

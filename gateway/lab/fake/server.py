@@ -87,7 +87,7 @@ class App:
             return
         route = ROUTES.get(path)
         if route is None:
-            await x.json(404, {"detail": "Not Found"})
+            await _nowhere(x, path)
             return
         handler = route.get(method)
         if handler is None:
@@ -102,6 +102,17 @@ class App:
     def _authorized(self, x: Exchange) -> bool:
         scheme, _, token = (x.header(b"authorization") or b"").partition(b" ")
         return self._key is not None and scheme.lower() == b"bearer" and b"Bearer " + token == self._key
+
+
+async def _nowhere(x: Exchange, path: str) -> None:
+    """A slash too many or too few is sent to the right place, as the framework of vLLM does; anything else is a 404."""
+    other = path.removesuffix("/") if path.endswith("/") else path + "/"
+    if other not in ROUTES:
+        await x.json(404, {"detail": "Not Found"})
+        return
+    query: bytes = x.scope["query_string"]
+    host = x.header(b"host") or b""
+    await x.empty(307, [(b"location", b"http://%b%b%b" % (host, other.encode(), b"?" + query if query else b""))])
 
 
 async def _body(receive: Receive) -> bytes | None:

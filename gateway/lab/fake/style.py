@@ -34,6 +34,8 @@ class Ask:
     logprobs: int | None = None
     token_ids: bool = False
     details: bool = False
+    parsed: bool = False  # the server parses what the model says, which shows in the deltas of a stream
+    block_size: int | None = None  # of the prefix cache, where the usage tells how much of the prompt is new in it
     prompt: bytes = b""
     prompt_tokens: int = 0
     echo: str = ""
@@ -45,7 +47,10 @@ class Ask:
 
 def usage(ask: Ask, completion: int, *, cached: int | None = None, reasoning: int | None = None) -> dict[str, Any]:
     """As `model_dump` writes it, nulls and all."""
-    details = {"cached_tokens": cached, "created_cache_tokens": None, "multimodal_tokens": None}
+    created = None
+    if ask.block_size is not None and cached is not None:
+        created = max(0, ask.prompt_tokens // ask.block_size * ask.block_size - cached)
+    details = {"cached_tokens": cached, "created_cache_tokens": created, "multimodal_tokens": None}
     return {
         "prompt_tokens": ask.prompt_tokens,
         "total_tokens": ask.prompt_tokens + completion,
