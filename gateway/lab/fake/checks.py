@@ -232,7 +232,7 @@ def _structured(outputs: object) -> None:
 def stops(body: dict[str, Any]) -> list[str]:
     """The stop strings. Chat and completions have had their types checked; of the other calls it is done here."""
     value = body.get("stop")
-    found: list[Any] = list(value) if isinstance(value, list) else [value] if value else []
+    found: list[Any] = list(value) if isinstance(value, list) else [] if value is None else [value]
     if not all(isinstance(one, str) for one in found):
         raise bad("stop must be a string or a list of strings.", "stop")
     return found
