@@ -128,13 +128,16 @@ def build(config: Config, log: RequestLog) -> Parts:
         clock=clock,
         cors=Cors(config.server.cors.origins, config.server.cors.max_age) if config.server.cors.origins else None,
     )
-    monitor = _monitor(config, stations, clock)
-    watches = [
+    monitor, watches = _monitor(config, stations, clock), _watches(config, fleet)
+    return Parts(edge, admin, pipeline, stations, fleet, watches, monitor, ring, exact, flights, limiter, metrics)
+
+
+def _watches(config: Config, fleet: Fleet) -> list[Watch]:
+    return [
         Watch(model.name, make_source(discover, model.tls), fleet, every=pause_of(discover))
         for model in config.models
         for discover in model.discover
     ]
-    return Parts(edge, admin, pipeline, stations, fleet, watches, monitor, ring, exact, flights, limiter, metrics)
 
 
 def _admin_calls(desk: Desk) -> Application:
