@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _PAIRS = (("queries", "documents"), ("queries", "items"), ("data_1", "data_2"), ("text_1", "text_2"))
 _WIDTH = 64
+_MOST_PROMPT = 1_048_576
 
 
 async def rerank(app: App, x: Exchange, raw: bytes) -> None:
@@ -74,12 +75,23 @@ async def _scored(app: App, x: Exchange, left: list[str], right: list[str], body
         checks.room(count(one) + count(two), None, "max_tokens", app.options.max_model_len)
     x.entry.request_id, x.entry.prompt_tokens = identity(app, x, body, "score-"), tokens
     fault = x.fault
-    async with app.engine.lease(Job(b"".join(one + two for one, two in pairs), 0, slow=fault.slow if fault else 0.0)) as lease:
+    async with app.engine.lease(Job(_prompt(pairs), 0, slow=fault.slow if fault else 0.0)) as lease:
         await hang(fault.hang_before_first_token if fault else False)
         await lease.token(0)
         lease.finish = "stop"
     x.first_token()
     return [sum(a * b for a, b in zip(vector(one, _WIDTH), vector(two, _WIDTH), strict=True)) for one, two in pairs], tokens
+
+
+def _prompt(pairs: list[tuple[bytes, bytes]]) -> bytes:
+    """What the prefix cache is told: the pairs one after the other, but no more than a long query before many texts makes."""
+    pieces, size = [], 0
+    for one, two in pairs:
+        if size > _MOST_PROMPT:
+            break
+        pieces.append(one + two)
+        size += len(one) + len(two)
+    return b"".join(pieces)
 
 
 async def _send(x: Exchange, answer: dict[str, Any]) -> None:
