@@ -11,7 +11,8 @@ Rules:
 5. What a replica sends here is bounded, and never logged. One log line a change, none a check.
 6. A replica that joined with a warm-up has it after its first good check and before it is up: one request, answered
    within its deadline. One that fails is logged and tried again with the next good check; after the last attempt the
-   replica serves without. One that comes back later has no second warm-up.
+   replica serves without, unless it refuses (401, 403, 404), as it would every client. One that comes back later has no
+   second warm-up.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ _MAX_METRICS = 1024 * 1024
 _RESOLVE_SECONDS = 30.0
 _EARLY_SECONDS = 0.25  # a suspicion brings the next check forward, but never closer than this to the last one
 _JITTER = 0.1
+_REFUSED = frozenset({"status 401", "status 403", "status 404"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,10 @@ class HealthMonitor:
         )  # fmt: skip
         fault = await self._fault_of(replica, head, warm_up)
         watch.cold += fault is not None
+        if fault in _REFUSED:  # a wrong key, name or path: as it would refuse every client
+            if watch.cold == 1:
+                _log.warning("%s/%s: it refuses the warm-up (%s), it gets no requests", pool.name, replica.name, fault)
+            return False
         if fault is not None and watch.cold < warm_up.attempts:
             count = f"{watch.cold} of {warm_up.attempts}"
             _log.warning("%s/%s: warm-up %s failed (%s), it gets no requests yet", pool.name, replica.name, count, fault)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class WarmUp:
     """A POST below the replica's base path; any 2xx has passed. After `attempts` failures the replica serves all the same:
-    a warm-up that is wrong for an engine must not keep it out for ever.
+    a warm-up that is wrong for an engine must not keep it out for ever. One that it refuses with 401, 403 or 404 does.
     """
 
     path: str

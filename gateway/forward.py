@@ -238,7 +238,9 @@ class Forwarder:
                 tee.cut_short()
             call.deltas, call.work.broken = tally.deltas, tally.error is not None
             if tally.prompt_tokens is not None:
-                completion = tally.deltas if tally.completion_tokens is None else tally.completion_tokens
+                completion = tally.completion_tokens or 0
+                if not completion or call.ending is not Ending.COMPLETE:  # what was told early, as of /v1/messages, is no count
+                    completion = max(completion, tally.deltas)
                 call.usage = count(call.work, tally.prompt_tokens, completion, tally.cached_tokens)
 
     async def _judge(self, call: Call, answer: UpstreamAnswer, lease: Lease, failures: Failures) -> None:
@@ -267,10 +269,10 @@ class Forwarder:
         call.ending = Ending.FAILED
         if status in _MOVE_ON:
             lease.settle(Outcome.NEUTRAL if status == 429 else Outcome.FAILED, retry_after=retry_after)
-            raise AttemptFailed(str(status), f"it answered {status}{_said(body)}")
+            raise AttemptFailed(str(status), f"it answered {status}{_said(body, lease.replica)}")
         lease.settle(Outcome.OK if status in _PASSED_ON else Outcome.FAILED if status in _MISCONFIGURED else Outcome.NEUTRAL)
         if status >= 500:
-            raise ApiError(502, "upstream_error", f"The backend answered {status}{_said(body)}.")
+            raise ApiError(502, "upstream_error", f"The backend answered {status}{_said(body, lease.replica)}.")
         if status not in _PASSED_ON:
             message = f"A backend refuses the gateway with status {status}: the operator has to check its key, name and path."
             raise ApiError(502, "backend_misconfigured", message)
@@ -326,8 +328,10 @@ def _status_of(error: dict[str, Any]) -> int:
     return code if isinstance(code, int) and not isinstance(code, bool) and 400 <= code < 600 else 500
 
 
-def _said(body: bytes) -> str:
-    """What a backend's error body says, shortened, for a message of ours."""
+def _said(body: bytes, replica: Replica) -> str:
+    """What a backend's error body says, shortened and without the key that it was asked with, for a message of ours."""
+    if replica.authorization is not None:
+        body = body.replace(replica.authorization.removeprefix(b"Bearer "), b"***")
     payload = json_object(body)
     error = None if payload is None else payload.get("error", payload)
     message = error.get("message") if isinstance(error, dict) else error

@@ -173,7 +173,7 @@ def read_usage(body: bytes, work: Work, dialect: Dialect = Dialect.OPENAI) -> in
         if len(body) < _SHORT and not json_object(body):
             raise NoAnswer
         return None
-    if max(usage.prompt_tokens, usage.completion_tokens or 0) > MAX_COUNT:
+    if not 0 <= usage.prompt_tokens <= MAX_COUNT or not 0 <= (usage.completion_tokens or 0) <= MAX_COUNT:
         return None
     details = usage.prompt_tokens_details
     prompt = usage.prompt_tokens

@@ -24,6 +24,13 @@ class Rest:
     chunks: Chunks
     events: Events
 
+    async def opening(self) -> bytes:
+        """All up to the first event that says something. Empty when none does: the library makes an answer of any garbage."""
+        opening = b""
+        while not self.events.said and (piece := await self.next()):
+            opening += piece
+        return opening if self.events.said or self.events.counted else b""
+
     async def next(self) -> bytes:
         """The next event; empty at the end."""
         chunk = await anext(self.chunks, None)

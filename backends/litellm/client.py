@@ -141,7 +141,7 @@ class LiteLLMRequest:
                 return LiteLLMAnswer(200, _JSON, whole(answer), None, self._deadlines)
             self._chunks = answer
             rest = Rest(answer, Events())
-            first = await rest.next()
+            first = await rest.opening()
         except Exception as error:  # noqa: BLE001 - the edge to a library of a hundred providers: whatever it raises is a failed attempt
             failure = failure_of(error, client.secrets)
         else:

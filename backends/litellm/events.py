@@ -23,10 +23,12 @@ def whole(answer: Json) -> bytes:
 class Events:
     """Writes the chunks of one stream."""
 
-    __slots__ = ("finished",)
+    __slots__ = ("counted", "finished", "said")
 
     def __init__(self) -> None:
         self.finished = False
+        self.said = False  # something was generated
+        self.counted = False  # the usage has come
 
     def write(self, chunk: Json) -> bytes:
         """One event; two for a chunk that both says something and counts."""
@@ -34,13 +36,21 @@ class Events:
         choices = [choice for choice in chunk.get("choices") or () if isinstance(choice, dict)]
         if usage is None:
             return self._event(chunk, choices)
+        self.counted = True
         counted = b"data: %b\n\n" % msgspec.json.encode({**chunk, "choices": [], "usage": usage})
         return self._event(chunk, choices) + counted if any(map(_says, choices)) else counted
 
     def _event(self, chunk: Json, choices: list[Json]) -> bytes:
         for choice in choices:
             self.finished = self.finished or choice.setdefault("finish_reason", None) is not None
+            self.said = self.said or _generated(choice)
         return b"data: %b\n\n" % msgspec.json.encode({**chunk, "choices": choices})
+
+
+def _generated(choice: Json) -> bool:
+    delta = choice.get("delta")
+    spoken = isinstance(delta, dict) and any(value for name, value in delta.items() if name != "role")
+    return spoken or bool(choice.get("text") or choice.get("logprobs"))
 
 
 def _says(choice: Json) -> bool:

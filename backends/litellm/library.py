@@ -14,6 +14,7 @@ import importlib
 import logging
 import os
 import time
+import warnings
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -107,6 +108,7 @@ def load_litellm() -> Loaded:
         logging.getLogger(name).disabled = True
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", message="Pydantic serializer warnings")  # it would quote the answer on stderr
     litellm: Any = importlib.import_module("litellm")
     litellm.telemetry = False
     litellm.suppress_debug_info = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -26,6 +26,7 @@ from gateway.pipeline import Pipeline
 from limits.types import Limiter, Scope
 
 _ENDPOINTS = {endpoint.name: endpoint for endpoint in ENDPOINTS}
+_LATEST = datetime(9998, 12, 31, tzinfo=UTC).timestamp()
 T = TypeVar("T")
 
 
@@ -53,7 +54,10 @@ class Desk:
         if endpoint not in _ENDPOINTS:
             raise _invalid(f"unknown endpoint {quote(endpoint)}{suggest(endpoint, _ENDPOINTS)}", "endpoint")
         lines = [(name.lower().encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
-        stable, encoded = bool(self.config.cache.secret), msgspec.json.encode(body)
+        try:
+            stable, encoded = bool(self.config.cache.secret), msgspec.json.encode(body)
+        except UnicodeEncodeError:
+            raise _invalid("half a surrogate is no text", "body") from None
         return explain(self.pipeline, _ENDPOINTS[endpoint], encoded, principal, lines, stable=stable, live=True)
 
     # -- replicas
@@ -144,8 +148,8 @@ class Desk:
         self._check_expiry(terms.expires_at)
 
     def _check_expiry(self, moment: datetime | None) -> None:
-        if moment is not None and moment.timestamp() <= self.clock():
-            raise _invalid("`expires_at` is in the past", "expires_at")
+        if moment is not None and not self.clock() < moment.timestamp() < _LATEST:
+            raise _invalid("`expires_at` is in the past, or after the year 9998", "expires_at")
 
     # -- the cache
 

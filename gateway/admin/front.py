@@ -46,12 +46,21 @@ class Admin:
 
     def _authenticate(self, request: Request) -> None:
         basic = _basic(request)
-        given = hashlib.sha256(credential(request.headers) if basic is None else basic).digest()
+        try:
+            given = hashlib.sha256(credential(request.headers) if basic is None else basic).digest()
+        except ApiError as error:
+            error.headers.update(_challenge(request))
+            raise
         if not hmac.compare_digest(given, self._digest):
-            challenge = {"www-authenticate": 'Bearer, Basic realm="tiergate admin", charset="UTF-8"'}
-            raise ApiError(401, "invalid_api_key", "This is not the admin key.", headers=challenge)
+            raise ApiError(401, "invalid_api_key", "This is not the admin key.", headers=_challenge(request))
         if basic is not None and request.method != b"GET" and (request.header(b"sec-fetch-site") or b"none") not in _OWN_SITE:
             raise ApiError(403, "cross_site_call", "Another site's page asked the browser for this call.")
+
+
+def _challenge(request: Request) -> dict[str, str]:
+    """What a browser is to ask for, so that it does; programs know how to send a key."""
+    browser = b"text/html" in (request.header(b"accept") or b"")
+    return {"www-authenticate": 'Basic realm="tiergate admin", charset="UTF-8"' if browser else "Bearer"}
 
 
 def _basic(request: Request) -> bytes | None:

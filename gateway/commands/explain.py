@@ -67,11 +67,17 @@ def _body(args: argparse.Namespace, config: Config) -> bytes:
         if len(data) > config.server.max_body:
             raise ValueError(f"the request is over server.max_body, {config.server.max_body} bytes")
         return data
-    prompt: dict[str, object] = {
-        "chat": {"messages": [{"role": "user", "content": args.text}]},
+    asked: list[dict[str, object]] = [{"role": "user", "content": args.text}]
+    prompts: dict[str, dict[str, object]] = {
+        "chat": {"messages": asked},
+        "messages": {"messages": asked, "max_tokens": 1024},
+        "responses": {"input": args.text},
         "completions": {"prompt": args.text},
         "embeddings": {"input": args.text},
-    }[args.endpoint]
+    }
+    prompt = prompts.get(args.endpoint)
+    if prompt is None:
+        raise ValueError(f"a TEXT makes no request for {args.endpoint}: give the whole one with -f")
     try:
         return msgspec.json.encode({"model": args.model or config.routing.auto, **prompt})
     except UnicodeEncodeError:  # bytes that are no UTF-8 come as surrogates

@@ -27,6 +27,7 @@ from gateway.fleet import Fleet
 _log = logging.getLogger("tiergate.discovery")
 _MAX_TTL = 300.0  # a longer one is not waited out: it would outlive the machines it speaks of
 _JITTER = 0.1
+_AT_A_TIME = 8
 _MAX_REASONS = 16  # kept of one outage: a file may be wrong in ever new ways
 
 
@@ -59,7 +60,7 @@ class Watch:
         """Ask once, and follow the answer."""
         self._ttl = 0.0
         try:
-            self._follow(await self._source.look())
+            await self._follow(await self._source.look())
         except LookFailed as failed:
             self._failed(str(failed))
         except Exception as error:  # noqa: BLE001 - the edge of a look: a fault in one source must not end the watch
@@ -77,26 +78,35 @@ class Watch:
         self._faults.add(why)
         _log.warning("%s: %s: %s; the known replicas stay", self._model, self._source.label, why)
 
-    def _follow(self, found: Found) -> None:
+    async def _follow(self, found: Found) -> None:
+        """A long list is followed a few at a time: each change looks at the whole pool, and streams must not wait for all."""
         self._ttl = found.ttl
         wanted = {spec.name: spec for spec in found.replicas}
-        self._miss(wanted)
+        await self._miss(wanted)
         members = self._fleet.members(self._model)
         urls = {member.spec.url: name for name, member in members.items() if not member.leaving and name not in self._missed}
-        passed_over = {name for name, spec in wanted.items() if not self._want(spec, urls)}
+        passed_over: set[str] = set()
+        for number, (name, spec) in enumerate(wanted.items(), start=1):
+            if not self._want(spec, urls):
+                passed_over.add(name)
+            if number % _AT_A_TIME == 0:
+                await asyncio.sleep(0)
         for name in sorted(passed_over - self._passed_over):
             _log.warning("%s: %s of %s is there from elsewhere, or there is no room", self._model, name, self._source.label)
         self._passed_over = passed_over
         self._began = True
 
-    def _miss(self, wanted: dict[str, Spec]) -> None:
+    async def _miss(self, wanted: dict[str, Spec]) -> None:
         """Count what is no longer listed, and let go of what was missed for long enough."""
         mine = [name for name, member in self._fleet.members(self._model).items() if member.source == self._source.label]
         missed = {name: self._missed.get(name, 0) + 1 for name in mine if name not in wanted}
         self._missed = missed
         gone = {name for name, times in missed.items() if times >= self._source.patience}
-        for name in self._dispensable(gone) if wanted else gone:
-            self._fleet.leave(self._model, name)
+        for number, name in enumerate(self._dispensable(gone) if wanted else gone, start=1):
+            if name in self._fleet.members(self._model):
+                self._fleet.leave(self._model, name)
+            if number % _AT_A_TIME == 0:
+                await asyncio.sleep(0)
 
     def _dispensable(self, gone: set[str]) -> set[str]:
         """Those of `gone` that may leave now: all, or, while nobody else serves, those that do not serve either."""

@@ -10,7 +10,7 @@ from gateway.config import Model
 from gateway.config.problems import Path
 from gateway.doctor.engine import Engine, max_model_len
 from gateway.doctor.facts import ReplicaFacts
-from gateway.doctor.findings import Finding, fail, listed, warn
+from gateway.doctor.findings import Finding, fail, listed, shown, warn
 
 _ALIKE = "Run the same engine with the same flags behind one model, or make it a model of its own."
 
@@ -37,7 +37,9 @@ def _odd(values: Mapping[int, Hashable]) -> list[int]:
 
 
 def _told(value: object) -> str:
-    return f"serves {listed(value)}" if isinstance(value, tuple) else f"has {value if value is not None else 'none'}"
+    if isinstance(value, tuple):
+        return f"serves {listed(value)}"
+    return f"has {shown(str(value).encode()) if value is not None else 'none'}"
 
 
 def twins(where: Path, model: Model, origins: Mapping[int, Origin], facts: Mapping[int, ReplicaFacts]) -> list[Finding]:

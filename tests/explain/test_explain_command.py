@@ -130,3 +130,15 @@ def test_a_mistake_is_one_line(cli, words):
     code, out, err = cli(*words)
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["chat", "completions", "embeddings", "messages", "responses", "rerank", "tokenize", "score"]
+)
+def test_a_text_for_an_endpoint_is_explained_or_refused_in_one_line(cli, endpoint):
+    """Where a text makes a request it is explained; elsewhere the whole request is asked for."""
+    code, out, err = cli("hello", "--endpoint", endpoint)
+    assert code in (0, 1, 2)
+    assert "Traceback" not in err
+    assert (code == 2) == ("give the whole one with -f" in err)
+    assert out or err

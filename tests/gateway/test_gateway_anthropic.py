@@ -185,3 +185,13 @@ async def test_anthropics_sdk(gateway):
     async with anthropic.AsyncAnthropic(base_url=gateway.url, api_key="wrong", max_retries=0) as stranger:
         with pytest.raises(anthropic.AuthenticationError):
             await stranger.messages.create(model="small-model", max_tokens=1, messages=said)
+
+
+@pytest.mark.parametrize("fault", [{"cut_after_tokens": 3}, {"usage_missing": True}])
+async def test_what_was_streamed_is_paid_for(gateway, fault):
+    """The zero that a stream's first event tells is no count: what was delivered before the end is charged."""
+    gateway.small.faults.add(**fault)
+    await ask(gateway, "[[say: one two three four five six]]", stream=True)
+    line = await gateway.line()
+    assert line["completion_tokens"] >= 3
+    assert line["charged_tokens"] == line["prompt_tokens"] + line["completion_tokens"]

@@ -315,3 +315,19 @@ def test_connections_leave_descriptors_for_the_way_to_the_replicas():
             assert 0 < most + turned <= 0.78 * free
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def test_a_backend_that_repeats_its_key_does_not_tell_it(start):
+    """What a backend says of its failure reaches the client without the key that it was asked with."""
+    stack = await start({"models": {0: {"replicas": {0: {"api_key": "REPLICA-SECRET"}}}}})
+    stack.small.faults.add(status=500, body={"error": {"message": "bad key REPLICA-SECRET"}})
+    answer = await stack.chat("hi")
+    assert answer.status_code == 502
+    assert "bad key ***" in answer.text
+    assert "REPLICA-SECRET" not in answer.text
+
+
+def test_usage_below_nothing_is_no_usage():
+    """A backend that counts less than no tokens has not counted."""
+    assert read_usage(b'{"usage":{"prompt_tokens":-10,"completion_tokens":5}}', Work()) is None
+    assert read_usage(b'{"usage":{"prompt_tokens":10,"completion_tokens":-5}}', Work()) is None

@@ -265,7 +265,7 @@ async def test_a_warm_up_comes_before_the_first_request(pool, server):
     await replica.client.close()
 
 
-@pytest.mark.parametrize(("posted", "reason"), [(500, "status 500"), (404, "status 404"), (None, "no answer within 1 s")])
+@pytest.mark.parametrize(("posted", "reason"), [(500, "status 500"), (503, "status 503"), (None, "no answer within 1 s")])
 async def test_a_failed_warm_up_is_tried_again(pool, server, caplog, posted, reason):
     """A replica whose warm-up fails gets no requests, and the next check's warm-up can let it in."""
     none = pool(0)
@@ -322,4 +322,21 @@ async def test_one_that_leaves_during_its_warm_up_is_not_brought_up(pool, server
     server.gate.set()
     await check
     assert not replica.up
+    await replica.client.close()
+
+
+async def test_one_that_refuses_its_warm_up_never_serves(pool, server, caplog):
+    """A wrong key or path fails every client as well: it stays out until it is mended, and one line says so."""
+    none = pool(0)
+    monitor = HealthMonitor([none], timeout=5.0)
+    replica = make_replica("new", server.url)
+    server.posted = 401
+    none.add(replica, warm_up=WARM_UP)
+    for _ in range(5):
+        await monitor.check_once()
+        assert not replica.up
+    assert caplog.text.count("it refuses the warm-up (status 401)") == 1
+    server.posted = 200
+    await monitor.check_once()
+    assert replica.up
     await replica.client.close()
