@@ -99,7 +99,9 @@ def test_what_is_no_trace_is_named_with_its_line(read, text, what):
 
 
 @pytest.mark.parametrize(
-    ("name", "data"), [("t", b"\xff\xfe\x00x"), ("t.gz", b"no gzip"), ("u.gz", gzip.compress(b"timestamp\n1\n" * 99)[:-9])]
+    ("name", "data"),
+    [("t", b"\xff\xfe\x00x"), ("t.gz", b"no gzip"), ("u.gz", gzip.compress(b"timestamp\n1\n" * 99)[:-9])],
+    ids=["bytes", "no gzip", "cut gzip"],
 )
 def test_what_is_no_text_is_an_error_too(tmp_path, name, data):
     """Neither bytes without meaning nor a broken archive is a traceback."""
