@@ -53,10 +53,10 @@ def test_our_own_cell() -> None:
     assert children() <= before
 
 
-def test_a_peer_that_does_not_start_costs_the_others_nothing() -> None:
+def test_a_peer_that_does_not_start_costs_the_others_nothing(tmp_path: Path) -> None:
     """Its last words are the reason; one that was not installed keeps its own; the direct way is measured all the same."""
     broken = replace(here(), command=lambda _: [sys.executable, "-c", "raise SystemExit('no such licence')"])
-    missing = replace(here(), command=lambda _: ["/nonexistent"])
+    missing = replace(here(), command=lambda _: [str(tmp_path / "nothing")])
     peers = {OURS: broken, "smg": here(), "portkey": missing}
     entrants = compare.raced(peers, dict.fromkeys(peers, ROOT), {"smg": "not installed: ERROR"}, TINY)
     assert entrants[OURS].record.failure == "not started: ended with status 1, its last words: no such licence"
