@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 
-from gateway.endpoints import route
+from gateway.endpoints import Route, route
 from gateway.errors import ApiError
 from gateway.exchange import Exchange
 from gateway.http1 import Request, Response
@@ -57,7 +57,7 @@ class Cors:
 
     def _lines(self, request: Request) -> bytes:
         """The header lines of an answer to this request."""
-        if request.url.startswith(b"/admin"):
+        if _is_admin(route(request.url)):
             return b""
         allowed = self._allowed(request)
         if allowed is None:
@@ -70,7 +70,7 @@ class Cors:
             return False
         found = route(request.url)
         allowed = self._allowed(request)
-        if allowed is None or (found.own and found.rest.startswith("/admin")):
+        if allowed is None or _is_admin(found):
             raise ApiError(403, "origin_not_allowed", "This gateway does not serve pages of this origin.")
         names = request.header(b"access-control-request-headers") or b""
         if names and (len(names) > _MAX_NAMES or _NAMES.fullmatch(names) is None):
@@ -90,6 +90,10 @@ class Cors:
         if origin is None or origin not in self._origins:
             return None
         return b"access-control-allow-origin: %b\r\nvary: origin\r\n" % origin
+
+
+def _is_admin(found: Route) -> bool:
+    return found.endpoint is None and found.rest.startswith("/admin")
 
 
 class CorsReply(Reply):

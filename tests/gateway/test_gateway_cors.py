@@ -166,3 +166,12 @@ def test_every_header_of_ours_is_exposed():
     named = set(re.findall(r"`((?:x|retry|openai)-[a-z-]+|age)", table)) - {"x-ratelimit-"}
     assert len(named) > 12
     assert named <= set(_EXPOSED.split(", "))
+
+
+async def test_no_form_of_an_admin_path_may_be_read_by_a_page(gateway):
+    """The absolute form of a request's target is the same call, and is told to no page either."""
+    async with wire(gateway.gateway.port) as one:
+        one.send(b"", method="GET", key="tg-admin-key", headers={"origin": APP}, path="http://gw/admin/status")
+        answer = await one.answer()
+    assert answer.status_code == 200
+    assert "access-control-allow-origin" not in answer.headers
