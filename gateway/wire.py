@@ -23,6 +23,7 @@ from gateway.errors import ApiError
 
 MAX_DEPTH = 128
 MAX_N = 128
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _SLOW_NUMBER = re.compile(rb"\d[eE][+-]?0*[123]\d\d")
 _MAX_SLOW_NUMBERS = 2_000
 _WINDOWS, _WINDOW, _SUSPICIOUS = 128, 64, 2
@@ -121,7 +122,8 @@ def _decode(raw: bytes) -> dict[str, Any]:
         what = "must be a JSON object" if "`object`" in str(error) else "holds a number that is out of range"
         raise ApiError(400, "invalid_json", f"The request body {what}.") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ApiError(400, "invalid_json", f"The request body is not valid JSON: {error}.") from None
+        hint = " (half of a surrogate pair, as of a cut emoji, is no text)" if _SURROGATE.search(raw) else ""
+        raise ApiError(400, "invalid_json", f"The request body is not valid JSON: {error}{hint}.") from None
     if len(fields) > _MAX_KEYS:
         raise ApiError(400, "invalid_json", f"The JSON body has more than {_MAX_KEYS} keys at its top level.")
     if brackets > MAX_DEPTH and _deeper_than(fields, MAX_DEPTH):

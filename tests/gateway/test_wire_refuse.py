@@ -139,3 +139,9 @@ def test_any_bytes_are_parsed_or_refused(raw):
     """Random bytes and random JSON-like text never raise anything but a 400."""
     with suppress(ApiError):
         assert json.loads(edit(parse(raw, "m"), model="other"))["model"] == "other"
+
+
+def test_half_a_surrogate_is_named():
+    """A client that cuts an emoji in two learns that, and not only that the input was too short."""
+    with pytest.raises(ApiError, match="half of a surrogate pair"):
+        parse(b'{"model":"m","messages":[{"role":"user","content":"\\ud83d"}]}')
