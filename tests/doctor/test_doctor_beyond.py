@@ -56,6 +56,15 @@ async def test_replicas_that_differ_are_a_warning(doctor, serve):
     assert "r0 has 8192, r1 has 4096" in doctor.bad[1].what
 
 
+async def test_what_a_backend_says_cannot_steer_the_terminal(doctor, serve):
+    """A version with escapes and line breaks is told as one printable line."""
+    one, other = await serve(vllm()), await serve(vllm(version="\x1b[31mEVIL\x07\n ok all is well"))
+    await doctor(config(url(one), url(other)))
+    told = "".join(line.what + line.mend for line in doctor.lines)
+    assert "EVIL" in told
+    assert told.isprintable()
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_two_replicas_that_are_one_server_are_a_warning(doctor, fake, host):
     """The same URL twice, or two names of one address."""

@@ -306,3 +306,25 @@ async def test_services_in_the_dns_come_and_go(start, fakes):
             asked = len(server.asked)
             await stack.until(lambda asked=asked: len(server.asked) > asked + 3)
             assert states(stack) == {names[1]: "up"}
+
+
+async def test_a_long_list_is_followed_a_few_at_a_time(stack, source):
+    """While hundreds join or leave at once, others get their turns in between: no stream waits for the whole list."""
+    watch, turns = watch_of(stack, source), 0
+
+    async def others():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    source.set(*((f"r{number}", f"http://127.0.0.1:{number + 1}/v1") for number in range(160)))
+    await watch.look()
+    joined = turns
+    assert joined >= 160 // 8
+    source.set()
+    await watch.look()
+    await watch.look()
+    assert turns - joined >= 160 // 8
+    beside.cancel()
