@@ -38,7 +38,6 @@ class Accounts:
             if not x.shared:
                 metrics.overhead.observe((), overhead)
         if first:
-            work.reported = True
             self._account_work(x)
         if x.outcome == "limited":
             metrics.limited.add((tenant, x.limit or "upstream"))
@@ -48,16 +47,18 @@ class Accounts:
         """What a failed work has cost that nobody has told: whom it was charged to had left before it ended."""
         if work.reported or not work.settled:
             return 0
+        self._count_tokens(work)
+        return work.charged
+
+    def _count_tokens(self, work: Work) -> None:
         work.reported = True
         self._metrics.tokens.add(("prompt",), work.prompt_tokens)
         self._metrics.tokens.add(("completion",), work.completion_tokens)
-        return work.charged
 
     def _account_work(self, x: Exchange) -> None:
         """The work of one or many requests, counted once."""
         work, metrics = x.work, self._metrics
-        metrics.tokens.add(("prompt",), work.prompt_tokens)
-        metrics.tokens.add(("completion",), work.completion_tokens)
+        self._count_tokens(work)
         if work.cached_tokens is not None:
             metrics.prefix_tokens.add((work.model, "hit"), work.cached_tokens)
             metrics.prefix_tokens.add((work.model, "miss"), max(0, work.prompt_tokens - work.cached_tokens))

@@ -390,8 +390,8 @@ class Connection(asyncio.Protocol):
 
     def _refuse(self, error: ApiError) -> None:
         """Answer what never became a request."""
-        lines = "".join(f"{name}: {value}\r\n" for name, value in error.headers.items()).encode()
-        Response(self, Request(self)).send(error.status, self.server.on_wire_error(error, self.peer) + lines, error.body())
+        headers = self.server.on_wire_error(error, self.peer) + error.header_lines()
+        Response(self, Request(self)).send(error.status, headers, error.body())
         self._linger()
 
     def _linger(self) -> None:

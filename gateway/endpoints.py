@@ -79,6 +79,7 @@ ENDPOINTS = (
     Endpoint("transcriptions", b"/audio/transcriptions", generates=False, group="audio", dialect=Dialect.AUDIO, multipart=True),
     Endpoint("translations", b"/audio/translations", generates=False, group="audio", dialect=Dialect.AUDIO, multipart=True),
 )
+BY_NAME = {endpoint.name: endpoint for endpoint in ENDPOINTS}
 _BY_PATH = {endpoint.path.decode(): endpoint for endpoint in ENDPOINTS}
 _ALIASES = {"/v2/rerank": _BY_PATH["/rerank"]}  # Cohere's path; vLLM serves it with the same handler
 _OPERATIONS = sorted(_BY_PATH.items(), key=lambda item: -len(item[0]))

@@ -54,6 +54,10 @@ class ApiError(Exception):
         self.headers = dict(headers or {})
         self.outcome = outcome or ("client_error" if status < 500 else "upstream_error")
 
+    def header_lines(self) -> bytes:
+        """The extra headers, as they are written."""
+        return "".join(f"{name}: {value}\r\n" for name, value in self.headers.items()).encode("ascii", "backslashreplace")
+
     def body(self, dialect: Dialect = Dialect.OPENAI) -> bytes:
         """`{"error": {"message", "type", "param", "code"}}`, all four keys, always; in Anthropic's shape where that is spoken."""
         error = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}

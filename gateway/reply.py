@@ -126,7 +126,7 @@ class Reply:
         self.exchange.error = error.code
         if not self._response.started:
             self.exchange.status = error.status
-            self._response.send(error.status, self._headers(error.content_type) + _lines(error.headers), error.body(self.dialect))
+            self._response.send(error.status, self._headers(error.content_type) + error.header_lines(), error.body(self.dialect))
         elif not self._response.ended:
             self._response.write(error.event(self.dialect))
             self._response.end()
@@ -151,7 +151,3 @@ class Reply:
         if work.replica:
             text += f"x-tiergate-replica: {work.replica}\r\n"
         return b"content-type: %b\r\n%b" % (content_type, text.encode("ascii", "backslashreplace"))
-
-
-def _lines(headers: dict[str, str]) -> bytes:
-    return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("ascii", "backslashreplace")

@@ -12,10 +12,9 @@ import msgspec
 
 from caches.types import ExactStore
 from gateway.config import Config
-from gateway.config.checks import public_names
-from gateway.config.kinds import is_pattern
+from gateway.config.checks import unknown_model
 from gateway.config.problems import quote, suggest
-from gateway.endpoints import ENDPOINTS
+from gateway.endpoints import BY_NAME
 from gateway.errors import ApiError
 from gateway.explain import explain
 from gateway.explanation import Explanation
@@ -25,7 +24,6 @@ from gateway.keys import KeyRing
 from gateway.pipeline import Pipeline
 from limits.types import Limiter, Scope
 
-_ENDPOINTS = {endpoint.name: endpoint for endpoint in ENDPOINTS}
 _LATEST = datetime(9998, 12, 31, tzinfo=UTC).timestamp()
 T = TypeVar("T")
 
@@ -51,14 +49,14 @@ class Desk:
         principal = self.pipeline.authenticator.of_tenant(tenant)
         if principal is None:
             raise _unknown_tenant(tenant, self.config)
-        if endpoint not in _ENDPOINTS:
-            raise _invalid(f"unknown endpoint {quote(endpoint)}{suggest(endpoint, _ENDPOINTS)}", "endpoint")
+        if endpoint not in BY_NAME:
+            raise _invalid(f"unknown endpoint {quote(endpoint)}{suggest(endpoint, BY_NAME)}", "endpoint")
         lines = [(name.lower().encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
         try:
             stable, encoded = bool(self.config.cache.secret), msgspec.json.encode(body)
         except UnicodeEncodeError:
             raise _invalid("half a surrogate is no text", "body") from None
-        return explain(self.pipeline, _ENDPOINTS[endpoint], encoded, principal, lines, stable=stable, live=True)
+        return explain(self.pipeline, BY_NAME[endpoint], encoded, principal, lines, stable=stable, live=True)
 
     # -- replicas
 
@@ -141,10 +139,9 @@ class Desk:
     def _check(self, tenant: str, terms: Terms) -> None:
         if all(tenant != known.name for known in self.config.tenants):
             raise _unknown_tenant(tenant, self.config)
-        models = [name for _, name in public_names(self.config)]
         for name in terms.models or ():
-            if not is_pattern(name) and name not in models:
-                raise _invalid(f"unknown model {quote(name)}{suggest(name, models)}", "models")
+            if mistake := unknown_model(name, self.config):
+                raise _invalid(mistake, "models")
         self._check_expiry(terms.expires_at)
 
     def _check_expiry(self, moment: datetime | None) -> None:

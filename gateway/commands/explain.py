@@ -16,7 +16,7 @@ import msgspec
 from gateway.auth import Principal
 from gateway.build import Parts, build
 from gateway.config import Config, ConfigError, load
-from gateway.endpoints import ENDPOINTS
+from gateway.endpoints import BY_NAME
 from gateway.errors import ApiError
 from gateway.explain import explain
 from gateway.explanation import Attempt, Explanation
@@ -24,7 +24,6 @@ from gateway.keyfile import KeyFileError
 from gateway.logs import NullLog
 from limits.types import Priority
 
-_ENDPOINTS = {endpoint.name: endpoint for endpoint in ENDPOINTS}
 _NOBODY = Principal("", "", "", Priority.STANDARD, 1, (), MappingProxyType({}), None)
 _SHOWN_BODY = 2_000
 
@@ -37,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     who = parser.add_mutually_exclusive_group()
     who.add_argument("--tenant", help="as this tenant (default: the first of the config)")
     who.add_argument("--key", help="as the owner of this API key")
-    parser.add_argument("--endpoint", choices=sorted(_ENDPOINTS), default="chat", help="which call it is (default: chat)")
+    parser.add_argument("--endpoint", choices=sorted(BY_NAME), default="chat", help="which call it is (default: chat)")
     parser.add_argument("--header", action="append", default=[], metavar="NAME:VALUE", help="a request header; may be repeated")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -52,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     except (ConfigError, KeyFileError, ApiError, OSError, ValueError) as error:
         print(error if isinstance(error, ConfigError) else f"tiergate explain: {error}", file=sys.stderr)
         return 2
-    endpoint, stable = _ENDPOINTS[args.endpoint], bool(config.cache.secret)
+    endpoint, stable = BY_NAME[args.endpoint], bool(config.cache.secret)
     explain(parts.pipeline, endpoint, body, principal, headers, stable=stable)  # once to warm up, or the times would mislead
     told = explain(parts.pipeline, endpoint, body, principal, headers, stable=stable)
     print(json.dumps(msgspec.to_builtins(told), indent=2) if args.json else _text(told))

@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gateway.config import Config, ConfigError, load
-from gateway.config.checks import public_names
-from gateway.config.kinds import Instant, Pattern, Text, Unfit, is_pattern
+from gateway.config.checks import unknown_model
+from gateway.config.kinds import Instant, Pattern, Text, Unfit
 from gateway.config.problems import quote, suggest
 from gateway.keyfile import DeadKeyError, KeyFile, KeyFileError, KeyRecord, Terms, UnknownKeyError
 from gateway.units import parse_duration
@@ -139,10 +139,9 @@ def _check_tenant(name: str, config: Config) -> None:
 
 
 def _model(name: str, config: Config) -> str:
-    known = [public for _, public in public_names(config)]
     _read(Pattern(), "--model", name)
-    if not is_pattern(name) and name not in known:
-        raise _MistakeError(f"unknown model {quote(name)}{suggest(name, known)}")
+    if mistake := unknown_model(name, config):
+        raise _MistakeError(mistake)
     return name
 
 

@@ -84,6 +84,12 @@ def public_names(config: Config) -> Iterator[tuple[Path, str]]:
         yield ("routing", "aliases", alias), alias
 
 
+def unknown_model(pattern: str, config: Config) -> str:
+    """The complaint about a name, or pattern, that nothing in the config has; empty where all is well."""
+    known = [name for _, name in public_names(config)]
+    return "" if is_pattern(pattern) or pattern in known else f"unknown model {quote(pattern)}{suggest(pattern, known)}"
+
+
 def _names(config: Config, report: Report) -> None:
     report.twice(public_names(config), lambda name: f"the model name {name}")
     aliases = config.routing.aliases
