@@ -173,13 +173,18 @@ def read_usage(body: bytes, work: Work, dialect: Dialect = Dialect.OPENAI) -> in
         if len(body) < _SHORT and not json_object(body):
             raise NoAnswer
         return None
-    if not 0 <= usage.prompt_tokens <= MAX_COUNT or not 0 <= (usage.completion_tokens or 0) <= MAX_COUNT:
+    if not _believable(usage.prompt_tokens, usage.completion_tokens):
         return None
     details = usage.prompt_tokens_details
     prompt = usage.prompt_tokens
     if not prompt and usage.total_tokens and usage.total_tokens <= MAX_COUNT:  # some rerankers tell nothing else
         prompt = usage.total_tokens - (usage.completion_tokens or 0)
     return count(work, prompt, usage.completion_tokens, details.cached_tokens if details else None)
+
+
+def _believable(prompt: int, completion: int | None) -> bool:
+    """Counts that one request can have: neither absurd nor below nothing."""
+    return 0 <= prompt <= MAX_COUNT and 0 <= (completion or 0) <= MAX_COUNT
 
 
 def _other_usage(body: bytes, work: Work, dialect: Dialect) -> int | None:
@@ -202,7 +207,7 @@ def _other_usage(body: bytes, work: Work, dialect: Dialect) -> int | None:
         return None
     cached = usage.input_tokens_details.cached_tokens if usage.input_tokens_details else usage.cache_read_input_tokens
     prompt = usage.input_tokens + (usage.cache_read_input_tokens or 0) + (usage.cache_creation_input_tokens or 0)
-    if max(prompt, usage.output_tokens or 0) > MAX_COUNT:
+    if not _believable(prompt, usage.output_tokens):
         return None
     return count(work, prompt, usage.output_tokens, cached)
 

@@ -12,6 +12,7 @@ from raw_client import Wire
 
 from backends.sse import MAX_COUNT, MAX_EVENT, Tally
 from gateway import wire
+from gateway.endpoints import Dialect
 from gateway.errors import ApiError
 from gateway.exchange import Work
 from gateway.forward import _status_of
@@ -331,3 +332,6 @@ def test_usage_below_nothing_is_no_usage():
     """A backend that counts less than no tokens has not counted."""
     assert read_usage(b'{"usage":{"prompt_tokens":-10,"completion_tokens":5}}', Work()) is None
     assert read_usage(b'{"usage":{"prompt_tokens":10,"completion_tokens":-5}}', Work()) is None
+    for dialect in (Dialect.MESSAGES, Dialect.RESPONSES):
+        assert read_usage(b'{"usage":{"input_tokens":-10,"output_tokens":5}}', Work(), dialect) is None
+        assert read_usage(b'{"usage":{"input_tokens":10,"output_tokens":-5}}', Work(), dialect) is None
