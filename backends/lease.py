@@ -26,6 +26,8 @@ class Keeper(Protocol):
 
     def refresh(self) -> None: ...
 
+    def suspect(self, replica: Replica) -> None: ...
+
 
 class _Stage(enum.Enum):
     NEW = 0
@@ -91,6 +93,10 @@ class Lease:
             self._keeper.record(self, Outcome.OK, now)
             self.epoch = breaker.epoch  # how the answer ends still counts
             self.probe = False
+
+    def suspect(self) -> None:
+        """No connection could be made: whoever watches the replica's health should look now."""
+        self._keeper.suspect(self.replica)
 
     def settle(self, outcome: Outcome, retry_after: bool = False) -> None:
         """The first call counts. `retry_after`: the answer named a time to come back, so it is a refusal, no failure."""

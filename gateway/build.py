@@ -43,6 +43,8 @@ from gateway.config.schema import Replica as Spec
 from gateway.cors import Cors
 from gateway.discovery.make import make_source, pause_of
 from gateway.discovery.watch import Watch
+from gateway.dispatch.local import LocalDispatcher
+from gateway.dispatch.types import Lane
 from gateway.edge import Edge
 from gateway.fleet import Fleet, Terms
 from gateway.forward import Forwarder, Station
@@ -72,7 +74,7 @@ class Parts:
     edge: Edge
     admin: Admin
     pipeline: Pipeline
-    stations: dict[str, Station]
+    lanes: dict[str, Lane]
     fleet: Fleet
     watches: list[Watch]
     monitor: HealthMonitor
@@ -88,7 +90,7 @@ def build(config: Config, log: RequestLog) -> Parts:
     clock, wall = time.monotonic, time.time
     secret = hashlib.sha256(config.cache.secret.reveal().encode()).digest() if config.cache.secret else urandom(32)
     make, library = replica_maker(config), Library()
-    stations = {model.name: _station(config, model, make, library, clock) for model in config.models}
+    lanes = {model.name: _lane(config, model, make, library, clock) for model in config.models}
     catalog = _catalog(config)
     ring = KeyRing(config.keys.path, [tenant.name for tenant in config.tenants])
     exact = _exact(config, wall)
@@ -98,14 +100,13 @@ def build(config: Config, log: RequestLog) -> Parts:
     authenticator = Authenticator(config, ring, clock=wall)
     pipeline = Pipeline(
         authenticator=authenticator,
-        limiter=limiter,
+        dispatcher=LocalDispatcher(limiter, exact, lanes),
         catalog=catalog,
         versions={model.name: model.version for model in config.models},
         rules=_rules(config),
-        exact=exact,
         policy=_policy(config),
         flights=flights,
-        stations=stations,
+        stations={model.name: _station(config, model) for model in config.models},
         forwarder=Forwarder(clock, metrics),
         metrics=metrics,
         secret=secret,
@@ -113,10 +114,10 @@ def build(config: Config, log: RequestLog) -> Parts:
         clock=clock,
         wall=wall,
     )
-    status = Status(stations)
+    status = Status(lanes)
     status.register(metrics)
-    fleet = _fleet(config, stations, make)
-    desk = Desk(config, status.report, exact, limiter, pipeline, fleet, KeyFile(config.keys.path), ring, wall)
+    fleet = _fleet(config, lanes, make)
+    desk = Desk(config, status.report, exact, limiter, pipeline, lanes, fleet, KeyFile(config.keys.path), ring, wall)
     admin = Admin(config.admin.key.reveal(), lambda: _admin_calls(desk))
     edge = Edge(
         pipeline=pipeline,
@@ -128,8 +129,8 @@ def build(config: Config, log: RequestLog) -> Parts:
         clock=clock,
         cors=Cors(config.server.cors.origins, config.server.cors.max_age) if config.server.cors.origins else None,
     )
-    monitor, watches = _monitor(config, stations, clock), _watches(config, fleet)
-    return Parts(edge, admin, pipeline, stations, fleet, watches, monitor, ring, exact, flights, limiter, metrics)
+    monitor, watches = _monitor(config, lanes, clock), _watches(config, fleet)
+    return Parts(edge, admin, pipeline, lanes, fleet, watches, monitor, ring, exact, flights, limiter, metrics)
 
 
 def _watches(config: Config, fleet: Fleet) -> list[Watch]:
@@ -168,13 +169,13 @@ def replica_maker(config: Config) -> Callable[[str, Spec], Replica]:
     return make
 
 
-def _fleet(config: Config, stations: dict[str, Station], make: Callable[[str, Spec], Replica]) -> Fleet:
+def _fleet(config: Config, lanes: dict[str, Lane], make: Callable[[str, Spec], Replica]) -> Fleet:
     terms = Terms(
         drain_timeout=config.fleet.drain_timeout,
         slow_start=config.fleet.slow_start or 0.0,
         warm_ups={model.name: warm_up for model in config.models if (warm_up := _warm_up(config, model)) is not None},
     )
-    return Fleet(stations, {model.name: model.replicas for model in config.models if model.kind == "openai"}, make, terms)
+    return Fleet(lanes, {model.name: model.replicas for model in config.models if model.kind == "openai"}, make, terms)
 
 
 def _warm_up(config: Config, model: ModelConfig) -> WarmUp | None:
@@ -191,7 +192,16 @@ def _warm_up(config: Config, model: ModelConfig) -> WarmUp | None:
     return None
 
 
-def _station(config: Config, model: ModelConfig, make: Callable[[str, Spec], Replica], library: Library, clock: Clock) -> Station:
+def _station(config: Config, model: ModelConfig) -> Station:
+    return Station(
+        name=model.name,
+        timeouts=config.timeouts_of(model),
+        engine_priority=model.scheduling_policy == "priority",
+        default_max_tokens=model.default_max_tokens,
+    )
+
+
+def _lane(config: Config, model: ModelConfig, make: Callable[[str, Spec], Replica], library: Library, clock: Clock) -> Lane:
     """One model: its replicas, its balance, the queue in front."""
     replicas = [make(model.name, replica) for replica in model.replicas]
     if model.kind == "litellm":
@@ -207,14 +217,7 @@ def _station(config: Config, model: ModelConfig, make: Callable[[str, Spec], Rep
     )
     scheduler = Scheduler(bounds, pool.capacity(), clock)
     pool.on_capacity(scheduler.set_capacity)
-    return Station(
-        name=model.name,
-        pool=pool,
-        scheduler=scheduler,
-        timeouts=config.timeouts_of(model),
-        engine_priority=model.scheduling_policy == "priority",
-        default_max_tokens=model.default_max_tokens,
-    )
+    return Lane(model.name, pool, scheduler)
 
 
 def _provider(config: Config, model: ModelConfig, library: Library) -> Replica:
@@ -241,9 +244,9 @@ def _breaker(config: Config) -> Breaker:
     return Breaker(random.Random(), rules)
 
 
-def _monitor(config: Config, stations: dict[str, Station], clock: Clock) -> HealthMonitor:
+def _monitor(config: Config, lanes: dict[str, Lane], clock: Clock) -> HealthMonitor:
     health = config.health
-    pools = [station.pool for station in stations.values()]
+    pools = [lane.pool for lane in lanes.values()]
     return HealthMonitor(pools, interval=health.interval, timeout=health.timeout, fall=health.fall, rise=health.rise, clock=clock)
 
 

@@ -17,6 +17,7 @@ from backends.balance.consistent_hash import ConsistentHash
 from backends.pool import Pool
 from backends.types import Ask as BalanceAsk
 from gateway.auth import Principal
+from gateway.dispatch.types import Lane
 from gateway.endpoints import Endpoint
 from gateway.errors import ApiError
 from gateway.exchange import Exchange
@@ -26,7 +27,6 @@ from gateway.job import Headers, Job, read_headers
 from gateway.pipeline import Pipeline, not_cached, tokens_of, unanswered
 from gateway.refusals import REFUSALS, refusal
 from limits.ledger import Ledger
-from limits.memory import MemoryLimiter
 from limits.types import LimitExceeded
 from routing.decide import room
 from routing.rules import WEIGHTS
@@ -38,6 +38,7 @@ _MASK = b'"***"'
 
 def explain(
     pipeline: Pipeline,
+    lanes: Mapping[str, Lane],
     endpoint: Endpoint,
     body: bytes,
     principal: Principal,
@@ -47,10 +48,10 @@ def explain(
     live: bool = False,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Explanation:
-    """`stable`: the cache's secret is configured. `live`: the pipeline is one that serves, so its pools know their replicas."""
+    """`stable`: the cache's secret is configured. `live`: the lanes are of a node that serves, so they know their replicas."""
     told = Explanation(endpoint.name, principal.tenant, principal.key_id, principal.plan, live=live)
     try:
-        _explain(told, pipeline, endpoint, body, principal, headers, stable, clock)
+        _explain(told, pipeline, lanes, endpoint, body, principal, headers, stable, clock)
     except ApiError as error:
         told.refusal = _refusal(error)
     except REFUSALS as error:
@@ -61,6 +62,7 @@ def explain(
 def _explain(
     told: Explanation,
     pipeline: Pipeline,
+    lanes: Mapping[str, Lane],
     endpoint: Endpoint,
     body: bytes,
     principal: Principal,
@@ -69,10 +71,9 @@ def _explain(
     clock: Callable[[], float],
 ) -> None:
     """The pipeline's order. Raises what the pipeline raises."""
-    nobody = MemoryLimiter(lambda: 0.0).admit(principal.scopes)  # of a limiter of its own, and never entered
     began = clock()
     reading = read_headers(headers, principal, endpoint)
-    job = pipeline.understand(Exchange("explain", 0.0), endpoint, body, None, principal, nobody, reading)
+    job = pipeline.understand(Exchange("explain", 0.0), endpoint, body, None, principal, reading)
     understood = clock()
     _tell_job(told, job)
     told.cache = _cache(pipeline, job, stable)
@@ -82,7 +83,7 @@ def _explain(
     decision = pipeline.decide(job)
     decided = clock()
     told.route = _route(pipeline, job, decision)
-    told.attempts = _attempts(pipeline, job, decision, live=told.live)
+    told.attempts = _attempts(pipeline, lanes, job, decision, live=told.live)
     edited = clock()
     told.upstream = _upstream(pipeline, job, decision.target)
     told.microseconds = {
@@ -158,7 +159,7 @@ def _never_asked(pipeline: Pipeline, job: Job) -> list[Candidate]:
     ]
 
 
-def _attempts(pipeline: Pipeline, job: Job, decision: Decision, *, live: bool) -> tuple[Attempt, ...]:
+def _attempts(pipeline: Pipeline, lanes: Mapping[str, Lane], job: Job, decision: Decision, *, live: bool) -> tuple[Attempt, ...]:
     """The first choice, then who takes over. Of several alternatives only the first is ever tried."""
     tried: list[tuple[Target, str]] = [(decision.target, "first")]
     if decision.alternatives:
@@ -166,10 +167,13 @@ def _attempts(pipeline: Pipeline, job: Job, decision: Decision, *, live: bool) -
     roomier = pipeline.roomier(job, decision.target, decision.alternatives)
     if roomier is not None:
         tried.append((roomier, "when the first one says that the prompt is too long"))
-    return tuple(_attempt(job, target, when, pipeline.stations[target.model.name], live=live) for target, when in tried)
+    return tuple(
+        _attempt(job, target, when, pipeline.stations[target.model.name], lanes[target.model.name].pool, live=live)
+        for target, when in tried
+    )
 
 
-def _attempt(job: Job, target: Target, when: str, station: Station, *, live: bool) -> Attempt:
+def _attempt(job: Job, target: Target, when: str, station: Station, pool: Pool, *, live: bool) -> Attempt:
     wanted, clamp = tokens_of(job, station)
     tokens = wanted
     principal = job.principal
@@ -182,8 +186,8 @@ def _attempt(job: Job, target: Target, when: str, station: Station, *, live: boo
         tokens = ledger.reserve(held, model_scope, 0, wanted, clamp=clamp, now=0)
     except LimitExceeded as error:
         never, never_scope = _refusal(refusal(error)), error.scope.kind
-    order = _order(station.pool, job)
-    states = {state.name: state for state in station.pool.stats()} if live else {}
+    order = _order(pool, job)
+    states = {state.name: state for state in pool.stats()} if live else {}
     return Attempt(
         model=target.name,
         tier=target.model.tier,
@@ -194,9 +198,9 @@ def _attempt(job: Job, target: Target, when: str, station: Station, *, live: boo
         limits=tuple(Limit(s.kind, s.name, s.rpm, s.tpm, s.max_parallel) for s in scopes),
         never=never,
         never_scope=never_scope,
-        balance=_kind(station.pool),
+        balance=_kind(pool),
         ordered=order is not None,
-        replicas=tuple(Replica(name, states.get(name)) for name in order or [r.name for r in station.pool.replicas]),
+        replicas=tuple(Replica(name, states.get(name)) for name in order or [r.name for r in pool.replicas]),
     )
 
 

@@ -26,8 +26,8 @@ from gateway.config.kinds import Label, Unfit, Url
 from gateway.config.problems import quote
 from gateway.config.schema import Replica as Spec
 from gateway.config.secret import Hidden
+from gateway.dispatch.types import Lane
 from gateway.errors import ApiError
-from gateway.forward import Station
 
 MAX_REPLICAS = 1024  # of one model
 CONFIG, ADMIN = "config", "admin"
@@ -91,19 +91,19 @@ class Fleet:
 
     def __init__(
         self,
-        stations: Mapping[str, Station],
+        lanes: Mapping[str, Lane],
         specs: Mapping[str, tuple[Spec, ...]],
         make: Callable[[str, Spec], Replica],
         terms: Terms,
     ) -> None:
-        self._stations = stations
+        self._lanes = lanes
         self._make = make
         self._terms = terms
         self._goodbyes: set[asyncio.Task[None]] = set()
         self._members: dict[str, dict[str, Member]] = {
             model: {
                 replica.name: Member(replica, spec, CONFIG)
-                for replica, spec in zip(stations[model].pool.replicas, listed, strict=True)
+                for replica, spec in zip(lanes[model].pool.replicas, listed, strict=True)
             }
             for model, listed in specs.items()
         }
@@ -118,7 +118,7 @@ class Fleet:
         member = Member(self._make(model, spec), spec, source)
         warm_up = None if at_start else self._terms.warm_ups.get(model)
         slow_start = 0.0 if at_start else self._terms.slow_start
-        self._stations[model].pool.add(member.replica, warm_up=warm_up, slow_start=slow_start)
+        self._lanes[model].pool.add(member.replica, warm_up=warm_up, slow_start=slow_start)
         members[spec.name] = member
         _log.info("%s/%s joins (%s)", model, spec.name, source)
         return member
@@ -127,14 +127,14 @@ class Fleet:
         """No new requests, until `undrain`. 404 when it is not there."""
         member = self._member(model, name)
         member.held = True
-        self._stations[model].pool.drain(member.replica)
+        self._lanes[model].pool.drain(member.replica)
 
     def undrain(self, model: str, name: str) -> None:
         """Requests again; one that is leaving goes on leaving."""
         member = self._member(model, name)
         member.held = False
         if not member.leaving:
-            self._stations[model].pool.undrain(member.replica)
+            self._lanes[model].pool.undrain(member.replica)
 
     def remove(self, model: str, name: str) -> None:
         """By the operator: it begins to leave. 404 when it is not there, 409 when discovery lists it."""
@@ -149,7 +149,7 @@ class Fleet:
         member = self._member(model, name)
         if member.farewell is None:
             _log.info("%s/%s leaves: %d requests are running", model, name, member.replica.inflight)
-            self._stations[model].pool.drain(member.replica)
+            self._lanes[model].pool.drain(member.replica)
             member.farewell = self._task(self._farewell(model, member), f"leaving {model}/{name}")
 
     def stay(self, model: str, name: str, *, source: str) -> None:
@@ -161,7 +161,7 @@ class Fleet:
             member.source = source
             _log.info("%s/%s stays (%s)", model, name, source)
             if not member.held:
-                self._stations[model].pool.undrain(member.replica)
+                self._lanes[model].pool.undrain(member.replica)
 
     def dismiss(self, model: str, name: str) -> None:
         """Out of the pool now, so that its name is free; its requests run to their end."""
@@ -189,7 +189,7 @@ class Fleet:
         for task in self._goodbyes:
             task.cancel()
         await asyncio.gather(*self._goodbyes, return_exceptions=True)
-        providers = (station.pool.replicas for model, station in self._stations.items() if model not in self._members)
+        providers = (lane.pool.replicas for model, lane in self._lanes.items() if model not in self._members)
         for replica in (*self._replicas(), *chain.from_iterable(providers)):
             await replica.client.close()
 
@@ -199,7 +199,7 @@ class Fleet:
                 yield member.replica
 
     async def _farewell(self, model: str, member: Member) -> None:
-        pool, replica = self._stations[model].pool, member.replica
+        pool, replica = self._lanes[model].pool, member.replica
         try:
             async with asyncio.timeout(self._terms.drain_timeout):
                 await pool.drained(replica)
@@ -210,12 +210,12 @@ class Fleet:
 
     def _take_out(self, model: str, member: Member) -> None:
         del self._members[model][member.replica.name]
-        self._stations[model].pool.remove(member.replica)
+        self._lanes[model].pool.remove(member.replica)
         _log.info("%s/%s has left", model, member.replica.name)
 
     async def _close(self, model: str, replica: Replica) -> None:
         try:
-            await self._stations[model].pool.drained(replica)
+            await self._lanes[model].pool.drained(replica)
         finally:
             await replica.client.close()
 

@@ -20,13 +20,11 @@ import msgspec
 
 from backends.client import Deadlines
 from backends.errors import ConnectFailed, UpstreamError, UpstreamTimeout
-from backends.lease import Lease
-from backends.pool import Pool
 from backends.replica import Replica
-from backends.types import Ask as BalanceAsk
 from backends.types import Outcome
 from backends.upstream import UpstreamAnswer
 from gateway.config import Timeouts
+from gateway.dispatch.types import Attempt, Grant
 from gateway.endpoints import Endpoint
 from gateway.errors import ApiError, BackendAnswer
 from gateway.exchange import Work
@@ -35,7 +33,6 @@ from gateway.refusals import waiting
 from gateway.relay import NoAnswer, Sink, Tee, count, first_error, holds_event, json_object, read_usage
 from gateway.reply import Head
 from gateway.settle import Ending
-from limits.slots import Scheduler
 
 MAX_ATTEMPTS = 3
 MAX_ANSWER = 64 * 1024 * 1024
@@ -49,11 +46,9 @@ _OVERFLOW = (b"maximum context length", b"context_length_exceeded", b"exceed_con
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """A pool as the pipeline sees it: its replicas, its queue, its clocks."""
+    """A model as every process that serves it knows it. Its replicas and its queue are the dispatcher's."""
 
     name: str
-    pool: Pool
-    scheduler: Scheduler
     timeouts: Timeouts
     engine_priority: bool = False  # the engine schedules by `priority`
     default_max_tokens: int = 1024
@@ -70,7 +65,6 @@ class Call:
     model: str  # as the backend calls it
     stream: bool
     deadline: float  # absolute, the loop's clock
-    balance: BalanceAsk
     work: Work
     impatient: bool = False  # the deadline is the client's own wish
     ending: Ending = Ending.NOT_SENT
@@ -128,20 +122,18 @@ class Forwarder:
         self._clock = clock
         self._metrics = metrics
 
-    async def forward(self, call: Call, station: Station, sink: Sink, failures: Failures) -> None:
-        """Write the answer of one of the station's replicas to the sink. Raises Unserved, or ApiError for an answer."""
-        pool = station.pool
-        tried: list[Replica] = []
-        allowed = MAX_ATTEMPTS
-        while len(tried) < allowed:
-            replica = pool.pick(call.balance, tried)
-            if replica is None or (tried and not pool.may_retry()):
+    async def forward(self, call: Call, station: Station, grant: Grant, sink: Sink, failures: Failures) -> None:
+        """Write the answer of one of the model's replicas to the sink. Raises Unserved, or ApiError for an answer."""
+        tries, allowed = 0, MAX_ATTEMPTS
+        while tries < allowed:
+            attempt = await grant.attempt()
+            if attempt is None:
                 break
-            tried.append(replica)
+            tries += 1
             call.work.attempts += 1
             failures.attempts += 1
             try:
-                await self._attempt(call, station, replica, sink, failures)
+                await self._attempt(call, station, attempt, sink, failures)
             except AttemptFailed as failed:
                 call.ending = Ending.FAILED
                 failures.last = str(failed)
@@ -152,7 +144,7 @@ class Forwarder:
                 return
         raise Unserved
 
-    async def _attempt(self, call: Call, station: Station, replica: Replica, sink: Sink, failures: Failures) -> None:
+    async def _attempt(self, call: Call, station: Station, lease: Attempt, sink: Sink, failures: Failures) -> None:
         work = call.work
         work.attempt_at = started = self._clock()
         times = station.timeouts
@@ -161,7 +153,8 @@ class Forwarder:
             if call.stream
             else Deadlines(times.connect, None, None, call.deadline)
         )
-        async with station.pool.lease(replica) as lease:
+        replica = lease.replica
+        async with lease:
             work.replica = replica.name
             call.ending = Ending.LEFT
             try:
@@ -176,13 +169,13 @@ class Forwarder:
                 ours = isinstance(error, ConnectFailed) and error.ours
                 lease.settle(Outcome.NEUTRAL if ours else Outcome.FAILED)
                 if isinstance(error, ConnectFailed) and not ours:
-                    station.pool.suspect(replica)
+                    lease.suspect()
                 self._failed(call, error, failures)
             finally:
                 work.upstream += self._clock() - started
                 work.attempt_at = 0.0
 
-    async def _deliver(self, call: Call, answer: UpstreamAnswer, lease: Lease, sink: Sink) -> None:
+    async def _deliver(self, call: Call, answer: UpstreamAnswer, lease: Attempt, sink: Sink) -> None:
         """A good answer: from its first byte on there is no way back."""
         content_type = next((value for name, value in answer.headers if name == b"content-type"), b"application/json")
         if call.stream and content_type[:17].lower() == b"text/event-stream":
@@ -204,7 +197,7 @@ class Forwarder:
         sink.begin(Head(answer.status, content_type, stream=False))
         sink.write(body)
 
-    async def _deliver_stream(self, call: Call, answer: UpstreamAnswer, lease: Lease, sink: Sink, content_type: bytes) -> None:
+    async def _deliver_stream(self, call: Call, answer: UpstreamAnswer, lease: Attempt, sink: Sink, content_type: bytes) -> None:
         piece = await answer.first()
         lease.first_byte()
         call.work.first_byte_at = self._clock()
@@ -243,7 +236,7 @@ class Forwarder:
                     completion = max(completion, tally.deltas)
                 call.usage = count(call.work, tally.prompt_tokens, completion, tally.cached_tokens)
 
-    async def _judge(self, call: Call, answer: UpstreamAnswer, lease: Lease, failures: Failures) -> None:
+    async def _judge(self, call: Call, answer: UpstreamAnswer, lease: Attempt, failures: Failures) -> None:
         """An error answer: does it say something about the request, about the replica, or about the operator?"""
         body = await answer.read(_MAX_ERROR)
         headers = dict(answer.headers)
@@ -259,7 +252,7 @@ class Forwarder:
     def _refuse(
         self,
         call: Call,
-        lease: Lease,
+        lease: Attempt,
         status: int,
         body: bytes,
         content_type: bytes = b"application/json",

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from caches.policy import Directives, directives
+from caches.policy import Directives, Use, directives
 from gateway.auth import Principal
+from gateway.dispatch.types import Question, Ticket, WorkAsk, WorkScope
 from gateway.endpoints import Endpoint
 from gateway.errors import ApiError
 from gateway.exchange import Work
-from gateway.forward import Failures
+from gateway.forward import Call, Failures, Station
 from gateway.inflate import encoding_of
 from gateway.multipart import boundary
 from gateway.wire import Ask
-from limits.slots import Slot
-from limits.types import Admission, Priority
-from routing.types import Needs, Resolution
+from limits.types import Priority
+from routing.types import Decision, Needs, Resolution, Target
 
 _PRIORITIES = {"realtime": Priority.REALTIME, "standard": Priority.STANDARD, "batch": Priority.BATCH}
 _PASSED_ON = frozenset({b"user-agent", b"traceparent", b"tracestate", b"baggage"})
@@ -50,6 +50,16 @@ class Reading:
 
 
 @dataclass(slots=True)
+class Plan:
+    """One model's part: what is sent, and what has to be held meanwhile."""
+
+    target: Target
+    station: Station
+    call: Call
+    ask: WorkAsk
+
+
+@dataclass(slots=True)
 class Job:
     """One request, ready to be answered."""
 
@@ -58,15 +68,26 @@ class Job:
     endpoint: Endpoint
     ask: Ask
     principal: Principal
-    admission: Admission
     resolution: Resolution
     needs: Needs
     wishes: Wishes
     headers: bytes  # header lines that go upstream
     work: Work = field(default_factory=Work)
     failures: Failures = field(default_factory=Failures)
-    slot: Slot | None = None  # while it waits for one
+    ticket: Ticket | None = None  # once it is admitted
+    question: Question | None = None
+    use: Use | None = None  # of the cache
+    key: bytes | None = None  # in the cache, where it has a part in it
+    decision: Decision | None = None
+    plan: Plan | None = None  # of the model that is asked now, or first
+    waiting: WorkScope | None = None  # while it waits for a slot
     shared: bool = False  # others may join the work
+
+    @property
+    def admitted(self) -> Ticket:
+        """Its ticket: there is one from its admission on."""
+        assert self.ticket is not None, "asked for before it was admitted"
+        return self.ticket
 
     @property
     def session(self) -> str | None:
@@ -77,8 +98,10 @@ class Job:
         """Somebody of a higher class waits for the same answer."""
         raised = Priority(priority)
         self.wishes = replace(self.wishes, priority=raised)
-        if self.slot is not None:
-            self.slot.raise_priority(raised)
+        if self.plan is not None:
+            self.plan.ask.priority = raised
+        if self.waiting is not None:
+            self.waiting.raise_priority(raised)
 
 
 def read_headers(headers: Headers, principal: Principal, endpoint: Endpoint) -> Reading:

@@ -24,36 +24,38 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from backends.types import Ask as BalanceAsk
 from caches.assemble import assemble
 from caches.flight import Flight, Flights, Orphaned, Seat
 from caches.key import entry_id, exact_key
 from caches.policy import ExactPolicy, Use
 from caches.replay import as_events, worth_keeping
-from caches.types import Entry, ExactStore
+from caches.types import Entry
 from gateway import multipart, wire
 from gateway.auth import Authenticator, Principal
+from gateway.dispatch.types import Dispatcher, NoReplica, Question, WorkAsk
 from gateway.endpoints import Endpoint
 from gateway.errors import ApiError
 from gateway.exchange import Exchange, Work
 from gateway.forward import Call, ContextOverflow, Failures, Forwarder, Station, Unserved
 from gateway.http1 import Request
 from gateway.inflate import inflate
-from gateway.job import Job, Reading, read_headers
+from gateway.job import Job, Plan, Reading, read_headers
 from gateway.metrics import Metrics
 from gateway.prompt import prompt_size, prompts
 from gateway.quota import rate_lines
+from gateway.refusals import REFUSED
 from gateway.relay import Sink, json_object
 from gateway.reply import Head, Reply
 from gateway.settle import charge
 from limits.estimate import prompt_tokens, reservation
-from limits.types import Admission, Limiter, LimitExceeded, Priority, QueueFull, QueueTimeout, SlotAsk
+from limits.types import LimitExceeded, Priority, QueueFull, QueueTimeout
 from routing.decide import decide
 from routing.needs import needs_of
 from routing.resolve import Catalog
 from routing.types import Classifier, Decision, Target
 
 _ENGINE_PRIORITY = {Priority.REALTIME: 0, Priority.STANDARD: 10, Priority.BATCH: 20}  # vLLM: lower is sooner
+_SMALL = 64 * 1024  # a larger body takes longer to parse than its admission may cost
 _CLASS = {priority: priority.name.lower() for priority in Priority}
 _SSE = b"text/event-stream; charset=utf-8"
 
@@ -80,11 +82,10 @@ class Pipeline:
         self,
         *,
         authenticator: Authenticator,
-        limiter: Limiter,
+        dispatcher: Dispatcher,
         catalog: Catalog,
         versions: Mapping[str, str],
         rules: RoutingRules,
-        exact: ExactStore,
         policy: ExactPolicy,
         flights: Flights,
         stations: Mapping[str, Station],
@@ -96,11 +97,10 @@ class Pipeline:
         wall: Callable[[], float],
     ) -> None:
         self.authenticator = authenticator
-        self._limiter = limiter
+        self._dispatcher = dispatcher
         self._catalog = catalog
         self._versions = versions
         self.rules = rules
-        self._exact = exact
         self._policy = policy
         self._flights = flights
         self.stations = stations
@@ -117,33 +117,82 @@ class Pipeline:
 
     async def delete_cached(self, principal: Principal, entry: str) -> bytes:
         """Delete one of the tenant's own cached answers. ApiError 404 when it has none of that id."""
-        if not await self._exact.delete(entry, principal.tenant):
+        if not await self._dispatcher.delete_entry(entry, principal.tenant):
             raise ApiError(404, "entry_not_found", "You have no cached answer of this id.")
         return b'{"deleted":true}'
 
     async def run(self, x: Exchange, endpoint: Endpoint, path_model: str | None, request: Request, reply: Reply) -> None:
-        """Answer one request. Raises ApiError or one of `gateway.refusals.REFUSALS`; every lease is back by then."""
+        """Answer one request. Raises ApiError or one of `gateway.refusals.REFUSALS`; every lease is back by then.
+
+        A body that is small is understood before its request is admitted, so that the owner of the state can be told at once
+        what it is about. A large one costs more to read than to refuse.
+        """
         principal = x.principal = self.authenticate(request)
-        x.standing = lambda: rate_lines(self._limiter.standing(principal.scopes))
-        reading = read_headers(request.headers, principal, endpoint)
-        started = self._clock()
-        body = await request.body()
-        x.body_wait = self._clock() - started
-        async with self._limiter.admit(principal.scopes) as admission:
-            x.standing = lambda: rate_lines(admission.standing())
-            if reading.encoding is not None:
-                body = await inflate(body, reading.encoding, request.max_body)
-            job = self.understand(x, endpoint, body, path_model, principal, admission, reading)
-            reply.show_usage = job.ask.include_usage
+        admit = self._dispatcher.admit(principal.scopes)
+        x.standing = lambda: rate_lines(admit.standing())
+        try:
+            reading = read_headers(request.headers, principal, endpoint)
+            started = self._clock()
+            body = await request.body()
+            x.body_wait = self._clock() - started
+        except ApiError:
+            await admit.peek()
+            raise
+        early: Job | Exception | None = None
+        if reading.encoding is None and len(body) <= _SMALL:
+            early = self._try(x, endpoint, body, path_model, principal, reading)
+            if isinstance(early, Job):
+                admit = self._dispatcher.admit(principal.scopes, self._question(early))
+        async with admit as ticket:
             try:
+                if isinstance(early, Exception):
+                    raise early
+                if early is None and reading.encoding is not None:
+                    body = await inflate(body, reading.encoding, request.max_body)
+                job = early or self.understand(x, endpoint, body, path_model, principal, reading)
+                job.ticket = ticket
+                reply.show_usage = job.ask.include_usage
                 await self._answer(x, job, reply)
             except (QueueFull, QueueTimeout):
-                admission.refund()
+                ticket.refund()
                 raise
             except ApiError as error:
                 if error.outcome == "rejected":
-                    admission.refund()
+                    ticket.refund()
                 raise
+            finally:
+                early = None  # an exception that is kept would keep its frames
+
+    def _try(
+        self, x: Exchange, endpoint: Endpoint, body: bytes, path_model: str | None, principal: Principal, reading: Reading
+    ) -> Job | Exception:
+        """The request, or why it is none: told once it is admitted, for a bad one is a request too."""
+        try:
+            return self.understand(x, endpoint, body, path_model, principal, reading)
+        except REFUSED as error:
+            return error.with_traceback(None)
+
+    def _question(self, job: Job) -> Question:
+        """What its admission may as well find out."""
+        if job.question is None:
+            use = job.use = self.cache_use(job)
+            if use.lookup or use.store:
+                job.key = self.cache_key(job)
+            job.question = Question(
+                lookup=job.key if use.lookup else None,
+                share=job.key if use.store and use.share else None,
+                first=lambda: self._first(job),
+            )
+        return job.question
+
+    def _first(self, job: Job) -> WorkAsk | None:
+        """What it will ask of its first model, if it comes to that."""
+        if job.wishes.cache.only_if_cached:
+            return None
+        try:
+            return self._plan(job, self._decision(job).target).ask
+        except REFUSED:  # told when it is met again, after the caches
+            return None
 
     def understand(
         self,
@@ -152,7 +201,6 @@ class Pipeline:
         body: bytes,
         path_model: str | None,
         principal: Principal,
-        admission: Admission,
         reading: Reading,
     ) -> Job:
         """The request as a Job. Raises ApiError 400, or one of routing's refusals."""
@@ -167,20 +215,20 @@ class Pipeline:
         resolution = self._catalog.resolve(ask.model, endpoint.served_as, principal.may_call)
         needs = needs_of(ask.fields, endpoint.name, estimate)
         wishes, passed = reading.wishes, reading.passed
-        return Job(x.id, x.arrived, endpoint, ask, principal, admission, resolution, needs, wishes, passed, x.work)
+        return Job(x.id, x.arrived, endpoint, ask, principal, resolution, needs, wishes, passed, x.work)
 
     # -- cache
 
     async def _answer(self, x: Exchange, job: Job, reply: Reply) -> None:
         """From the cache, from an identical request in flight, or from a model."""
-        use = self.cache_use(job)
-        if not (use.lookup or use.store):
+        question = self._question(job)
+        use, key = cast(Use, job.use), job.key
+        if key is None:
             x.cache, x.cache_reason = unanswered(use)
             self._metrics.cache_lookups.add(("exact", "bypass"))
             await self._alone(job, reply)
             return
-        key = self.cache_key(job)
-        entry = await self._exact.get(key) if use.lookup else None
+        entry = await job.admitted.look(question)
         if entry is not None:
             self._metrics.cache_lookups.add(("exact", "hit"))
             self._replay(x, job, entry, reply)
@@ -229,11 +277,12 @@ class Pipeline:
         """Join the identical request in flight, or be the one that others join."""
 
         def start(flight: Flight) -> Coroutine[Any, Any, None]:
-            return self._fly(job, key, flight)
+            return self._fly(job, key, flight) if elsewhere is None else elsewhere.feed(flight)
 
         spent = False
         job.shared = use.share
         while True:
+            elsewhere = await job.admitted.elsewhere()
             try:
                 async with self._flights.join(
                     key if use.share else None,
@@ -259,7 +308,7 @@ class Pipeline:
             except Orphaned as orphaned:
                 spent = orphaned.spent
                 x.past = (*x.past, x.work)
-                x.shared, job.work, job.failures = False, Work(), Failures()
+                x.shared, job.work, job.failures, job.plan = False, Work(), Failures(), None
                 x.work = job.work
 
     def _patience(self, job: Job) -> asyncio.Timeout:
@@ -294,7 +343,7 @@ class Pipeline:
             return
         answer = json_object(body)
         if answer is not None and worth_keeping(answer):
-            await self._exact.put(self._entry(job, key, body))
+            await job.admitted.store(self._entry(job, key, body))
 
     def _entry(self, job: Job, key: bytes, body: bytes) -> Entry:
         now, work = self._wall(), job.work
@@ -316,7 +365,7 @@ class Pipeline:
 
     async def _produce(self, job: Job, sink: Sink) -> None:
         """Decide, reserve, queue, forward; then the fallback, or one move up for a prompt that is too long."""
-        decision = self.decide(job)
+        decision = self._decision(job)
         self._metrics.decisions.add((decision.target.model.tier, decision.reason))
         left = list(decision.alternatives)
         target: Target | None = decision.target
@@ -327,7 +376,7 @@ class Pipeline:
             job.work.model, job.work.tier, job.work.reason = target.name, target.model.tier, reason
             try:
                 return await self._serve(job, target, sink)
-            except Unserved:
+            except (Unserved, NoReplica):
                 target, reason = (left.pop(0), "fallback") if left and reason != "fallback" else (None, "")
             except LimitExceeded as refused:  # of `auto`, the limit of one model is no limit of the others
                 if refused.scope.kind != "model" or not job.resolution.auto or not left or reason == "fallback":
@@ -362,53 +411,76 @@ class Pipeline:
             fallback=rules.fallback,
         )
 
+    def _decision(self, job: Job) -> Decision:
+        if job.decision is None:
+            job.decision = self.decide(job)
+        return job.decision
+
+    def _plan(self, job: Job, target: Target) -> Plan:
+        """What goes to one model, and what that takes. Made once for the model that comes first."""
+        plan = job.plan
+        if plan is None or plan.target is not target:
+            station = self.stations[target.model.name]
+            call = self._call(job, target, station)
+            plan = job.plan = Plan(target, station, call, self._work_ask(job, target, station, call))
+        return plan
+
     async def _serve(self, job: Job, target: Target, sink: Sink) -> None:
         """One model: tokens reserved, a slot, its replicas. What it cost is settled on every way out."""
-        station = self.stations[target.model.name]
-        if not station.pool.capacity():
-            raise Unserved
-        call = self._call(job, target, station)
-        tokens, clamp = tokens_of(job, station)
-        async with job.admission.reserve(
-            tokens, model_scope=job.principal.model_scopes.get(target.model.name), clamp=clamp
-        ) as reserved:
-            try:
-                await self._queue(job, call, station, sink, tokens)
-            finally:
-                job.work.charged = charge(
-                    call.ending,
-                    stream=call.stream,
-                    usage=0 if job.endpoint.free else call.usage,
-                    prompt_estimate=job.needs.prompt_tokens,
-                    deltas=call.deltas,
-                    reserved=reserved.tokens,
-                )
-                if call.usage is None and job.work.charged:  # what no backend counted is told as it was charged
-                    job.work.prompt_tokens, job.work.completion_tokens = job.needs.prompt_tokens, call.deltas
-                job.work.settled = True
-                reserved.settle(job.work.charged)
-
-    async def _queue(self, job: Job, call: Call, station: Station, sink: Sink, tokens: int) -> None:
-        principal, wishes = job.principal, job.wishes
-        slot = station.scheduler.slot(
-            SlotAsk(wishes.priority, principal.tenant, tokens, len(call.body), call.deadline, principal.weight)
-        )
-        job.slot = slot
+        plan = self._plan(job, target)
+        station, call = plan.station, plan.call
+        scope = job.waiting = job.admitted.work(plan.ask)
         began: float | None = self._clock()
         try:
-            async with slot:
-                began, job.slot = None, None
-                self._waited(job, station, slot.queued)
-                if station.engine_priority and job.endpoint.prioritized:
-                    call.body = self.upstream_body(job, call.model, station)
-                await self._forwarder.forward(call, station, sink, job.failures)
-        finally:
+            async with scope as grant:
+                began, job.waiting = None, None
+                self._waited(job, station, grant.queued)
+                try:
+                    if station.engine_priority and job.endpoint.prioritized:
+                        call.body = self.upstream_body(job, call.model, station)
+                    await self._forwarder.forward(call, station, grant, sink, job.failures)
+                finally:
+                    grant.settle(self._charge(job, call, grant.tokens))
+        except (QueueFull, QueueTimeout, asyncio.CancelledError):
             if began is not None:  # it left the queue without a slot
                 self._waited(job, station, self._clock() - began)
+            raise
+
+    def _charge(self, job: Job, call: Call, reserved: int) -> int:
+        work = job.work
+        work.charged = charge(
+            call.ending,
+            stream=call.stream,
+            usage=0 if job.endpoint.free else call.usage,
+            prompt_estimate=job.needs.prompt_tokens,
+            deltas=call.deltas,
+            reserved=reserved,
+        )
+        if call.usage is None and work.charged:  # what no backend counted is told as it was charged
+            work.prompt_tokens, work.completion_tokens = job.needs.prompt_tokens, call.deltas
+        work.settled = True
+        return work.charged
 
     def _waited(self, job: Job, station: Station, seconds: float) -> None:
         job.work.queued += seconds
         self._metrics.queue_wait.observe((station.name, _CLASS[job.wishes.priority]), seconds)
+
+    def _work_ask(self, job: Job, target: Target, station: Station, call: Call) -> WorkAsk:
+        principal = job.principal
+        tokens, clamp = tokens_of(job, station)
+        return WorkAsk(
+            model=station.name,
+            tokens=tokens,
+            clamp=clamp,
+            model_scope=principal.model_scopes.get(target.model.name),
+            priority=job.wishes.priority,
+            tenant=principal.tenant,
+            weight=principal.weight,
+            size=len(call.body),
+            deadline=call.deadline,
+            session=job.session,
+            prompt_tokens=job.needs.prompt_tokens,
+        )
 
     def _call(self, job: Job, target: Target, station: Station) -> Call:
         wishes = job.wishes
@@ -423,7 +495,6 @@ class Pipeline:
             model=target.served_name,
             stream=job.ask.stream,
             deadline=job.arrived + patience,
-            balance=BalanceAsk(job.session, job.needs.prompt_tokens),
             work=job.work,
             impatient=wishes.deadline is not None and patience < station.timeouts.total,
         )

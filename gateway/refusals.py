@@ -88,7 +88,10 @@ TABLE: Mapping[type[Exception], Callable[[Any], ApiError]] = {
 }
 """Every exception with which a leaf refuses a request."""
 
-REFUSALS = tuple(TABLE)
+REFUSALS: tuple[type[Exception], ...] = tuple(TABLE)
+
+REFUSED: tuple[type[Exception], ...] = (ApiError, *REFUSALS)
+"""Everything that ends a request with an answer that says why."""
 
 PERSONAL: tuple[type[Exception], ...] = (LimitExceeded, QueueFull, QueueTimeout)
 """Refusals that concern the request that met them, not others who wait for the same answer."""

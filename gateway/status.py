@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gateway.forward import Station
+from gateway.dispatch.types import Lane
 from gateway.metrics import Labels, Metrics
 from limits.types import Priority
 
@@ -12,10 +12,10 @@ _CLASSES = [(priority, priority.name.lower()) for priority in Priority]
 
 
 class Status:
-    """Looks at the stations for `/ready`, `/admin/status` and the gauges of `/metrics`."""
+    """Looks at the lanes for `/ready`, `/admin/status` and the gauges of `/metrics`."""
 
-    def __init__(self, stations: Mapping[str, Station]) -> None:
-        self._stations = stations
+    def __init__(self, lanes: Mapping[str, Lane]) -> None:
+        self._lanes = lanes
 
     def register(self, metrics: Metrics) -> None:
         """Add the gauges."""
@@ -25,37 +25,37 @@ class Status:
 
     def ready(self) -> dict[str, object]:
         """`ready` is true when some pool has a ready replica."""
-        models = {name: len(station.pool.ready()) for name, station in self._stations.items()}
+        models = {name: len(lane.pool.ready()) for name, lane in self._lanes.items()}
         return {"ready": any(models.values()), "ready_replicas": models}
 
     def report(self) -> dict[str, object]:
         """Pools, replicas and queues."""
-        return {"models": [self._station(station) for station in self._stations.values()]}
+        return {"models": [self._lane(lane) for lane in self._lanes.values()]}
 
-    def _station(self, station: Station) -> dict[str, object]:
-        scheduler = station.scheduler
+    def _lane(self, lane: Lane) -> dict[str, object]:
+        scheduler = lane.scheduler
         return {
-            "name": station.name,
+            "name": lane.name,
             "slots": {"capacity": scheduler.capacity, "inflight": scheduler.inflight},
             "queue": {
                 "depth": {name: scheduler.depth(priority) for priority, name in _CLASSES},
                 "bytes": scheduler.queued_bytes,
                 "tokens": scheduler.queued_tokens,
             },
-            "replicas": station.pool.stats(),
+            "replicas": lane.pool.stats(),
         }
 
     def _depths(self) -> Iterator[tuple[Labels, float]]:
-        for name, station in self._stations.items():
+        for name, lane in self._lanes.items():
             for priority, label in _CLASSES:
-                yield (name, label), station.scheduler.depth(priority)
+                yield (name, label), lane.scheduler.depth(priority)
 
     def _inflight(self) -> Iterator[tuple[Labels, float]]:
-        for name, station in self._stations.items():
-            for replica in station.pool.stats():
+        for name, lane in self._lanes.items():
+            for replica in lane.pool.stats():
                 yield (name, replica.name), replica.inflight
 
     def _up(self) -> Iterator[tuple[Labels, float]]:
-        for name, station in self._stations.items():
-            for replica in station.pool.stats():
+        for name, lane in self._lanes.items():
+            for replica in lane.pool.stats():
                 yield (name, replica.name), float(replica.ready)

@@ -14,6 +14,7 @@ from caches.types import ExactStore
 from gateway.config import Config
 from gateway.config.checks import unknown_model
 from gateway.config.problems import quote, suggest
+from gateway.dispatch.types import Lane
 from gateway.endpoints import BY_NAME
 from gateway.errors import ApiError
 from gateway.explain import explain
@@ -37,6 +38,7 @@ class Desk:
     exact: ExactStore
     limiter: Limiter
     pipeline: Pipeline
+    lanes: Mapping[str, Lane]
     fleet: Fleet
     keys: KeyFile
     ring: KeyRing
@@ -56,7 +58,7 @@ class Desk:
             stable, encoded = bool(self.config.cache.secret), msgspec.json.encode(body)
         except UnicodeEncodeError:
             raise _invalid("half a surrogate is no text", "body") from None
-        return explain(self.pipeline, BY_NAME[endpoint], encoded, principal, lines, stable=stable, live=True)
+        return explain(self.pipeline, self.lanes, BY_NAME[endpoint], encoded, principal, lines, stable=stable, live=True)
 
     # -- replicas
 

@@ -52,8 +52,10 @@ def run(args: argparse.Namespace) -> int:
         print(error if isinstance(error, ConfigError) else f"tiergate explain: {error}", file=sys.stderr)
         return 2
     endpoint, stable = BY_NAME[args.endpoint], bool(config.cache.secret)
-    explain(parts.pipeline, endpoint, body, principal, headers, stable=stable)  # once to warm up, or the times would mislead
-    told = explain(parts.pipeline, endpoint, body, principal, headers, stable=stable)
+    explain(
+        parts.pipeline, parts.lanes, endpoint, body, principal, headers, stable=stable
+    )  # once to warm up, or the times would mislead
+    told = explain(parts.pipeline, parts.lanes, endpoint, body, principal, headers, stable=stable)
     print(json.dumps(msgspec.to_builtins(told), indent=2) if args.json else _text(told))
     return 1 if told.refusal else 0
 

@@ -113,7 +113,7 @@ async def test_what_is_told_is_what_happens(start, seed):
     """Tier, route, score, cache verdict and id, replica of a session, upstream body and refusals, over many mixed requests."""
     lora = Options(lora_modules=("support-lora",), scheduling_policy="priority")
     stack = await start(CHANGES, fakes={"s1": lora, "s2": lora, "s3": lora, "l1": Options()})
-    offline = build(stack.gateway.config, NullLog()).pipeline
+    offline = build(stack.gateway.config, NullLog())
     rng = random.Random(seed)
     seen, earlier = set(), []
     for _ in range(220):
@@ -122,12 +122,16 @@ async def test_what_is_told_is_what_happens(start, seed):
         earlier.append((endpoint, body, headers, tenant))
         raw_headers = [(name.encode(), value.encode()) for name, value in headers.items()]
         tellings = []
-        for pipeline, live in ((offline, False), (stack.gateway.parts.pipeline, True)):
-            principal = pipeline.authenticator.of_tenant(tenant)
-            tellings.append(explain(pipeline, ENDPOINT[endpoint], body, principal, raw_headers, stable=True, live=live))
+        for parts, live in ((offline, False), (stack.gateway.parts, True)):
+            principal = parts.pipeline.authenticator.of_tenant(tenant)
+            tellings.append(told_by(parts, ENDPOINT[endpoint], body, principal, raw_headers, stable=True, live=live))
         answer, sent = await send(stack, endpoint, body, headers, tenant)
         seen |= {agree(told, answer, sent) for told in tellings}
     assert seen >= {"pinned", "score", "context", "capability", "override", "default", "refused", "exact", "not_cached"}
+
+
+def told_by(parts, *request, **terms):
+    return explain(parts.pipeline, parts.lanes, *request, **terms)
 
 
 def counters(stack):
@@ -136,11 +140,11 @@ def counters(stack):
 
 async def test_telling_changes_nothing(stack):
     """Neither a balance, nor a counter, nor the cache, nor a replica notices."""
-    pipeline = stack.gateway.parts.pipeline
-    principal = pipeline.authenticator.of_tenant("acme")
+    parts = stack.gateway.parts
+    principal = parts.pipeline.authenticator.of_tenant("acme")
     before = counters(stack)
     body = json.dumps({"model": "auto", "temperature": 0, "messages": [{"role": "user", "content": "Prove it."}]}).encode()
-    assert explain(pipeline, ENDPOINT["chat"], body, principal, live=True).refusal is None
+    assert told_by(parts, ENDPOINT["chat"], body, principal, live=True).refusal is None
     assert counters(stack) == before
     assert len(stack.gateway.parts.limiter.ledger) == 0
     assert (await stack.gateway.parts.exact.stats()).entries == 0
@@ -161,10 +165,10 @@ async def test_telling_changes_nothing(stack):
 async def test_what_can_never_fit_is_told(start, plan, fields, refused):
     """A request larger than a limit's whole burst, on a plan that has spent nothing; and where `auto` then goes."""
     stack = await start({"plans": {"pro": {"priority": "realtime", **plan}}})
-    pipeline = stack.gateway.parts.pipeline
+    parts = stack.gateway.parts
     prompt = "Prove that there are infinitely many primes, step by step."
     body = json.dumps({"model": "auto", "messages": [{"role": "user", "content": prompt}], **fields}).encode()
-    told = explain(pipeline, ENDPOINT["chat"], body, pipeline.authenticator.of_tenant("acme"))
+    told = told_by(parts, ENDPOINT["chat"], body, parts.pipeline.authenticator.of_tenant("acme"))
     answer, _ = await send(stack, "chat", body, {}, "acme")
     assert (told.refusal is not None) is refused
     if told.refusal is not None:
@@ -180,8 +184,8 @@ async def test_who_takes_over_is_told(start):
     """When the first choice fails, the live gateway goes where the explanation's second attempt is."""
     stack = await start()
     body = json.dumps({"model": "auto", "messages": [{"role": "user", "content": "hello"}]}).encode()
-    pipeline = stack.gateway.parts.pipeline
-    told = explain(pipeline, ENDPOINT["chat"], body, pipeline.authenticator.of_tenant("acme"), live=True)
+    parts = stack.gateway.parts
+    told = told_by(parts, ENDPOINT["chat"], body, parts.pipeline.authenticator.of_tenant("acme"), live=True)
     assert [attempt.model for attempt in told.attempts[:2]] == ["small-model", "large-model"]
     stack.small.faults.add(status=503)
     answer, _ = await send(stack, "chat", body, {}, "acme")

@@ -86,7 +86,7 @@ class Stack:
     def idle(self) -> bool:
         """Every counter of the gateway is back at zero."""
         parts = self.gateway.parts
-        stations = parts.stations.values()
+        stations = parts.lanes.values()
         return (
             all(not replica.inflight for station in stations for replica in station.pool.replicas)
             and all(not s.scheduler.inflight and not s.scheduler.queue.load.requests for s in stations)
@@ -152,7 +152,7 @@ async def start(tmp_path: Any) -> AsyncIterator[Start]:
                 httpx.AsyncClient(base_url=f"http://127.0.0.1:{gateway.port}", timeout=30, trust_env=False)
             )
             stack = Stack(gateway, running, log, client)
-            await stack.until(lambda: all(r.up for s in gateway.parts.stations.values() for r in s.pool.replicas))
+            await stack.until(lambda: all(r.up for s in gateway.parts.lanes.values() for r in s.pool.replicas))
             return stack
 
         yield make

@@ -290,7 +290,7 @@ async def remaining(stack: Stack, key: str = KEY, **body: Any) -> int:
 
 
 def station(stack: Stack, model: str = "small-model") -> Any:
-    return stack.gateway.parts.stations[model]
+    return stack.gateway.parts.lanes[model]
 
 
 def queued(stack: Stack, model: str = "small-model") -> int:

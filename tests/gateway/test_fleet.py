@@ -51,7 +51,7 @@ async def test_a_joined_replica_is_warmed_and_serves(start, extra):
 async def test_slots_follow(start, extra):
     """The scheduler's capacity grows with the slow start's share and goes down when the replica leaves."""
     stack = await start({"fleet": {"slow_start": "1h", "warm_up": {"enabled": False}}})
-    fleet, scheduler = stack.gateway.parts.fleet, stack.gateway.parts.stations[MODEL].scheduler
+    fleet, scheduler = stack.gateway.parts.fleet, stack.gateway.parts.lanes[MODEL].scheduler
     assert scheduler.capacity == 256
     fleet.add(MODEL, spec_of("s2", extra.url))
     await stack.until(lambda: replica(stack, "s2").up)
@@ -68,7 +68,7 @@ async def test_one_of_the_start_is_neither_warmed_nor_slowed(start, extra):
     stack = await start({})
     stack.gateway.parts.fleet.add(MODEL, spec_of("s2", extra.url), at_start=True)
     await stack.until(lambda: replica(stack, "s2").up)
-    assert stack.gateway.parts.stations[MODEL].scheduler.capacity == 512
+    assert stack.gateway.parts.lanes[MODEL].scheduler.capacity == 512
     assert extra.calls == []
 
 

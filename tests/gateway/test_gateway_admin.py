@@ -81,7 +81,7 @@ async def test_the_status_shows_pools_queues_and_replicas(start):
 async def test_the_status_follows_a_replica_that_goes_down(stack):
     """A stopped replica is shown as not up and not ready, and takes its slots along."""
     await stack.small.stop()
-    await stack.until(lambda: not stack.gateway.parts.stations["small-model"].pool.ready())
+    await stack.until(lambda: not stack.gateway.parts.lanes["small-model"].pool.ready())
     small = (await admin(stack, "/admin/status")).json()["models"][0]
     assert (small["replicas"][0]["up"], small["replicas"][0]["ready"], small["slots"]["capacity"]) == (False, False, 0)
     ready = await stack.client.get("/ready")
@@ -94,7 +94,7 @@ async def test_ready_needs_one_ready_replica_and_health_none(stack):
     assert (await stack.client.get("/ready")).json()["ready"] is True
     for fake in stack.fakes.values():
         await fake.stop()
-    stations = stack.gateway.parts.stations.values()
+    stations = stack.gateway.parts.lanes.values()
     await stack.until(lambda: not any(station.pool.ready() for station in stations))
     down = await stack.client.get("/ready")
     assert (down.status_code, down.json()["ready"]) == (503, False)

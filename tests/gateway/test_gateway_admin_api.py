@@ -177,7 +177,7 @@ async def test_a_replica_joins_serves_drains_and_leaves(stack):
         again = await stack.client.post(path, json={"name": "s9", "url": late.url}, headers=OWNER)
         assert (again.status_code, again.json()["error"]["code"]) == (409, "replica_exists")
         await stack.client.post(f"{path}/s1/drain", headers=OWNER)
-        pool = stack.gateway.parts.stations["small-model"].pool
+        pool = stack.gateway.parts.lanes["small-model"].pool
         await stack.until(lambda: [replica.name for replica in pool.ready()] == ["s9"])
         assert (await stack.chat("hi")).headers["x-tiergate-replica"] == "s9"
         back = await stack.client.post(f"{path}/s1/undrain", headers=OWNER)
@@ -209,7 +209,7 @@ async def test_a_call_that_makes_no_sense_is_refused(stack, method, path, body, 
     answer = await stack.client.request(method, path, json=body, headers=OWNER)
     assert answer.status_code == status, answer.text
     assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
-    assert len(stack.gateway.parts.stations["small-model"].pool.replicas) == 1
+    assert len(stack.gateway.parts.lanes["small-model"].pool.replicas) == 1
 
 
 async def test_a_live_gateway_explains_with_the_state_of_its_replicas(stack):

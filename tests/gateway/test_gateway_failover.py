@@ -109,7 +109,7 @@ async def test_a_hanging_backend_is_a_timeout_and_does_not_hold_others(start):
 async def test_no_replica_ready_is_a_503_that_invites_a_retry(stack):
     """With every replica of a pinned model down the answer is 503 with retry-after, at once."""
     await stack.small.stop()
-    await stack.until(lambda: not stack.gateway.parts.stations["small-model"].pool.ready())
+    await stack.until(lambda: not stack.gateway.parts.lanes["small-model"].pool.ready())
     answer = await stack.chat("hi")
     assert answer.status_code == 503
     assert answer.json()["error"]["code"] == "no_replica_ready"
@@ -147,7 +147,7 @@ async def test_what_a_backend_says_of_requests_never_opens_its_breaker(stack, st
     for _ in range(30):
         await stack.chat("hi")
     stack.small.faults.clear()
-    (replica,) = stack.gateway.parts.stations["small-model"].pool.stats()
+    (replica,) = stack.gateway.parts.lanes["small-model"].pool.stats()
     assert (replica.ready, replica.breaker) == (True, "closed")
     assert (await stack.chat("hi")).headers["x-tiergate-replica"] == "s1"
 
@@ -185,7 +185,7 @@ async def test_a_success_without_an_answer_moves_on(start, case):
 async def test_retries_keep_to_the_pools_budget(start):
     """Once the budget of retries is spent, a failed attempt is the last: no second replica is asked."""
     stack = await start({"breaker": {"failures": 1000}, "models": {0: {"balance": {"kind": "round_robin"}}}}, fakes=dict(TWO))
-    pool = stack.gateway.parts.stations["small-model"].pool
+    pool = stack.gateway.parts.lanes["small-model"].pool
     while pool.may_retry():
         pass
     stack.fakes["s1"].faults.add(status=500)

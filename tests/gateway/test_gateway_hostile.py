@@ -112,7 +112,7 @@ async def test_a_connection_that_breaks_after_done_has_given_its_answer(start, t
 
 def two(stack):
     """The stations with two replicas."""
-    return [station for station in stack.gateway.parts.stations.values() if len(station.pool.replicas) == 2]
+    return [station for station in stack.gateway.parts.lanes.values() if len(station.pool.replicas) == 2]
 
 
 async def test_a_stream_that_ends_in_order_without_an_end_is_broken(stack):
@@ -244,7 +244,7 @@ async def test_a_lack_of_descriptors_is_no_fault_of_the_replicas(start):
     stack = await start({"health": {"interval": "10m"}})
     held = []
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    for replica in (replica for s in stack.gateway.parts.stations.values() for replica in s.pool.replicas):
+    for replica in (replica for s in stack.gateway.parts.lanes.values() for replica in s.pool.replicas):
         await replica.client.close()
         replica.client._closed = False
     await stack.client.get("/health")
@@ -259,7 +259,7 @@ async def test_a_lack_of_descriptors_is_no_fault_of_the_replicas(start):
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         for descriptor in held:
             os.close(descriptor)
-    pools = [station.pool for station in stack.gateway.parts.stations.values()]
+    pools = [station.pool for station in stack.gateway.parts.lanes.values()]
     assert all(stats.breaker == "closed" for pool in pools for stats in pool.stats())
     await stack.until(lambda: all(pool.ready() for pool in pools))
     assert (await stack.chat("hi")).status_code == 200

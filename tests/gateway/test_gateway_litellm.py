@@ -345,9 +345,9 @@ async def test_a_model_that_litellm_does_not_know(start, tmp_path):
     await gateway.start()
     try:
         async with asyncio.timeout(30):
-            while not gateway.parts.stations["good"].pool.capacity():
+            while not gateway.parts.lanes["good"].pool.capacity():
                 await asyncio.sleep(0.01)
             await gateway.parts.monitor.check_once()
-        assert not gateway.parts.stations["bad"].pool.capacity()
+        assert not gateway.parts.lanes["bad"].pool.capacity()
     finally:
         await gateway.stop()

@@ -139,7 +139,7 @@ async def test_queued_time_is_told_and_is_no_overhead(start):
     tasks = [asyncio.create_task(ask(stack, chat("a")))]
     await stack.until(lambda: posts(stack.small))
     tasks.append(asyncio.create_task(ask(stack, chat("b"))))
-    await stack.until(lambda: stack.gateway.parts.stations["small-model"].scheduler.queue.load.requests == 1)
+    await stack.until(lambda: stack.gateway.parts.lanes["small-model"].scheduler.queue.load.requests == 1)
     loop = asyncio.get_running_loop()
     before = loop.time()
     await stack.until(lambda: loop.time() > before + 0.1)

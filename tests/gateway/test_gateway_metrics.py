@@ -121,7 +121,7 @@ async def test_every_way_to_end_has_its_outcome(start):
         one.send(chat())
         await stack.until(lambda: len(posts(stack.small)) == 5)
         two.send(chat())
-        await stack.until(lambda: stack.gateway.parts.stations["small-model"].scheduler.queue.load.requests == 1)
+        await stack.until(lambda: stack.gateway.parts.lanes["small-model"].scheduler.queue.load.requests == 1)
         await ask(stack, chat())  # rejected
         two.leave()
         await lines(stack, 8)  # client_gone
@@ -140,7 +140,7 @@ async def test_gauges_rise_and_fall_with_the_work(start):
     stack = await start({"models": {0: {"concurrency": {"max": 2}}}})
     wake = hold(stack.small)
     tasks = [asyncio.create_task(ask(stack, chat(str(i)), headers={"x-tiergate-priority": "batch"})) for i in range(5)]
-    await stack.until(lambda: stack.gateway.parts.stations["small-model"].scheduler.queue.load.requests == 3)
+    await stack.until(lambda: stack.gateway.parts.lanes["small-model"].scheduler.queue.load.requests == 3)
     found = await scrape(stack)
     assert total(found, "tiergate_inflight_requests", model="small-model", replica="s1") == 2
     assert total(found, "tiergate_queue_depth", **{"model": "small-model", "class": "batch"}) == 3
@@ -155,7 +155,7 @@ async def test_gauges_rise_and_fall_with_the_work(start):
 async def test_replica_up_follows_health(stack):
     """A stopped replica is 0, a running one 1."""
     await stack.small.stop()
-    await stack.until(lambda: not stack.gateway.parts.stations["small-model"].pool.ready())
+    await stack.until(lambda: not stack.gateway.parts.lanes["small-model"].pool.ready())
     found = await scrape(stack)
     assert total(found, "tiergate_replica_up", replica="s1") == 0
     assert total(found, "tiergate_replica_up", replica="l1") == 1

@@ -113,7 +113,7 @@ async def test_who_may_not(gateway, path, body):
 async def test_a_backend_that_is_not_at_v1(start):
     """A replica whose URL has another path keeps it: only a /v1 at its end is left away for the root."""
     gateway = await start({"models": {0: {"endpoints": ALL}}})
-    replica = gateway.gateway.parts.stations["small-model"].pool.replicas[0]
+    replica = gateway.gateway.parts.lanes["small-model"].pool.replicas[0]
     assert (replica.path, replica.root) == ("/v1", "")
 
 

@@ -141,7 +141,7 @@ async def test_a_client_that_leaves_frees_everything(start, window):
         b"content-length: %d\r\n\r\n" % len(raw) + raw
     )
     if window == "queued":
-        await stack.until(lambda: stack.gateway.parts.stations["small-model"].scheduler.queue.load.requests == 1)
+        await stack.until(lambda: stack.gateway.parts.lanes["small-model"].scheduler.queue.load.requests == 1)
     elif window == "midstream":
         await reader.readuntil(b"data:")
     else:

@@ -339,7 +339,7 @@ async def test_a_replica_that_is_not_trusted_is_down_and_says_why(tunnel, ca, ot
     text = f"models: [{{name: m, tls: {tls or 'null'}, replicas: [{{name: r, url: 'https://localhost:{port}/v1'}}]}}]"
     parts = build(parse(text, tmp_path / "config.yaml"), NullLog())
     await parts.monitor.check_once()
-    assert not parts.stations["m"].pool.replicas[0].up
+    assert not parts.lanes["m"].pool.replicas[0].up
     (line,) = [record.message for record in caplog.records if record.name == "tiergate.health"]
     assert line == f"m/r is down: no connection: {reason}"
     await parts.fleet.close()

@@ -119,7 +119,7 @@ keys: {{path: {tmp_path / "keys.json"}}}
     await gateway.start()
     try:
         async with asyncio.timeout(10):
-            while not all(replica.up for station in gateway.parts.stations.values() for replica in station.pool.replicas):
+            while not all(replica.up for station in gateway.parts.lanes.values() for replica in station.pool.replicas):
                 await asyncio.sleep(0.005)
         url = f"http://127.0.0.1:{gateway.port}"
         _, told = await loaded(url, "--rate", "200", "--requests", "10", environ={"TIERGATE_API_KEY": SECRET})

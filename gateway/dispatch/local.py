@@ -1,0 +1,136 @@
+"""The owner in this process: the leaves themselves, in the order that is the product's.
+
+Rules of this file
+- Every scope that is entered here is left here, in the opposite order, on every way out.
+- Between choosing a replica and entering its lease nothing awaits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from backends.lease import Lease
+from backends.replica import Replica
+from backends.types import Ask as BalanceAsk
+from caches.types import Entry, ExactStore
+from gateway.dispatch.types import Elsewhere, Lane, NoReplica, Question, WorkAsk
+from limits.slots import Slot
+from limits.types import Admission, Limiter, Priority, Reservation, Scope, SlotAsk, Standing
+
+
+class LocalDispatcher:
+    def __init__(self, limiter: Limiter, exact: ExactStore, lanes: Mapping[str, Lane]) -> None:
+        self.limiter = limiter
+        self.exact = exact
+        self.lanes = lanes
+
+    def admit(self, scopes: Sequence[Scope], question: Question | None = None) -> LocalTicket:  # noqa: ARG002 - it costs nothing to ask twice
+        return LocalTicket(self, scopes)
+
+    async def delete_entry(self, entry: str, tenant: str | None) -> bool:
+        return await self.exact.delete(entry, tenant)
+
+
+class LocalTicket:
+    """One request, from its admission on."""
+
+    __slots__ = ("_admission", "_entered", "_held", "_owner", "_scopes")
+
+    def __init__(self, owner: LocalDispatcher, scopes: Sequence[Scope]) -> None:
+        self._owner = owner
+        self._scopes = scopes
+        self._entered = owner.limiter.admit(scopes)
+        self._admission: Admission | None = None
+        self._held = False
+
+    async def __aenter__(self) -> Self:
+        self._admission = await self._entered.__aenter__()
+        self._held = True
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.leave()
+
+    async def leave(self) -> None:
+        """The client is done; work that it began may go on. Safe to call twice."""
+        if self._held:
+            self._held = False
+            await self._entered.__aexit__(None, None, None)
+
+    async def look(self, question: Question) -> Entry | None:
+        return None if question.lookup is None else await self._owner.exact.get(question.lookup)
+
+    async def elsewhere(self) -> Elsewhere | None:
+        return None
+
+    def work(self, ask: WorkAsk) -> LocalWork:
+        assert self._admission is not None, "a ticket is used after it was entered"
+        return LocalWork(self._owner.lanes[ask.model], self._admission, ask)
+
+    async def store(self, entry: Entry) -> None:
+        await self._owner.exact.put(entry)
+
+    def refund(self) -> None:
+        if self._admission is not None:
+            self._admission.refund()
+
+    def standing(self) -> Standing:
+        return self._owner.limiter.standing(self._scopes) if self._admission is None else self._admission.standing()
+
+    async def peek(self) -> None:
+        """It can be seen from here."""
+
+
+class LocalWork:
+    """Tokens, then a slot. While it is entered it is its own grant."""
+
+    __slots__ = ("_ask", "_lane", "_reservation", "_reserved", "_slot", "_tried", "queued", "tokens")
+
+    def __init__(self, lane: Lane, admission: Admission, ask: WorkAsk) -> None:
+        self._lane = lane
+        self._ask = ask
+        self._reserved = admission.reserve(ask.tokens, model_scope=ask.model_scope, clamp=ask.clamp)
+        self._slot: Slot | None = None
+        self._tried: list[Replica] = []
+        self.tokens = ask.tokens
+        self.queued = 0.0
+
+    async def __aenter__(self) -> Self:
+        lane, ask = self._lane, self._ask
+        if not lane.pool.capacity():
+            raise NoReplica
+        self._reservation: Reservation = await self._reserved.__aenter__()
+        try:
+            slot = self._slot = lane.scheduler.slot(
+                SlotAsk(ask.priority, ask.tenant, ask.tokens, ask.size, ask.deadline, ask.weight)
+            )
+            await slot.__aenter__()
+        except BaseException:
+            await self._reserved.__aexit__(None, None, None)
+            raise
+        self.tokens, self.queued = self._reservation.tokens, slot.queued
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        assert self._slot is not None
+        try:
+            await self._slot.__aexit__(kind, error, trace)
+        finally:
+            await self._reserved.__aexit__(kind, error, trace)
+
+    def raise_priority(self, priority: Priority) -> None:
+        if self._slot is not None:
+            self._slot.raise_priority(priority)
+
+    async def attempt(self) -> Lease | None:
+        pool, tried = self._lane.pool, self._tried
+        replica = pool.pick(BalanceAsk(self._ask.session, self._ask.prompt_tokens), tried)
+        if replica is None or (tried and not pool.may_retry()):
+            return None
+        tried.append(replica)
+        return pool.lease(replica)
+
+    def settle(self, tokens: int) -> None:
+        self._reservation.settle(tokens)

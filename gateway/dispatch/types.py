@@ -1,0 +1,150 @@
+"""Between a request and the owner of what decisions rest on: balances, queues, replicas in flight, breakers, the exact cache.
+
+The owner may be this process (`gateway.dispatch.local`) or another one (`gateway.dispatch.link`); a caller cannot tell.
+
+    async with dispatcher.admit(scopes, question) as ticket      one request and a parallel slot of every scope
+        entry = await ticket.look(question)                      the exact cache
+        async with ticket.work(ask) as grant                     tokens, a slot of the pool
+            async with await grant.attempt() as attempt          a replica
+            grant.settle(tokens)
+        await ticket.store(entry)
+
+What an owner elsewhere can be asked at once it is asked at once: `question` tells at admission what will be wanted next. So
+where the owner is a process of its own, a request costs one question and, when all is over, one word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol
+
+from backends.pool import Pool
+from backends.replica import Replica
+from backends.types import Outcome
+from caches.flight import Flight
+from caches.types import Entry
+from limits.slots import Scheduler
+from limits.types import Priority, Scope, Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One model's replicas and the queue in front of them, in the process that owns them."""
+
+    name: str
+    pool: Pool
+    scheduler: Scheduler
+
+
+@dataclass(slots=True)  # made for every request: a frozen one takes three times as long to make
+class WorkAsk:
+    """What a request needs of one model. `deadline` is absolute, on the monotonic clock."""
+
+    model: str
+    tokens: int  # to reserve
+    clamp: bool  # they may be cut down to a limit's burst: the client named no maximum
+    model_scope: Scope | None  # the tenant's own limit on this model
+    priority: Priority
+    tenant: str
+    weight: int
+    size: int  # bytes that wait with it
+    deadline: float
+    session: str | None
+    prompt_tokens: int
+
+
+@dataclass(slots=True)
+class Question:
+    """What a request wants to know beyond its admission. `first` tells what it will ask for where nothing is cached."""
+
+    lookup: bytes | None  # the cache key to look up
+    share: bytes | None  # the key under which identical requests share one answer
+    first: Callable[[], WorkAsk | None]
+
+
+class Attempt(Protocol):
+    """A replica's lease, from entering to leaving. What it showed is said once; see `backends.lease`."""
+
+    replica: Replica
+
+    async def __aenter__(self) -> object: ...
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+    def first_byte(self) -> None: ...
+    def settle(self, outcome: Outcome, retry_after: bool = False) -> None: ...
+    def suspect(self) -> None:
+        """No connection to it could be made."""
+
+
+class Grant(Protocol):
+    """Tokens and a slot that are held."""
+
+    tokens: int  # what was reserved, after clamping
+    queued: float  # seconds
+
+    async def attempt(self) -> Attempt | None:
+        """The next replica to try, never the same twice; None when there is none, or no budget for another try."""
+
+    def settle(self, tokens: int) -> None:
+        """Charge what was really used. Leaving unsettled charges nothing, and gives the model scope's request back."""
+
+
+class WorkScope(AbstractAsyncContextManager[Grant], Protocol):
+    """Entering waits for a slot. Raises LimitExceeded, QueueFull, QueueTimeout and NoReplica."""
+
+    def raise_priority(self, priority: Priority) -> None:
+        """While it waits: on to a more urgent class. Later or earlier, nothing."""
+
+
+class Elsewhere(Protocol):
+    """The same answer is being made for another process's client."""
+
+    def feed(self, flight: Flight) -> Coroutine[Any, Any, None]:
+        """The producer of a flight that gets the pieces from there."""
+
+
+class Ticket(Protocol):
+    """An admitted request."""
+
+    async def look(self, question: Question) -> Entry | None:
+        """The answer that is kept, if any. Asked once."""
+
+    async def elsewhere(self) -> Elsewhere | None:
+        """Who makes this answer already, in another process; None when this request is to make it, or to join one here."""
+
+    def work(self, ask: WorkAsk) -> WorkScope:
+        """What one model needs. May outlive the ticket's own scope: work is shared."""
+
+    async def store(self, entry: Entry) -> None:
+        """Keep an answer."""
+
+    def refund(self) -> None:
+        """Give the request back, once: something later refused it."""
+
+    def standing(self) -> Standing:
+        """Of all scopes that it is charged to. Also before entering, and after a refusal, as far as it is known here."""
+
+
+class Admit(AbstractAsyncContextManager[Ticket], Protocol):
+    """Entering raises LimitExceeded."""
+
+    def standing(self) -> Standing: ...
+
+    async def peek(self) -> None:
+        """Find out where its scopes stand, for the answer to a request that is refused before it is admitted."""
+
+
+class Dispatcher(Protocol):
+    """The owner, as requests see it."""
+
+    def admit(self, scopes: Sequence[Scope], question: Question | None = None) -> Admit: ...
+
+    async def delete_entry(self, entry: str, tenant: str | None) -> bool: ...
+
+
+class NoReplica(Exception):  # noqa: N818 - it names what happened
+    """No replica of this model may be asked now."""
