@@ -78,15 +78,16 @@ class Lease:
         if self.probe and stage is _HELD:
             self._keeper.record(self, Outcome.NEUTRAL, self._keeper.clock())
 
-    def first_byte(self) -> None:
+    def first_byte(self, at: float | None = None) -> None:
         """The first byte of a good answer came. Not for errors: a replica that fails fast must not look fast.
 
+        `at`: the moment it came, where this is heard of later, on the pool's clock.
         It closes a half-open breaker: a probe that streams for minutes has shown all that was asked of it.
         """
         if self._first or self._stage is not _HELD:
             return
         self._first = True
-        now = self._keeper.clock()
+        now = self._keeper.clock() if at is None else max(at, self._began)
         self.replica.observe_latency(now - self._began, now)
         breaker = self.replica.breaker
         if breaker.tripped and breaker.epoch == self.epoch:

@@ -153,10 +153,11 @@ class Pool:
         chosen = self.balance.choose(free, ask)
         return self._warm_instead(chosen, free, ask) if chosen in self._ramp.shares else chosen
 
-    def lease(self, replica: Replica) -> Lease:
+    def lease(self, replica: Replica, began: float | None = None) -> Lease:
+        """`began`: when the attempt did, where it runs already and is taken over; else it is now."""
         now = self.clock()
         self._budget.attempt(now)
-        return Lease(self, replica, now)
+        return Lease(self, replica, now if began is None else began)
 
     def may_retry(self) -> bool:
         """True, and counted as spent, while the retries of the last ten seconds keep their share of the requests."""

@@ -31,6 +31,7 @@ class Account:
 
     __slots__ = (
         "at",
+        "key",
         "max_parallel",
         "parallel",
         "request_burst",
@@ -49,6 +50,7 @@ class Account:
         self.requests = 0
         self.tokens = 0
         self.parallel = 0
+        self.key = b""  # its name in a vault, where there is one
         self._limit(scope)
 
     def _limit(self, scope: Scope) -> None:

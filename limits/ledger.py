@@ -26,6 +26,7 @@ class Ledger:
     def __init__(self) -> None:
         self._accounts: OrderedDict[str, Account] = OrderedDict()
         self._opened = 0
+        self.since = 0  # no decision was made after this moment yet
 
     def __len__(self) -> int:
         return len(self._accounts)
@@ -93,8 +94,18 @@ class Ledger:
         for scope in scopes:
             self._accounts[scope.id].parallel -= 1
 
+    def resume(self, scopes: Sequence[Scope], now: int) -> tuple[Scope, ...]:
+        """Hold one slot of every scope, free or not, for what was debited before; returns them without repetitions."""
+        accounts = dict.fromkeys(self._held(scopes, now))
+        for account in accounts:
+            account.take(0, 0, 1)
+        return tuple([account.scope for account in accounts])
+
+    def commit(self, now: int) -> None:
+        """What was decided is to outlive this process. These balances do not."""
+
     def standing(self, scopes: Iterable[Scope], now: int) -> Standing:
-        found = [self._accounts.get(scope.id) or Account(scope, now) for scope in scopes]
+        found = [self._accounts.get(scope.id) or self._blank(scope, now) for scope in scopes]
         for account in found:
             account.advance(now)
         return standing(found)
@@ -103,13 +114,17 @@ class Ledger:
         """The account of a scope under its present limits, opened if need be."""
         account = self._accounts.get(scope.id)
         if account is None:
-            account = self._accounts[scope.id] = Account(scope, now)
+            account = self._accounts[scope.id] = self._blank(scope, now)
             self._opened += 1
             return account
         if account.scope is not scope:
             account.adopt(scope, now)
         account.advance(now)
         return account
+
+    def _blank(self, scope: Scope, now: int) -> Account:
+        """The account of a scope that is not known here."""
+        return Account(scope, now)
 
     def _other(self, model: Scope, accounts: Sequence[Account], now: int) -> Account:
         account = self._current(model, now)

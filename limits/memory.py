@@ -6,6 +6,8 @@ Rules of this file
 - Admission and reservation hold scopes and plain values, never an account, so that a store elsewhere can hand out
   the same.
 - A clock that goes back stands still here until it has caught up: no time is refilled twice.
+- With a vault, balances outlive the process (see `limits.kept`), and what a request had debited is there when it is
+  adopted: adopting takes its slots, whatever their number, and debits nothing.
 """
 
 from __future__ import annotations
@@ -14,15 +16,17 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Self
 
+from limits.kept import KeptLedger
 from limits.ledger import Ledger
 from limits.types import Limiter, LimitExceeded, Scope, Standing
+from limits.vault import Vault
 
 
 class MemoryLimiter(Limiter):
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.ledger = Ledger()
+    def __init__(self, clock: Callable[[], float] = time.monotonic, vault: Vault | None = None) -> None:
+        self.ledger = Ledger() if vault is None else KeptLedger(vault)
         self._clock = clock
-        self._now = int(clock() * 1e6)
+        self._now = max(int(clock() * 1e6), self.ledger.since)
 
     def now(self) -> int:
         """Microseconds, never less than before."""
@@ -34,6 +38,14 @@ class MemoryLimiter(Limiter):
 
     def admit(self, scopes: Sequence[Scope]) -> MemoryAdmission:
         return MemoryAdmission(self, scopes)
+
+    def adopt(self, scopes: Sequence[Scope]) -> AdoptedAdmission:
+        """A request that a predecessor admitted, and that runs on."""
+        return AdoptedAdmission(self, scopes)
+
+    def commit(self) -> None:
+        """What was decided so far outlives this process, if there is a vault. Without one it costs nothing."""
+        self.ledger.commit(self._now)
 
     def standing(self, scopes: Sequence[Scope]) -> Standing:
         return self.ledger.standing(scopes, self.now())
@@ -75,6 +87,12 @@ class MemoryAdmission:
         self._refunded = False
         self._charged = scopes if model is None else (*scopes, model)
         return taken, self._charged
+
+    def resume(self, model: Scope | None) -> Sequence[Scope]:
+        """The same for a reservation that was made before: its scopes, and a slot of the model's."""
+        limiter, scopes = self._limiter, self._scopes
+        self._charged = scopes if model is None else (*scopes, *limiter.ledger.resume((model,), limiter.now()))
+        return self._charged
 
     def refund(self) -> None:
         if not self._refunded:
@@ -118,3 +136,26 @@ class MemoryReservation:
         if not self._settled:
             self._settled = True
             self._limiter.ledger.settle(self._charged, self.tokens, tokens, self._limiter.now())
+
+
+class AdoptedAdmission(MemoryAdmission):
+    """An admission whose request was debited before. Entering never refuses; all else is as with any other."""
+
+    __slots__ = ()
+
+    async def __aenter__(self) -> Self:
+        limiter = self._limiter
+        self._scopes = self._charged = limiter.ledger.resume(self._scopes, limiter.now())
+        return self
+
+    def adopt_reservation(self, tokens: int, model_scope: Scope | None = None) -> AdoptedReservation:
+        """The reservation that it held: `tokens` are what was set aside, after clamping."""
+        return AdoptedReservation(self, self._limiter, tokens, model_scope, clamp=False)
+
+
+class AdoptedReservation(MemoryReservation):
+    __slots__ = ()
+
+    async def __aenter__(self) -> Self:
+        self._charged = self._admission.resume(self._model)
+        return self

@@ -3,8 +3,8 @@
 Rules of this file
 - A slot is held from entering to leaving, on every way out. Who is cancelled after a slot was given to it and before
   it woke up hands the slot on.
-- In flight never passes capacity, unless capacity shrank; then the running ones finish, and nobody follows until
-  there is room. Without capacity, waiting goes on until a deadline or until capacity is back.
+- In flight never passes capacity, unless capacity shrank or running requests were taken over; then those finish, and
+  nobody follows until there is room. Without capacity, waiting goes on until a deadline or until capacity is back.
 - Whatever frees or adds a slot gives it to the next in line at once: nobody waits while a slot is free.
 - One timer, for the earliest deadline.
 """
@@ -40,6 +40,10 @@ class Scheduler:
 
     def slot(self, ask: SlotAsk) -> Slot:
         return Slot(self, ask)
+
+    def resume(self) -> ResumedSlot:
+        """The place of a request that runs already, on a slot that another process gave to it."""
+        return ResumedSlot(self)
 
     def set_capacity(self, n: int) -> None:
         self.capacity = max(0, n)
@@ -155,6 +159,21 @@ class Slot:
         """While it waits: on to a more urgent class. Later or earlier, nothing."""
         if self._entry is not None:
             self._scheduler.raise_priority(self._entry, priority)
+
+
+class ResumedSlot(Slot):
+    """Entered at once, free or not."""
+
+    __slots__ = ()
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._entry = None
+        self.queued = 0.0
+
+    async def __aenter__(self) -> Self:
+        self._scheduler.inflight += 1
+        return self
 
 
 def _wake(entries: Iterable[Entry]) -> None:

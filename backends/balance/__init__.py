@@ -25,6 +25,11 @@ class Balance(Protocol):
         """The policy reads `waiting`, so somebody must scrape it."""
         ...
 
+    @property
+    def wants_first_byte(self) -> bool:
+        """The policy reads `latency`, so a first byte is to be told when it comes, not when the answer has ended."""
+        ...
+
     def choose(self, replicas: Sequence[Replica], ask: Ask) -> Replica:
         """One of `replicas`, which is never empty."""
         ...

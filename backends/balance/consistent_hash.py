@@ -31,6 +31,7 @@ class ConsistentHash:
     __slots__ = ("_keys", "_unbound")
 
     wants_waiting = False
+    wants_first_byte = False
 
     def __init__(self, rng: random.Random) -> None:
         self._keys: dict[str, tuple[int, int]] = {}

@@ -32,6 +32,7 @@ class LeastLatency:
     __slots__ = ("_clock", "_random")
 
     wants_waiting = False
+    wants_first_byte = True
 
     def __init__(self, rng: random.Random, clock: Callable[[], float]) -> None:
         self._random = rng.random

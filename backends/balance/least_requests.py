@@ -13,6 +13,7 @@ class LeastRequests:
     __slots__ = ("_random",)
 
     wants_waiting = False
+    wants_first_byte = False
 
     def __init__(self, rng: random.Random) -> None:
         self._random = rng.random

@@ -26,6 +26,7 @@ class QueueDepth:
     __slots__ = ("_clock", "_random")
 
     wants_waiting = True
+    wants_first_byte = False
 
     def __init__(self, rng: random.Random, clock: Callable[[], float]) -> None:
         self._random = rng.random

@@ -18,6 +18,7 @@ class RoundRobin:
     __slots__ = ("_count", "_turns")
 
     wants_waiting = False
+    wants_first_byte = False
 
     def __init__(self) -> None:
         self._count = 0
