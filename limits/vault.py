@@ -40,7 +40,10 @@ _NAME = 16
 
 
 class Spent(NamedTuple):
-    """What a scope had spent at a moment, in the units of `limits.bucket`, and its limits then (None: unlimited)."""
+    """What a scope had spent at a moment, in the units of `limits.bucket`, and its limits then.
+
+    None is unlimited, and so is a limit beyond 64 bits.
+    """
 
     at: int
     requests: int
@@ -85,12 +88,18 @@ class Vault:
         vault._read()
         return vault
 
-    def put(self, key: bytes, spent: Spent) -> None:
-        """Write a balance, to be in force from the next commit on."""
-        at, requests, tokens, rpm, tpm = spent
-        tokens = min(tokens, _MOST)
-        values = at, min(requests, _TOP), tokens & _TOP, tokens >> _WIDTH, _limit(rpm), _limit(tpm)
+    def put(self, key: bytes, at: int, requests: int, tokens: int, rpm: int | None, tpm: int | None) -> None:
+        """Write a balance (see Spent), to be in force from the next commit on."""
         self._staged = True
+        low, high = (tokens, 0) if tokens <= _TOP else (tokens & _TOP, tokens >> _WIDTH) if tokens <= _MOST else (_TOP, _TOP)
+        values = (
+            at,
+            requests if requests <= _TOP else _TOP,  # noqa: FURB136 - min() takes three times as long
+            low,
+            high,
+            _TOP if rpm is None or rpm > _TOP else rpm,
+            _TOP if tpm is None or tpm > _TOP else tpm,
+        )
         evicted = self._scopes.put(key, self._seq, values)
         if evicted is not None and _rest(evicted) > at:
             self._warn("balances")
@@ -169,10 +178,6 @@ def _checked(data: bytes) -> bytes:
 def _spent(values: Values) -> Spent:
     at, requests, low, high, rpm, tpm = values
     return Spent(at, requests, high << _WIDTH | low, None if rpm == _TOP else rpm, None if tpm == _TOP else tpm)
-
-
-def _limit(limit: int | None) -> int:
-    return _TOP if limit is None else min(limit, _TOP - 1)
 
 
 def _ticks(spent: int, limit: int | None) -> int:
