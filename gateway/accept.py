@@ -110,7 +110,12 @@ class Acceptor:
     def tell(self) -> None:
         """Put on the page how many there are: called now and then, as connections end without a word here."""
         if self._sockets:
-            self._share.tell(self._count() + len(self._arriving))
+            self._share.tell(self._count() + self.arriving)
+
+    @property
+    def arriving(self) -> int:
+        """How many were taken and are not a protocol's yet: amid their handshake, say."""
+        return len(self._arriving)
 
     def close(self) -> None:
         """Take no more; what has been taken is served. Others that have the sockets go on. Safe to call twice."""
@@ -123,7 +128,7 @@ class Acceptor:
         self._sockets = []
 
     def _readable(self, sock: socket.socket) -> None:
-        full = self._share.full(self._count() + len(self._arriving))
+        full = self._share.full(self._count() + self.arriving)
         if full and not self._held:
             self._held = True
             self._pause(_HOLD_SECONDS)

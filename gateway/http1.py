@@ -126,6 +126,20 @@ class Server:
             if connection.idle:
                 connection.close()
 
+    async def retire(self) -> None:
+        """Leave the field to others on the same sockets: stop accepting, and return when no connection is left.
+
+        As `drain`, but what asks for nothing yet, having just been opened, is served: its request is on the way. Nobody who
+        connects is refused because workers change, and `header_timeout` bounds the wait for those who never ask.
+        """
+        self.stop_accepting()
+        self.draining = True
+        for connection in list(self.connections):
+            if connection.idle and connection.served:
+                connection.close()
+        while self.connections or (self._acceptor is not None and self._acceptor.arriving):  # noqa: ASYNC110 - once, at the end
+            await asyncio.sleep(0.01)
+
     async def cancel_all(self) -> None:
         """Cancel every handler, and give each five seconds to say good-bye to its client."""
         tasks = [connection.task for connection in self.connections if connection.task is not None]

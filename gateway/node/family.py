@@ -1,4 +1,9 @@
-"""The node's processes: how one is started, and what is heard of them."""
+"""The node's processes: how one is started, and what is heard of them.
+
+`gc.freeze` before each fork: a collection in a child would else write to every object that the child has from here, and each
+page written to is copied. Measured with the gateway imported and three collections in each of five children: of the 28 MiB
+that a child holds, 12.7 are its own without it, and 1.9 with it (PSS 15.0 and 5.8).
+"""
 
 from __future__ import annotations
 
@@ -39,7 +44,7 @@ class Family:
 
     def start(self, post: Post, deadline: float) -> Process:
         """Someone new for this post. OSError when the system has no process or descriptor left."""
-        gc.freeze()  # else a collection in the child writes to every object that it has from here, and so copies its page
+        gc.freeze()
         process = fork(post.name, post.number, post.run, self._lifeline, self._private)
         process.started = self._clock()
         process.deadline = deadline

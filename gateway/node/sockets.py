@@ -58,5 +58,10 @@ def _bind(sock: socket.socket, host: str, port: int, scope: int) -> None:
     if sock.family == socket.AF_INET6:
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
     sock.setblocking(False)
-    sock.bind((host, port, 0, scope) if sock.family == socket.AF_INET6 else (host, port))
-    sock.listen(_BACKLOG)
+    name = (host, port, 0, scope) if sock.family == socket.AF_INET6 else (host, port)
+    try:
+        sock.bind(name)
+        sock.listen(_BACKLOG)
+    except OSError as error:  # in asyncio's words: one message, however many workers
+        reason = f"error while attempting to bind on address {name!r}: {str(error.strerror).lower()}"
+        raise OSError(error.errno, reason) from None
