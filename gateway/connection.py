@@ -67,13 +67,14 @@ class Connection(asyncio.Protocol):
 
     __slots__ = ("_current", "_deadline", "_dropped", "_feed", "_head_bytes", "_headers", "_held", "_in_head", "_parser",
                  "_proxied", "_queue", "_reading", "_receiving", "_response", "_tls", "_transport", "_unread", "_unread_since",
-                 "_wrong", "bounds", "loop", "peer", "server", "task", "writable")  # fmt: skip
+                 "_wrong", "bounds", "loop", "peer", "served", "server", "task", "writable")  # fmt: skip
 
     def __init__(self, server: Host) -> None:
         self.server = server
         self.bounds = server.bounds
         self.loop = server.loop
         self.writable = True
+        self.served = False  # an answer is out, and it was not the last
         self.task: asyncio.Task[None] | None = None
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpRequestParser(self)
@@ -364,6 +365,7 @@ class Connection(asyncio.Protocol):
 
     def _next(self) -> None:
         """An answer is out, and the connection goes on."""
+        self.served = True
         if self._queue:
             self._run(self._queue.popleft())
         elif self._wrong is not None:

@@ -13,11 +13,13 @@ import asyncio
 import contextlib
 import logging
 import resource
+import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from email.utils import formatdate
 from pathlib import Path
 
+from gateway.accept import Acceptor, Share
 from gateway.clients import Proxies
 from gateway.connection import Connection, Handler
 from gateway.errors import ApiError
@@ -75,6 +77,7 @@ class Server:
         self.max_connections = 0  # 0: no bound
         self.turned_away = 0  # how many past it may be told so at one time
         self._listener: asyncio.Server | None = None
+        self._acceptor: Acceptor | None = None
         self._sweeper: asyncio.Task[None] | None = None
 
     @property
@@ -86,9 +89,7 @@ class Server:
 
         With `tls`, a handshake has as long as a request's head. One that fails ends its connection, and nobody hears of it.
         """
-        self._loop = asyncio.get_running_loop()
-        self._tick()
-        self.max_connections, self.turned_away = connection_bounds(self._share)
+        self._open()
         handshake = None if tls is None else self.bounds.header_timeout
         self._listener = await self._loop.create_server(
             lambda: Connection(self), host, port, backlog=1024, ssl=tls, ssl_handshake_timeout=handshake
@@ -96,12 +97,48 @@ class Server:
         self.port = self._listener.sockets[0].getsockname()[1]
         self._sweeper = self._loop.create_task(self._sweep(), name="sweep")
 
+    def start_on(self, sockets: Sequence[socket.socket], share: Share, tls: ssl.SSLContext | None = None) -> None:
+        """As `start`, on sockets that listen already and on which other processes wait, too: see `gateway.accept`."""
+        self._open()
+        self.port = sockets[0].getsockname()[1]
+        self._acceptor = Acceptor(
+            sockets, lambda: Connection(self), lambda: len(self.connections), share, tls, self.bounds.header_timeout
+        )
+        self._acceptor.start()
+        self._sweeper = self._loop.create_task(self._sweep(), name="sweep")
+
+    def stop_accepting(self) -> None:
+        """No new connections from here on; those that there are go on. Safe to call twice."""
+        if self._listener is not None:
+            self._listener.close()
+        if self._acceptor is not None:
+            self._acceptor.close()
+
+    def _open(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._tick()
+        self.max_connections, self.turned_away = connection_bounds(self._share)
+
     def drain(self) -> None:
         """From here on every answer is its connection's last; idle connections close now."""
         self.draining = True
         for connection in list(self.connections):
             if connection.idle:
                 connection.close()
+
+    async def retire(self) -> None:
+        """Leave the field to others on the same sockets: stop accepting, and return when no connection is left.
+
+        As `drain`, but what asks for nothing yet, having just been opened, is served: its request is on the way. Nobody who
+        connects is refused because workers change, and `header_timeout` bounds the wait for those who never ask.
+        """
+        self.stop_accepting()
+        self.draining = True
+        for connection in list(self.connections):
+            if connection.idle and connection.served:
+                connection.close()
+        while self.connections or (self._acceptor is not None and self._acceptor.arriving):  # noqa: ASYNC110 - once, at the end
+            await asyncio.sleep(0.01)
 
     async def cancel_all(self) -> None:
         """Cancel every handler, and give each five seconds to say good-bye to its client."""
@@ -113,8 +150,7 @@ class Server:
 
     async def stop(self) -> None:
         """Close the listener and every connection, whatever it is doing. Handlers and unread answers have five seconds."""
-        if self._listener is not None:
-            self._listener.close()
+        self.stop_accepting()
         await self.cancel_all()
         for connection in list(self.connections):
             connection.close()
@@ -135,6 +171,8 @@ class Server:
         while True:
             await asyncio.sleep(1)
             self._tick()
+            if self._acceptor is not None:
+                self._acceptor.tell()
             now = self._loop.time()
             for connection in list(self.connections):
                 try:

@@ -12,11 +12,13 @@ import pytest
 from gateway_talk import KEY, chat
 from raw_client import Wire
 
+from gateway.accept import Share, Shares
 from gateway.config import ConfigError, load
 from gateway.config.certificates import TlsError
 from gateway.config.schema import ServerTls
 from gateway.http1 import Bounds, Server
 from gateway.lab.fake import FakeVLLM, Options
+from gateway.node.sockets import listen
 from gateway.tls import Certificate
 
 
@@ -54,9 +56,9 @@ def trusting(ca, cert=None):
     return context
 
 
-@pytest.fixture
-async def secure(tmp_path, files):
-    """A server over TLS whose handler answers with the path; its certificate can be renewed."""
+@pytest.fixture(params=["alone", "shared"])
+async def secure(request, tmp_path, files):
+    """A server over TLS whose handler answers with the path; its certificate can be renewed. Alone, or as one of several."""
     async with contextlib.AsyncExitStack() as scope:
 
         async def make(*, client_ca=None, handler=None, **bounds):
@@ -66,7 +68,10 @@ async def secure(tmp_path, files):
             tls = ServerTls(cert=tmp_path / "cert.pem", key=tmp_path / "key.pem", client_ca=client_ca)
             certificate = Certificate(tls)
             server = Server(handler or echo, Bounds(**bounds), lambda error, peer: b"content-type: application/json\r\n")
-            await server.start("127.0.0.1", 0, certificate.context)
+            if request.param == "alone":
+                await server.start("127.0.0.1", 0, certificate.context)
+            else:
+                server.start_on(listen("127.0.0.1", 0), Share(Shares(2), 1), certificate.context)
             scope.push_async_callback(server.stop)
             return server, certificate
 

@@ -1,0 +1,224 @@
+"""The process that starts a node's others, and has no other task: no event loop, no requests, nothing that could fail.
+
+Rules of this file
+1. The dispatcher is first to come and last to go: a worker starts only while a dispatcher is ready, and the dispatcher
+   is told to end when no worker is left. One that dies while workers drain is replaced: they need it.
+2. What dies is replaced at once; what dies again soon, after a pause that doubles. Only before the node was ever ready
+   does a process end it, by the exit code 2: it says that the config, an address or a file cannot be used, and
+   trying again would not help. Later there is a node to keep: such a process is tried again like any other.
+3. SIGTERM and SIGINT drain, a second one ends at once. SIGHUP replaces the workers one by one, each only when its
+   replacement is ready.
+4. Every wait for a child to get ready, or to end, has an end; then comes SIGKILL.
+
+What a worker has to do: SIGTERM or SIGHUP begins its drain, with SIGHUP after it has stopped accepting; a SIGTERM after that
+ends it at once; when its lifeline becomes readable, that is as a SIGTERM. The dispatcher ends on SIGTERM.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+import time
+from collections.abc import Callable, Sequence
+
+from gateway.node.child import Child, Process, Run
+from gateway.node.family import Family
+from gateway.node.posts import Post, Reload
+
+CANNOT_START = 2
+
+_log = logging.getLogger("tiergate.node")
+
+
+class Supervisor:
+    """`dispatcher` and `worker` run in forked processes and return the exit code; nothing is started before `run`.
+
+    `sockets` are those that workers accept from: the dispatcher does not get them, and they are closed here when a drain
+    begins, so that nobody waits in the backlog of a node that has gone. `on_ready` is called once, when all are ready.
+    Whoever has not ended `grace` seconds after `drain_timeout`, or after a second signal, is killed.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Run,
+        worker: Run,
+        workers: int,
+        drain_timeout: float,
+        ready_timeout: float = 30.0,
+        sockets: Sequence[socket.socket] = (),
+        on_ready: Callable[[], None] = lambda: None,
+        grace: float = 10.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._sockets = list(sockets)
+        self._dispatcher = Post("dispatcher", 0, self._without_sockets(dispatcher))
+        self._workers = [Post(f"worker {number}", number, worker) for number in range(1, workers + 1)]
+        self._posts = (self._dispatcher, *self._workers)
+        self._drain_timeout = drain_timeout
+        self._ready_timeout = ready_timeout
+        self._grace = grace
+        self._on_ready = on_ready
+        self._clock = clock
+        self._family = Family(clock)
+        self._reload = Reload()
+        self._code = 0
+        self._was_ready = False
+        self._draining = False
+
+    def run(self) -> int:
+        """Until a signal has ended the node. 0, or the code of a process that cannot start."""
+        with self._family:
+            while not self._draining or self._family.members:
+                self._fill()
+                self._continue_reload()
+                self._end_dispatcher()
+                numbers, ready, ended = self._family.wait(self._next_due())
+                for process in ready:
+                    self._ready(process)
+                for process, code in ended:
+                    self._ended(process, code)
+                for number in numbers:
+                    self._signalled(number)
+                self._kill_late()
+        return self._code
+
+    # -- starting
+
+    def _fill(self) -> None:
+        """Start what is missing and due."""
+        for post in self._posts:
+            if post.holder is None and self._wanted(post) and self._clock() >= post.due:
+                try:
+                    post.holder = self._start(post)
+                except OSError as error:
+                    pause = post.vacate(self._clock(), 0.0, served=False)
+                    _log.warning("%s cannot be started, again in %.1f s: %s", post.name, pause, error)
+
+    def _wanted(self, post: Post) -> bool:
+        if post is self._dispatcher:
+            return not self._draining or bool(self._family.workers)
+        return not self._draining and self._dispatcher.serving and post is not self._reload.post
+
+    def _start(self, post: Post) -> Process:
+        return self._family.start(post, self._clock() + self._ready_timeout)
+
+    def _without_sockets(self, run: Run) -> Run:
+        def dispatcher(child: Child) -> int:
+            self._close_sockets()
+            return run(child)
+
+        return dispatcher
+
+    def _close_sockets(self) -> None:
+        for sock in self._sockets:
+            sock.close()
+
+    def _next_due(self) -> float:
+        starts = (post.due for post in self._posts if post.holder is None and self._wanted(post))
+        return min((*starts, *(process.deadline for process in self._family.members.values())), default=float("inf"))
+
+    # -- what is heard
+
+    def _ready(self, process: Process) -> None:
+        _log.info("%s is ready (pid %d)", process.name, process.pid)
+        if not (self._draining and process.number):
+            process.deadline = float("inf")
+        if process is self._reload.heir:
+            self._hand_over()
+        if not self._was_ready and all(post.serving for post in self._posts):
+            self._was_ready = True
+            self._on_ready()
+
+    def _ended(self, process: Process, code: int) -> None:
+        how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+        expected = process.retiring or (self._draining and (process.number > 0 or not self._family.workers))
+        level = logging.INFO if expected else logging.WARNING
+        _log.log(level, "%s ended %s (pid %d)", process.name, how, process.pid)
+        if process is self._reload.heir:
+            self._give_up(f"{process.name} did not get ready")
+        for post in self._posts:
+            if post.holder is process:
+                self._vacated(post, process, code)
+
+    def _vacated(self, post: Post, process: Process, code: int) -> None:
+        now = self._clock()
+        pause = post.vacate(now, now - process.started, served=process.ready)
+        if code == CANNOT_START and not process.ready and not self._was_ready and not self._draining:
+            self._code = code
+            self._drain()
+        elif pause and self._wanted(post):
+            _log.warning("%s is started again in %.1f s", post.name, pause)
+
+    def _signalled(self, number: int) -> None:
+        if number in (signal.SIGTERM, signal.SIGINT):
+            if self._draining:
+                self._end_workers()
+            else:
+                self._drain()
+        elif number == signal.SIGHUP and self._was_ready and not self._draining:
+            _log.info("reloading: the workers are replaced one by one")
+            self._reload.ask(self._workers)
+
+    def _kill_late(self) -> None:
+        now = self._clock()
+        for process in self._family.members.values():
+            if now >= process.deadline:
+                why = "did not end" if process.ready else "did not get ready"
+                _log.error("%s %s in time: it is killed (pid %d)", process.name, why, process.pid)
+                process.deadline = float("inf")
+                process.signal(signal.SIGKILL)
+
+    # -- reload
+
+    def _continue_reload(self) -> None:
+        """Start the next replacement, when it is time for one."""
+        post = self._reload.post
+        if post is not None and self._reload.heir is None and self._dispatcher.serving and not self._draining:
+            try:
+                self._reload.heir = self._start(post)
+            except OSError as error:
+                self._give_up(f"{post.name} cannot be started: {error}")
+
+    def _hand_over(self) -> None:
+        before = self._reload.succeed()
+        if before is not None:
+            before.retiring = True
+            self._limit(before, self._drain_timeout + self._grace)
+            before.signal(signal.SIGHUP)
+        if self._reload.post is None:
+            _log.info("reloaded")
+
+    def _give_up(self, why: str) -> None:
+        _log.error("the reload ends here, those that were not replaced go on: %s", why)
+        self._reload.end()
+
+    # -- the end
+
+    def _drain(self) -> None:
+        """Those that retire drain already: for them a SIGTERM would be the second signal."""
+        _log.info("draining: %d workers", len(self._family.workers))
+        self._draining = True
+        self._reload.end()
+        self._close_sockets()
+        for process in self._family.workers:
+            self._limit(process, self._drain_timeout + self._grace)
+            if not process.retiring:
+                process.signal(signal.SIGTERM)
+
+    def _end_workers(self) -> None:
+        _log.warning("second signal: ending at once")
+        for process in self._family.workers:
+            self._limit(process, self._grace)
+            process.signal(signal.SIGTERM)
+
+    def _end_dispatcher(self) -> None:
+        """Once no worker is left that may need it."""
+        process = self._dispatcher.holder
+        if self._draining and not self._family.workers and process is not None and not process.retiring:
+            process.retiring = True
+            self._limit(process, self._grace)
+            process.signal(signal.SIGTERM)
+
+    def _limit(self, process: Process, seconds: float) -> None:
+        process.deadline = min(process.deadline, self._clock() + seconds)
