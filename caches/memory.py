@@ -30,6 +30,7 @@ class MemoryStore:
         self._keys_by_id: dict[str, bytes] = {}
         self._keys_by_tenant: dict[str, dict[bytes, None]] = {}
         self._bytes = 0
+        self._generation = 0
         self._hits = 0
         self._misses = 0
         self._evictions = 0
@@ -52,6 +53,8 @@ class MemoryStore:
         if len(entry.body) > self._max_entry or entry.size > self._max_bytes or entry.expires_at <= now:
             return False
         self._replace(entry)
+        self._generation += 1
+        entry.generation = self._generation
         self._entries[entry.key] = entry
         self._keys_by_id[entry.id] = entry.key
         self._keys_by_tenant.setdefault(entry.tenant, {})[entry.key] = None

@@ -28,6 +28,7 @@ class Entry:
     expires_at: float
     completion_tokens: int = 0
     prompt_tokens: int = 0
+    generation: int = 0  # numbered by the store, from 1: an answer that was replaced, or deleted and made again, has another
 
     @property
     def size(self) -> int:

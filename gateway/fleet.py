@@ -171,6 +171,10 @@ class Fleet:
         self._take_out(model, member)
         self._task(self._close(model, member.replica), f"closing {model}/{name}")
 
+    def has(self, model: str) -> bool:
+        """Whether its replicas are this fleet's; a provider's is not."""
+        return model in self._members
+
     def members(self, model: str) -> Mapping[str, Member]:
         """Those of a model, by name, those that leave included. 404 without such a model."""
         return self._of(model)

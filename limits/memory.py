@@ -39,9 +39,11 @@ class MemoryLimiter(Limiter):
     def admit(self, scopes: Sequence[Scope]) -> MemoryAdmission:
         return MemoryAdmission(self, scopes)
 
-    def adopt(self, scopes: Sequence[Scope]) -> AdoptedAdmission:
-        """A request that a predecessor admitted, and that runs on."""
-        return AdoptedAdmission(self, scopes)
+    def adopt(self, scopes: Sequence[Scope], *, refunded: bool = False) -> AdoptedAdmission:
+        """A request that a predecessor admitted, and that runs on. `refunded`: its request was given back meanwhile."""
+        admission = AdoptedAdmission(self, scopes)
+        admission.refunded = refunded
+        return admission
 
     def commit(self) -> None:
         """What was decided so far outlives this process, if there is a vault. Without one it costs nothing."""
@@ -54,12 +56,12 @@ class MemoryLimiter(Limiter):
 class MemoryAdmission:
     """One request under its limits. It holds a slot of every scope from entering to leaving."""
 
-    __slots__ = ("_charged", "_limiter", "_refunded", "_scopes")
+    __slots__ = ("_charged", "_limiter", "_scopes", "refunded")
 
     def __init__(self, limiter: MemoryLimiter, scopes: Sequence[Scope]) -> None:
         self._limiter = limiter
         self._scopes = self._charged = scopes
-        self._refunded = False
+        self.refunded = False
 
     async def __aenter__(self) -> Self:
         limiter = self._limiter
@@ -78,13 +80,13 @@ class MemoryAdmission:
         A request that was given back, by an earlier refusal on another model, is taken again with the tokens.
         """
         limiter, scopes = self._limiter, self._scopes
-        requests = 1 if self._refunded else 0
+        requests = 1 if self.refunded else 0
         try:
             taken = limiter.ledger.reserve(scopes, model, requests, tokens, clamp=clamp, now=limiter.now())
         except LimitExceeded:
             self.refund()
             raise
-        self._refunded = False
+        self.refunded = False
         self._charged = scopes if model is None else (*scopes, model)
         return taken, self._charged
 
@@ -95,8 +97,8 @@ class MemoryAdmission:
         return self._charged
 
     def refund(self) -> None:
-        if not self._refunded:
-            self._refunded = True
+        if not self.refunded:
+            self.refunded = True
             self._limiter.ledger.refund(self._scopes)
 
     def standing(self) -> Standing:

@@ -45,6 +45,11 @@ class Scheduler:
         """The place of a request that runs already, on a slot that another process gave to it."""
         return ResumedSlot(self)
 
+    @property
+    def full(self) -> bool:
+        """Who asks now has to wait."""
+        return self.inflight >= self.capacity
+
     def set_capacity(self, n: int) -> None:
         self.capacity = max(0, n)
         self.fill()

@@ -1,9 +1,9 @@
 """Who decides: the owner of balances, queues, replicas and the exact cache, in this process or in one of its own.
 
-    types      what a request asks of the owner
-    local      the owner in this process: the leaves themselves
-    link       the owner elsewhere, as a worker sees it
-    session    a worker, as the owner sees it
-    messages   what the two say to each other
-    channel    how it gets there
+types      what a request asks of the owner
+local      the owner in this process: the leaves themselves
+link       the owner elsewhere, as a worker sees it
+session    a worker, as the owner sees it
+messages   what the two say to each other
+channel    how it gets there
 """

@@ -35,7 +35,7 @@ _log = logging.getLogger("tiergate.dispatch")
 class Channel(asyncio.Protocol):
     """One end of a connection. `on_frames` is called with the whole messages of one read, in order."""
 
-    __slots__ = ("_due", "_head", "_loop", "_max_buffer", "_max_frame", "_missing", "_on_closed", "_on_frames", "_on_writable",
+    __slots__ = ("_before_flush", "_due", "_head", "_loop", "_max_buffer", "_max_frame", "_missing", "_on_closed", "_on_frames", "_on_writable",
                  "_out", "_patience", "_pieces", "_queued", "_timer", "_transport", "closed", "writable", "writes")  # fmt: skip
 
     def __init__(
@@ -44,6 +44,7 @@ class Channel(asyncio.Protocol):
         on_closed: Callable[[], None],
         *,
         on_writable: Callable[[], None] | None = None,
+        before_flush: Callable[[], None] | None = None,
         max_frame: int = 80 * MIB,
         max_buffer: int = 64 * MIB,
         patience: float = 0.001,
@@ -54,6 +55,7 @@ class Channel(asyncio.Protocol):
         self._on_frames = on_frames
         self._on_closed = on_closed
         self._on_writable = on_writable
+        self._before_flush = before_flush  # called before what was said leaves
         self._max_frame = max_frame
         self._max_buffer = max_buffer
         self._patience = patience
@@ -134,6 +136,8 @@ class Channel(asyncio.Protocol):
         out = self._out
         if not out or self._transport is None:
             return
+        if self._before_flush is not None:
+            self._before_flush()
         self.writes += 1
         if self._queued <= _JOINED:
             self._transport.write(b"".join(out))

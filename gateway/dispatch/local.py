@@ -8,6 +8,7 @@ Rules of this file
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Self
 
@@ -16,18 +17,23 @@ from backends.replica import Replica
 from backends.types import Ask as BalanceAsk
 from caches.types import Entry, ExactStore
 from gateway.dispatch.types import Elsewhere, Lane, NoReplica, Question, WorkAsk
+from limits.memory import AdoptedAdmission, AdoptedReservation, MemoryLimiter
 from limits.slots import Slot
-from limits.types import Admission, Limiter, Priority, Reservation, Scope, SlotAsk, Standing
+from limits.types import Admission, Priority, Reservation, Scope, SlotAsk, Standing
 
 
 class LocalDispatcher:
-    def __init__(self, limiter: Limiter, exact: ExactStore, lanes: Mapping[str, Lane]) -> None:
+    def __init__(self, limiter: MemoryLimiter, exact: ExactStore, lanes: Mapping[str, Lane]) -> None:
         self.limiter = limiter
         self.exact = exact
         self.lanes = lanes
 
     def admit(self, scopes: Sequence[Scope], question: Question | None = None) -> LocalTicket:  # noqa: ARG002 - it costs nothing to ask twice
         return LocalTicket(self, scopes)
+
+    def adopt(self, scopes: Sequence[Scope], *, refunded: bool) -> LocalTicket:
+        """A request that a predecessor of this process admitted. Its debits are known; its slots are taken, whatever their number."""
+        return LocalTicket(self, scopes, self.limiter.adopt(scopes, refunded=refunded))
 
     async def delete_entry(self, entry: str, tenant: str | None) -> bool:
         return await self.exact.delete(entry, tenant)
@@ -36,12 +42,13 @@ class LocalDispatcher:
 class LocalTicket:
     """One request, from its admission on."""
 
-    __slots__ = ("_admission", "_entered", "_held", "_owner", "_scopes")
+    __slots__ = ("_admission", "_adopted", "_entered", "_held", "_owner", "_scopes")
 
-    def __init__(self, owner: LocalDispatcher, scopes: Sequence[Scope]) -> None:
+    def __init__(self, owner: LocalDispatcher, scopes: Sequence[Scope], adopted: AdoptedAdmission | None = None) -> None:
         self._owner = owner
         self._scopes = scopes
-        self._entered = owner.limiter.admit(scopes)
+        self._entered = owner.limiter.admit(scopes) if adopted is None else adopted
+        self._adopted = adopted
         self._admission: Admission | None = None
         self._held = False
 
@@ -69,6 +76,11 @@ class LocalTicket:
         assert self._admission is not None, "a ticket is used after it was entered"
         return LocalWork(self._owner.lanes[ask.model], self._admission, ask)
 
+    def resume(self, model: str, tokens: int, scope: Scope | None, replica: Replica | None, began: float) -> ResumedWork:
+        """Work that an adopted request was granted before: `tokens` as reserved, the replica that was asked since `began`."""
+        assert self._adopted is not None, "only an adopted request has such work"
+        return ResumedWork(self._owner.lanes[model], self._adopted.adopt_reservation(tokens, scope), tokens, replica, began)
+
     async def store(self, entry: Entry) -> None:
         await self._owner.exact.put(entry)
 
@@ -91,7 +103,9 @@ class LocalWork:
     def __init__(self, lane: Lane, admission: Admission, ask: WorkAsk) -> None:
         self._lane = lane
         self._ask = ask
-        self._reserved = admission.reserve(ask.tokens, model_scope=ask.model_scope, clamp=ask.clamp)
+        self._reserved: AbstractAsyncContextManager[Reservation] = admission.reserve(
+            ask.tokens, model_scope=ask.model_scope, clamp=ask.clamp
+        )
         self._slot: Slot | None = None
         self._tried: list[Replica] = []
         self.tokens = ask.tokens
@@ -134,3 +148,34 @@ class LocalWork:
 
     def settle(self, tokens: int) -> None:
         self._reservation.settle(tokens)
+
+    def wants_first_byte(self, lease: Lease) -> bool:
+        """Whether a choice depends on hearing of this attempt's first byte at once."""
+        return lease.replica.breaker.tripped or self._lane.pool.balance.wants_first_byte
+
+
+class ResumedWork(LocalWork):
+    """Entered at once: nothing is debited, and a slot is taken even where there is none."""
+
+    __slots__ = ("_began", "_replica")
+
+    def __init__(self, lane: Lane, reserved: AdoptedReservation, tokens: int, replica: Replica | None, began: float) -> None:
+        self._lane = lane
+        self._ask = WorkAsk(lane.name, tokens, False, None, Priority.STANDARD, "", 1, 0, 0.0, None, 0)  # noqa: FBT003
+        self._reserved = reserved
+        self._slot = None
+        self._tried = [] if replica is None else [replica]
+        self._replica = replica
+        self._began = began
+        self.tokens = tokens
+        self.queued = 0.0
+
+    async def __aenter__(self) -> Self:
+        self._reservation = await self._reserved.__aenter__()
+        self._slot = self._lane.scheduler.resume()
+        await self._slot.__aenter__()
+        return self
+
+    def resumed(self) -> Lease | None:
+        """The attempt that runs."""
+        return None if self._replica is None else self._lane.pool.lease(self._replica, self._began)
