@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from gateway.families import Labels
 from gateway.forward import Station
-from gateway.metrics import Labels, Metrics
+from gateway.metrics import Metrics
 from limits.types import Priority
 
 _CLASSES = [(priority, priority.name.lower()) for priority in Priority]
