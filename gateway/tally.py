@@ -14,9 +14,9 @@ that all workers wait for. (Measured with 200 tenants, two models and eight outc
 
 A dispatcher that dies takes its sums along. If the next one began with the workers' rows alone, what dead workers had counted
 would be missing, and the counters would fall, though not to nothing: Prometheus takes any fall for a new start from zero and
-would add all that is left once more to every `rate()` over it. So the sums outlive the dispatcher: `keep` before each
-answer to a scrape gives what `restore` takes up, and nothing that was ever shown is above it. Lost is only what
-nobody has seen: of the workers that died and of the dispatcher itself, since the last scrape.
+would add all that is left once more to every `rate()` over it. So the sums outlive the dispatcher: `page` stores them (in
+`gateway.tallyfile`) before each answer to a scrape, `restore` takes them up, and nothing that was ever shown is above them.
+Lost is only what nobody has seen: of the workers that died and of the dispatcher itself, since the last scrape.
 """
 
 from __future__ import annotations
@@ -91,8 +91,16 @@ class Tally:
         while len(self._left) > _MAX_LEFT:
             self._forget(next(iter(self._left)))
 
+    def page(self, store: Callable[[bytes], None]) -> bytes:
+        """The answer to a scrape, stored before anybody sees it."""
+        try:
+            store(self.keep())
+        except OSError as error:  # a scrape that fails would hide more than counters that fall some day
+            _log.warning("the node's counts could not be stored: %s", error)
+        return self._metrics.exposition()
+
     def keep(self) -> bytes:
-        """All that the next dispatcher must know, for `restore`: to be stored before an answer to a scrape is sent."""
+        """All that the next dispatcher must know, for `restore`."""
         sums = [(name, labels, row) for name, family in self._families.items() for labels, row in family.rows()]
         workers = {
             worker: [(name, labels, row) for name, rows in known.items() for labels, row in rows.items()]

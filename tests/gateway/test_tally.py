@@ -2,7 +2,11 @@
 
 import logging
 import math
+import os
+import subprocess
+import sys
 from collections import Counter as Multiset
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -13,6 +17,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 from gateway.metrics import Metrics
 from gateway.tally import Tally, register
+from gateway.tallyfile import TallyFile
 
 WHERE = ("m", "small", "ok")
 
@@ -212,6 +217,76 @@ def test_the_families_of_a_node():
     assert "# TYPE tiergate_restarts_total counter" in node.exposition().decode()
 
 
+def test_a_scrape_is_answered_though_nothing_can_be_stored(caplog):
+    """Without room for the state the counts are shown all the same, and the log says why it is not kept."""
+
+    def full(_data):
+        raise OSError(28, "No space left on device")
+
+    assert b"tiergate_requests_total" in Tally(Metrics()).page(full)
+    assert "No space left" in caplog.text
+
+
+def test_a_file_gives_what_was_written_last():
+    """Each text replaces the one before, whatever their lengths, and there is nothing before the first."""
+    file = TallyFile()
+    assert file.read() == b""
+    for text in (b"", b"short", b"long" * 500_000, b"", b"end"):
+        file.write(text)
+        assert file.read() == text
+    with pytest.raises(OSError, match="too many"):
+        file.write(bytes(256 * 1024 * 1024))
+    assert file.read() == b"end"
+    file.close()
+
+
+@pytest.mark.parametrize("header", [True, False])
+def test_a_write_that_was_cut_short_leaves_the_one_before(header, monkeypatch):
+    """A process that dies while it writes, in the text or before the header, loses only what it was about to write."""
+    file = TallyFile()
+    file.write(b"first")
+    file.write(b"second, and longer")
+    put, calls = TallyFile._put, []
+
+    def dies(self, data, start):
+        calls.append(start)
+        if header:
+            put(self, data, start) if len(calls) == 1 else None
+        else:
+            put(self, data[: len(data) // 2], start)
+        if len(calls) == 1 + header:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TallyFile, "_put", dies)
+        with pytest.raises(KeyboardInterrupt):
+            file.write(b"third")
+    assert file.read() == b"second, and longer"
+    file.write(b"fourth")
+    assert file.read() == b"fourth"
+    file.close()
+
+
+def test_a_child_writes_what_its_parent_reads():
+    """The file is shared over a fork, and the next writer goes on where the last one ended."""
+    code = """
+import os
+from gateway.tallyfile import TallyFile
+file = TallyFile()
+file.write(b"parent")
+for text in (b"child", b"next child", b"third child"):
+    child = os.fork()
+    if not child:
+        file.write(text)
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert file.read() == text
+assert [file._header(place)[0] for place in (0, 1)] == [4, 3]
+"""
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    subprocess.run([sys.executable, "-c", code], check=True, env=env, timeout=60)
+
+
 TENANTS = [f"t{number}" for number in range(6)]
 SHOWN = 3
 
@@ -229,7 +304,7 @@ class Node(RuleBasedStateMachine):
     def begin(self):
         self.counted, self.arrived, self.stored = {}, {}, {}
         self.live, self.late = {}, []
-        self.state = None
+        self.file = TallyFile()
         self.last = {}
         self.started = 0
         self.anew()
@@ -239,8 +314,8 @@ class Node(RuleBasedStateMachine):
         self.node = Metrics()
         self.node._max_tenants = SHOWN
         self.tally = Tally(self.node)
-        if self.state is not None:
-            assert self.tally.restore(self.state)
+        if kept := self.file.read():
+            assert self.tally.restore(kept)
 
     @rule(target=workers)
     def start(self):
@@ -293,9 +368,9 @@ class Node(RuleBasedStateMachine):
     def scrape(self):
         for name in self.live:
             self.report(name)
-        self.state = self.tally.keep()
+        page = self.tally.page(self.file.write)
         self.stored = {name: counts.copy() for name, counts in self.arrived.items()}
-        found = samples(self.node.exposition().decode())
+        found = samples(page.decode())
         shown = {key: value for key, value in found.items() if key[0].startswith("tiergate_")}
         assert {key for key, value in self.last.items() if value > shown[key]} == set()
         self.last = shown
@@ -303,7 +378,7 @@ class Node(RuleBasedStateMachine):
     @rule()
     def dispatcher_dies(self):
         """Before the first scrape nobody has seen anything: as a node that has just begun."""
-        if self.state is None:
+        if not self.file.read():
             self.scrape()
         self.late = []
         self.anew()
@@ -313,6 +388,10 @@ class Node(RuleBasedStateMachine):
         for name, worker in self.live.items():
             worker.again()
             self.report(name)
+
+    def teardown(self):
+        if hasattr(self, "file"):
+            self.file.close()
 
     @invariant()
     def the_sums_are_what_arrived(self):
