@@ -51,8 +51,8 @@ class NullLog:
 class JsonLog:
     """JSON lines on a stream that may block, without blocking the caller.
 
-    `worker`: the number of this one among several that write to the same stream; each line then has it. The thread is
-    started here: not before the process is forked.
+    `worker`: the number of this one among several that write to the same stream; each line then has it, for
+    which `write` adds it to the facts. The thread is started here: make it after the fork.
     """
 
     def __init__(self, stream: BinaryIO | None = None, interval: float = 0.1, *, worker: int | None = None) -> None:

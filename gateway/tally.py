@@ -9,8 +9,8 @@ differences. The node keeps the last row it had of each worker and adds what a n
 - a scrape finds the sums ready.
 
 Differences that are zeroed when taken would need numbers and acknowledgements for the same. Everything each time would cost
-a node with 200 tenants 3,200 rows a report and 5 to 10 times the CPU, which is mostly spent here, in the one process
-that all workers wait for. (Measured with 200 tenants, two models and eight outcomes; see tests/gateway/test_tally.py.)
+12 ms of CPU a report with 200 tenants (3,200 rows, 190 KB), where what 100 requests a second change costs 0.5 ms, 500 cost
+1.4 and 2,000 cost 4.1; most of it here, in the one process that all workers wait for. (`python -m bench.tally`)
 
 A dispatcher that dies takes its sums along. If the next one began with the workers' rows alone, what dead workers had counted
 would be missing, and the counters would fall, though not to nothing: Prometheus takes any fall for a new start from zero and
