@@ -2,17 +2,32 @@
 
 Lines are encoded on the loop (2 µs) and written by a thread, ten times a second: a log reader that stands still
 must not stop the tokens. What does not fit the buffer is dropped and counted, and the next line says how much.
+
+Several workers write to one inherited descriptor. A line must not be cut by another's, so each writes whole lines, and
+in one call no more than is written as a whole:
+
+- a file: any size. Linux holds the file's lock (opened to append) or that of the shared position during a write. Not over
+  NFS, which knows no append;
+- a pipe: PIPE_BUF bytes, 4,096 on Linux, as POSIX has it. A terminal and a socket (systemd's journal) get the same.
+
+A line has at most some 2,900 bytes, for all that a client may write into it is cut. Where PIPE_BUF is 512 (macOS), a longer
+line goes out alone and may be cut by another one. A worker that is killed cannot leave half a line where PIPE_BUF holds.
 """
 
 from __future__ import annotations
 
+import os
+import select
+import stat
 import sys
 import threading
+from collections.abc import Iterator
 from typing import BinaryIO, Protocol
 
 import msgspec
 
 _MAX_BUFFER = 16 * 1024 * 1024
+_PIPE_BUF = getattr(select, "PIPE_BUF", 512)  # absent where there are no pipes of this kind; POSIX promises 512
 _encode = msgspec.json.Encoder().encode
 
 
@@ -34,10 +49,16 @@ class NullLog:
 
 
 class JsonLog:
-    """JSON lines on a stream that may block, without blocking the caller."""
+    """JSON lines on a stream that may block, without blocking the caller.
 
-    def __init__(self, stream: BinaryIO | None = None, interval: float = 0.1) -> None:
+    `worker`: the number of this one among several that write to the same stream; each line then has it, for
+    which `write` adds it to the facts. The thread is started here: make it after the fork.
+    """
+
+    def __init__(self, stream: BinaryIO | None = None, interval: float = 0.1, *, worker: int | None = None) -> None:
         self._stream = stream if stream is not None else sys.stdout.buffer
+        self._worker = worker
+        self._most = _whole(self._stream) if worker is not None else _MAX_BUFFER
         self._interval = interval
         self._lines: list[bytes] = []
         self._size = 0
@@ -51,6 +72,8 @@ class JsonLog:
         """Queue one line."""
         if self.dropped:
             facts = {**facts, "log_lines_dropped": self.dropped}
+        if self._worker is not None:
+            facts["worker"] = self._worker
         line = _encode(facts)
         with self._lock:
             if self._size + len(line) > _MAX_BUFFER:
@@ -75,6 +98,29 @@ class JsonLog:
     def _flush(self) -> None:
         with self._lock:
             lines, self._lines, self._size = self._lines, [], 0
-        if lines:
-            self._stream.write(b"\n".join(lines) + b"\n")
+        for batch in _batches(lines, self._most):
+            self._stream.write(batch)
             self._stream.flush()
+
+
+def _whole(stream: BinaryIO) -> int:
+    """How many bytes one write puts there without those of another process in between."""
+    try:
+        mode = os.fstat(stream.fileno()).st_mode
+    except OSError:  # no descriptor, nobody to share it with
+        return _MAX_BUFFER
+    return _MAX_BUFFER if stat.S_ISREG(mode) else _PIPE_BUF
+
+
+def _batches(lines: list[bytes], most: int) -> Iterator[bytes]:
+    """Whole lines, as many as `most` bytes have room for; a line that is longer by itself."""
+    batch: list[bytes] = []
+    size = 0
+    for line in lines:
+        if batch and size + len(line) + 1 > most:
+            yield b"\n".join(batch) + b"\n"
+            batch, size = [], 0
+        batch.append(line)
+        size += len(line) + 1
+    if batch:
+        yield b"\n".join(batch) + b"\n"

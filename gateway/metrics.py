@@ -1,98 +1,41 @@
-"""The numbers behind `/metrics`: cheap to count on the request path, spelled out by prometheus_client when scraped.
+"""The numbers behind `/metrics`: counted on the request path, written out by prometheus_client when scraped.
 
-A counter here is a dict entry (0.15 µs to raise; a prometheus_client child takes 0.8 with its lock), which is also what
-a worker can hand to another process. Label values are bounded: tenants by number, models and replicas by the config,
-everything else by closed sets.
+Label values are bounded: tenants by number, models and replicas by the config, everything else by closed sets. Of several
+workers each counts for itself, and hands over what it has (`gateway.tally` has the other side).
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 
+import msgspec
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from gateway.families import Counter, Gauge, Histogram, Labels, Total
+from gateway.processes import NodeProcesses
+
 OUTCOMES = ("ok", "client_error", "limited", "rejected", "timeout", "upstream_error", "broken_stream", "client_gone")
+OTHER = "other"
 _MAX_TENANTS = 200
+_MAX_UNTOLD = 10_000  # tenants that a worker names before it is told which ones the node shows
+_PART = 1000  # rows in one part of a report: some 50 KB
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0, 3.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0)
 _FINE = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 _TOKEN = (0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1.0)
 
-Labels = tuple[str, ...]
-
-
-class Counter:
-    """A monotone sum per label set."""
-
-    __slots__ = ("help", "labels", "name", "values")
-
-    def __init__(self, name: str, text: str, labels: Labels = ()) -> None:
-        self.name, self.help, self.labels = name, text, labels
-        self.values: dict[Labels, float] = {} if labels else {(): 0.0}
-
-    def add(self, labels: Labels, amount: float = 1.0) -> None:
-        values = self.values
-        values[labels] = values.get(labels, 0.0) + amount
-
-    def family(self) -> Metric:
-        family = CounterMetricFamily(self.name, self.help, labels=self.labels)
-        for labels, value in self.values.items():
-            family.add_metric(labels, value)
-        return family
-
-
-class Histogram:
-    """Counts per bucket and a sum, per label set. Bounds are upper ones, inclusive, in seconds."""
-
-    __slots__ = ("bounds", "help", "labels", "name", "values")
-
-    def __init__(self, name: str, text: str, bounds: tuple[float, ...], labels: Labels = ()) -> None:
-        self.name, self.help, self.labels, self.bounds = name, text, labels, bounds
-        self.values: dict[Labels, list[float]] = {} if labels else {(): self._fresh()}
-
-    def observe(self, labels: Labels, value: float) -> None:
-        row = self.values.get(labels)
-        if row is None:
-            row = self.values[labels] = self._fresh()
-        row[bisect_left(self.bounds, value)] += 1
-        row[-1] += value
-
-    def family(self) -> Metric:
-        family = HistogramMetricFamily(self.name, self.help, labels=self.labels)
-        for labels, row in self.values.items():
-            total, buckets = 0.0, []
-            for bound, count in zip((*map(str, self.bounds), "+Inf"), row[:-1], strict=True):
-                total += count
-                buckets.append((bound, total))
-            family.add_metric(labels, buckets, row[-1])
-        return family
-
-    def _fresh(self) -> list[float]:
-        return [0.0] * (len(self.bounds) + 2)  # a bucket beyond the last bound, and the sum
-
-
-class Gauge:
-    """Read when scraped: nothing is counted up and down on the path, so nothing can leak."""
-
-    __slots__ = ("help", "labels", "name", "read")
-
-    def __init__(self, name: str, text: str, labels: Labels, read: Callable[[], Iterable[tuple[Labels, float]]]) -> None:
-        self.name, self.help, self.labels, self.read = name, text, labels, read
-
-    def family(self) -> Metric:
-        family = GaugeMetricFamily(self.name, self.help, labels=self.labels)
-        for labels, value in self.read():
-            family.add_metric(labels, value)
-        return family
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class Metrics(Collector):
-    """Every family of the product; all are there from the first scrape."""
+    """Every family of the product; all are there from the first scrape.
 
-    def __init__(self) -> None:
+    `worker`: this process is one of several and only counts; another one answers scrapes. `pids`: this one answers for all
+    the node's processes, which are these.
+    """
+
+    def __init__(self, *, worker: bool = False, pids: Callable[[], Iterable[int]] | None = None) -> None:
         p = "tiergate_"
         self.requests = Counter(p + "requests", "Requests by how they ended.", ("tenant", "model", "tier", "outcome"))
         self.duration = Histogram(
@@ -124,10 +67,15 @@ class Metrics(Collector):
         for result in ("hit", "miss", "shared", "bypass"):
             self.cache_lookups.add(("exact", result), 0)
         self._gauges: list[Gauge] = []
-        self._tenants: set[str] = set()
+        self._tenants: dict[str, None] = {}
+        self._worker = worker
+        self._max_tenants = _MAX_UNTOLD if worker else _MAX_TENANTS
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
-        ProcessCollector(registry=self._registry)
+        if pids is None:
+            ProcessCollector(registry=self._registry)
+        else:
+            self._registry.register(NodeProcesses(pids))
         PlatformCollector(registry=self._registry)
         GCCollector(registry=self._registry)
 
@@ -135,18 +83,56 @@ class Metrics(Collector):
         """Add a family that is read when scraped."""
         self._gauges.append(Gauge("tiergate_" + name, text, labels, read))
 
+    def total(self, name: str, text: str, labels: Labels, read: Callable[[], Iterable[tuple[Labels, float]]]) -> None:
+        """The same for what only rises."""
+        self._gauges.append(Total("tiergate_" + name, text, labels, read))
+
     def tenant(self, name: str) -> str:
-        """The label value of a tenant: its name for the first 200 seen, `other` for the rest."""
+        """The label value of a tenant: its name for the first 200 seen, `other` for the rest.
+
+        A worker names all of them, since the first 200 of each need not be those of the node, until `only` tells it which
+        ones the node shows.
+        """
         if name in self._tenants:
             return name
-        if len(self._tenants) >= _MAX_TENANTS:
-            return "other"
-        self._tenants.add(name)
+        if len(self._tenants) >= self._max_tenants:
+            return OTHER
+        self._tenants[name] = None
         return name
+
+    @property
+    def tenants(self) -> tuple[str, ...]:
+        """Those that have a label value of their own, in the order in which they were seen."""
+        return tuple(self._tenants)
+
+    @property
+    def settled(self) -> bool:
+        """No other tenant will get one."""
+        return len(self._tenants) >= self._max_tenants
+
+    def only(self, names: Iterable[str]) -> None:
+        """To a worker: the node shows these tenants, and will never show others."""
+        self._tenants, self._max_tenants = dict.fromkeys(names), 0
+
+    def take(self) -> list[bytes]:
+        """To a worker: its report, in parts to be sent in this order; nothing when nothing has changed."""
+        rows = [(name, labels, row) for name, family in self.counted().items() for labels, row in family.changes()]
+        return [_encode(rows[start : start + _PART]) for start in range(0, len(rows), _PART)]
+
+    def again(self) -> None:
+        """To a worker that has a new connection: the next report has everything."""
+        for family in self.counted().values():
+            family.sent.clear()
+        if self._worker:
+            self._max_tenants = _MAX_UNTOLD  # the one at the other end may be new, and show other tenants
+
+    def counted(self) -> dict[str, Counter | Histogram]:
+        """The families that are counted here, by the short names that reports use."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, Counter | Histogram)}
 
     def families(self) -> list[Counter | Histogram | Gauge]:
         """All of them, in no promised order."""
-        return [*(value for value in vars(self).values() if isinstance(value, Counter | Histogram)), *self._gauges]
+        return [*self.counted().values(), *self._gauges]
 
     def collect(self) -> Iterator[Metric]:
         """prometheus_client's side."""

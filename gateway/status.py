@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from gateway.dispatch.types import Lane
-from gateway.metrics import Labels, Metrics
+from gateway.families import Labels
+from gateway.metrics import Metrics
 from limits.types import Priority
 
 _CLASSES = [(priority, priority.name.lower()) for priority in Priority]

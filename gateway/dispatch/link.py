@@ -345,9 +345,35 @@ class Fault(msgspec.Struct):
 class RemoteTicket:
     """A request whose scopes are held elsewhere. Before it is entered it says nothing to anybody."""
 
-    __slots__ = ("_answer", "_asked", "_at_once", "_fresh", "_granted", "_impatience", "_kept", "_left", "_link", "_over", "_past",
-                 "_question", "_refund", "_refunded", "_report", "_said_left", "_scopes", "_settled", "_share", "_standing", "_waiter", "_works",
-                 "_working", "admitted", "n", "numbers", "queued_end")  # fmt: skip
+    __slots__ = (
+        "_answer",
+        "_asked",
+        "_at_once",
+        "_fresh",
+        "_granted",
+        "_impatience",
+        "_kept",
+        "_left",
+        "_link",
+        "_over",
+        "_past",
+        "_question",
+        "_refund",
+        "_refunded",
+        "_report",
+        "_said_left",
+        "_scopes",
+        "_settled",
+        "_share",
+        "_standing",
+        "_waiter",
+        "_working",
+        "_works",
+        "admitted",
+        "n",
+        "numbers",
+        "queued_end",
+    )  # fmt: skip
 
     def __init__(self, link: Link, scopes: Sequence[Scope], question: Question | None) -> None:
         self._link = link

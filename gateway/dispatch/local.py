@@ -161,7 +161,7 @@ class ResumedWork(LocalWork):
 
     def __init__(self, lane: Lane, reserved: AdoptedReservation, tokens: int, replica: Replica | None, began: float) -> None:
         self._lane = lane
-        self._ask = WorkAsk(lane.name, tokens, False, None, Priority.STANDARD, "", 1, 0, 0.0, None, 0)  # noqa: FBT003
+        self._ask = WorkAsk(lane.name, tokens, False, None, Priority.STANDARD, "", 1, 0, 0.0, None, 0)
         self._reserved = reserved
         self._slot = None
         self._tried = [] if replica is None else [replica]

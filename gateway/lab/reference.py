@@ -7,8 +7,10 @@ from pathlib import Path
 
 from gateway.build import build
 from gateway.config import parse, reference
+from gateway.families import Counter, Gauge, Histogram, Total
 from gateway.logs import NullLog
-from gateway.metrics import Counter, Gauge, Histogram, Metrics
+from gateway.metrics import Metrics
+from gateway.tally import register
 
 _SMALLEST = "models: [{name: m, replicas: [{name: r, url: 'http://127.0.0.1:1/v1'}]}]"
 _MADE = "<!-- Made by `python -m gateway.lab.reference docs`: edit the code instead. -->\n\n"
@@ -28,9 +30,9 @@ def config_page() -> str:
 def metrics_page(metrics: Metrics) -> str:
     """Every family of /metrics."""
     rows = ["| metric | type | labels | what it is |", "|---|---|---|---|"]
-    kinds = {Counter: "counter", Histogram: "histogram", Gauge: "gauge"}
+    kinds = {Counter: "counter", Total: "counter", Histogram: "histogram", Gauge: "gauge"}
     for family in sorted(metrics.families(), key=lambda family: family.name):
-        name = f"{family.name}_total" if isinstance(family, Counter) else family.name
+        name = f"{family.name}_total" if isinstance(family, Counter | Total) else family.name
         labels = ", ".join(f"`{label}`" for label in family.labels) or "none"
         rows.append(f"| `{name}` | {kinds[type(family)]} | {labels} | {_cell(family.help)} |")
     return (
@@ -38,7 +40,12 @@ def metrics_page(metrics: Metrics) -> str:
         "for the first 200 seen, `other` for the\nrest; models are the config's; replicas are those that are "
         "there now, at most 1,024 of a model; everything else is a\nclosed set. `outcome`: `ok`, `client_error`, `limited`, "
         "`rejected`, `timeout`, `upstream_error`, `broken_stream`,\n`client_gone`. "
-        "The process's own memory, CPU and file descriptors are there too, as `process_*`.\n\n" + "\n".join(rows) + "\n"
+        "The process's own memory, CPU and file descriptors are there too, as `process_*`.\n\n"
+        "With several workers (`serve --workers`) any of them answers for all: counters and histograms are sums, `process_*`\n"
+        "are those of all processes together (a page that processes share counts once for each; the start is that of the\n"
+        "oldest), and `python_gc_*` are those of the dispatcher alone. A worker that is killed takes the counts of its last\n"
+        "half second along. A dispatcher that is killed takes what it and dead workers had counted since the last scrape; no\n"
+        "counter falls.\n\n" + "\n".join(rows) + "\n"
     )
 
 
@@ -53,6 +60,7 @@ def _code(text: str | None) -> str:
 def pages() -> dict[str, str]:
     """File name → text."""
     metrics = build(parse(_SMALLEST), NullLog()).metrics
+    register(metrics, lambda: 0, dict)
     return {"config.md": config_page(), "metrics.md": metrics_page(metrics)}
 
 

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
-import struct
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from gateway.dispatch.channel import Channel, connect, listen
+from gateway.dispatch.channel import Channel
 
 KIB = 1024
 MIB = 1024 * KIB
