@@ -10,23 +10,22 @@ import logging
 from collections.abc import Callable
 from itertools import count as counter
 from os import urandom
+from typing import Protocol
 from urllib.parse import unquote
 
 import msgspec
 
 from gateway.accounts import Accounts
-from gateway.admin import Admin
+from gateway.admin import Answer
 from gateway.cors import Cors
 from gateway.endpoints import Endpoint, Route, route
 from gateway.errors import ApiError
 from gateway.exchange import Exchange
 from gateway.http1 import Request, Response
-from gateway.metrics import Metrics
 from gateway.models import ModelList
 from gateway.pipeline import Pipeline
 from gateway.refusals import REFUSALS, refusal, waiting
 from gateway.reply import Reply
-from gateway.status import Status
 from limits.types import LimitExceeded
 
 _log = logging.getLogger("tiergate")
@@ -34,18 +33,32 @@ _TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 _MAX_ID = 128
 
 
+class Face(Protocol):
+    """What the node says of itself, whichever of its processes is asked."""
+
+    async def ready(self) -> dict[str, object]:
+        """`ready`, and what that follows from."""
+
+    async def page(self) -> bytes:
+        """The metrics, in Prometheus' text format."""
+
+
+class AdminCalls(Protocol):
+    async def answer(self, request: Request, path: str, /) -> Answer:
+        """One call under /admin. Raises ApiError."""
+
+
 class Edge:
-    """Answers requests. `ready` says why this process should get no traffic, or None."""
+    """Answers requests."""
 
     def __init__(
         self,
         *,
         pipeline: Pipeline,
         models: ModelList,
-        admin: Admin,
+        admin: AdminCalls,
         accounts: Accounts,
-        metrics: Metrics,
-        status: Status,
+        face: Face,
         clock: Callable[[], float],
         cors: Cors | None = None,
     ) -> None:
@@ -53,8 +66,7 @@ class Edge:
         self._models = models
         self._admin = admin
         self._accounts = accounts
-        self._metrics = metrics
-        self._status = status
+        self._face = face
         self._clock = clock
         self._cors = cors
         self._prefix = f"req-{urandom(6).hex()}-"
@@ -98,7 +110,7 @@ class Edge:
         """The same for a listener that has nothing but `/metrics` and `/health`."""
         reply = Reply(Exchange(self._prefix + format(next(self._numbers), "x"), request.arrived), response, self._clock)
         try:
-            self._own(route(request.url), request, reply, apart=True)
+            await self._own(route(request.url), request, reply, apart=True)
         except ApiError as error:
             reply.error(error)
 
@@ -142,7 +154,7 @@ class Edge:
             answer = await self._admin.answer(request, found.rest)
             reply.raw(answer.status, answer.content_type, answer.body)
         else:
-            self._own(found, request, reply)
+            await self._own(found, request, reply)
 
     async def _model_call(self, x: Exchange, endpoint: Endpoint, model: str | None, request: Request, reply: Reply) -> None:
         reply.dialect = endpoint.dialect
@@ -153,7 +165,7 @@ class Edge:
         if x.work.broken:
             x.outcome = "broken_stream"
 
-    def _own(self, found: Route, request: Request, reply: Reply, *, apart: bool = False) -> None:
+    async def _own(self, found: Route, request: Request, reply: Reply, *, apart: bool = False) -> None:
         """Health and metrics: no key, no log line. `apart`: on the listener that has nothing else."""
         path = found.rest if found.own else ""
         if path == "/health":
@@ -161,12 +173,12 @@ class Edge:
             reply.json(200, b'{"status":"ok"}')
         elif path == "/ready":
             _allow(request, b"GET", b"HEAD")
-            status = self._status.ready()
+            status = await self._face.ready()
             ready = status["ready"] and not self.draining
             reply.json(200 if ready else 503, msgspec.json.encode({**status, "ready": ready, "draining": self.draining}))
         elif path == "/metrics" and (self.metrics_here or apart):
             _allow(request, b"GET", b"HEAD")
-            reply.raw(200, _TEXT, self._metrics.exposition())
+            reply.raw(200, _TEXT, await self._face.page())
         elif found.rest.startswith("/responses/"):
             raise ApiError(404, "response_not_stored", "Answers are not kept here: /v1/responses only makes them.")
         else:

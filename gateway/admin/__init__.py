@@ -9,7 +9,7 @@
 FastAPI costs half a second of start and some 20 MB: `api` and `shapes` are loaded only when the config has an admin key.
 """
 
-from gateway.admin.bridge import Answer, Application
+from gateway.admin.bridge import Answer, Application, Call, Loaded
 from gateway.admin.front import Admin
 
-__all__ = ["Admin", "Answer", "Application"]
+__all__ = ["Admin", "Answer", "Application", "Call", "Loaded"]

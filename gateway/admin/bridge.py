@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from gateway.errors import ApiError
-from gateway.http1 import Request
-
 MAX_BODY = 1024 * 1024
 
 _Message = MutableMapping[str, Any]
@@ -33,13 +30,38 @@ class Answer:
     body: bytes = b""
 
 
-async def call(application: Application, request: Request, path: str) -> Answer:
-    """The application's answer. `path` is the request's without query and decorations. Raises ApiError 413, 408 and 400."""
-    body = await request.body()
-    if len(body) > MAX_BODY:
-        raise ApiError(413, "body_too_large", f"The body of an admin call has at most {MAX_BODY} bytes.")
+@dataclass(slots=True)
+class Call:
+    """A request, whole."""
+
+    method: bytes
+    url: bytes
+    content_type: bytes
+    body: bytes
+
+
+class Loaded:
+    """The calls of an application that is made at the start."""
+
+    def __init__(self, make: Callable[[], Application]) -> None:
+        self._make = make
+        self._application: Application | None = None
+
+    def load(self) -> None:
+        self._application = self._make()
+
+    async def answer(self, call: Call, path: str, /) -> Answer:
+        """`path` is the request's without query and decorations. Raises ApiError."""
+        if self._application is None:
+            self.load()
+        assert self._application is not None
+        return await through(self._application, call, path)
+
+
+async def through(application: Application, call: Call, path: str) -> Answer:
+    """The application's answer."""
     answer = Answer()
-    pending = [{"type": "http.request", "body": body, "more_body": False}]
+    pending = [{"type": "http.request", "body": call.body, "more_body": False}]
 
     async def receive() -> _Message:
         return pending.pop() if pending else {"type": "http.disconnect"}
@@ -51,22 +73,22 @@ async def call(application: Application, request: Request, path: str) -> Answer:
         else:
             answer.body += message.get("body", b"")
 
-    await application(_scope(request, path), receive, send)
+    await application(_scope(call, path), receive, send)
     return answer
 
 
-def _scope(request: Request, path: str) -> _Message:
+def _scope(call: Call, path: str) -> _Message:
     return {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.4"},
         "http_version": "1.1",
-        "method": request.method.decode("latin-1"),
+        "method": call.method.decode("latin-1"),
         "scheme": "http",
         "path": unquote(path),
         "raw_path": path.encode("latin-1", "replace"),
-        "query_string": request.url.partition(b"?")[2],
+        "query_string": call.url.partition(b"?")[2],
         "root_path": "",
-        "headers": request.headers,
+        "headers": [(b"content-type", call.content_type)] if call.content_type else [],
         "client": None,
         "server": None,
         "state": {},

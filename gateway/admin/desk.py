@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -21,7 +21,6 @@ from gateway.explain import explain
 from gateway.explanation import Explanation
 from gateway.fleet import Fleet, MemberStatus, spec_of
 from gateway.keyfile import DeadKeyError, KeyFile, KeyFileError, KeyRecord, Terms, UnknownKeyError
-from gateway.keys import KeyRing
 from gateway.pipeline import Pipeline
 from limits.types import Limiter, Scope
 
@@ -41,7 +40,7 @@ class Desk:
     lanes: Mapping[str, Lane]
     fleet: Fleet
     keys: KeyFile
-    ring: KeyRing
+    keys_changed: Callable[[], Awaitable[object]]
     clock: Callable[[], float]
 
     # -- requests
@@ -122,7 +121,7 @@ class Desk:
         return {"secret": secret, **self._shown(new), "replaces": self._shown(old)}
 
     async def _file(self, work: Callable[[], T]) -> T:
-        """The key file is locked, read and synced, which may take a while: in a thread. The ring follows at once."""
+        """The key file is locked, read and synced, which may take a while: in a thread. Every ring follows at once."""
         try:
             done = await asyncio.to_thread(work)
         except UnknownKeyError:
@@ -132,7 +131,7 @@ class Desk:
         except KeyFileError:
             message = "The key file cannot be used: see the gateway's log, or `tiergate doctor`."
             raise ApiError(500, "key_file_unusable", message) from None
-        self.ring.refresh()
+        await self.keys_changed()
         return done
 
     def _shown(self, record: KeyRecord) -> dict[str, Any]:

@@ -13,9 +13,9 @@ import base64
 import binascii
 import hashlib
 import hmac
-from collections.abc import Callable
+from typing import Protocol
 
-from gateway.admin.bridge import Answer, Application, call
+from gateway.admin.bridge import MAX_BODY, Answer, Call
 from gateway.auth import credential
 from gateway.errors import ApiError
 from gateway.http1 import Request
@@ -24,25 +24,37 @@ _OWN_SITE = frozenset({b"same-origin", b"none"})
 _LONGEST_BASIC = 1024
 
 
-class Admin:
-    """`make` loads what answers the calls. Without a key there is nothing to load."""
+class Calls(Protocol):
+    """What answers admin calls, here or elsewhere."""
 
-    def __init__(self, key: str, make: Callable[[], Application]) -> None:
+    def load(self) -> None:
+        """At the process's start."""
+
+    async def answer(self, call: Call, path: str, /) -> Answer:
+        """One call of somebody who may. Raises ApiError."""
+
+
+class Admin:
+    """`calls` answers whoever has the key. Without one there is nothing to answer."""
+
+    def __init__(self, key: str, calls: Calls) -> None:
         self._digest = hashlib.sha256(key.encode()).digest() if key else b""
-        self._make = make
-        self._application: Application | None = None
+        self._calls = calls
 
     def load(self) -> None:
         """At the process's start, for it takes half a second: FastAPI is loaded only where there is an admin."""
         if self._digest:
-            self._application = self._make()
+            self._calls.load()
 
     async def answer(self, request: Request, path: str) -> Answer:
         """One call. Raises ApiError, 401 and 404 among them."""
-        if self._application is None:
+        if not self._digest:
             raise ApiError(404, "admin_off", "The admin API is off: the config has no admin key.")
         self._authenticate(request)
-        return await call(self._application, request, path)
+        body = await request.body()
+        if len(body) > MAX_BODY:
+            raise ApiError(413, "body_too_large", f"The body of an admin call has at most {MAX_BODY} bytes.")
+        return await self._calls.answer(Call(request.method, request.url, request.header(b"content-type") or b"", body), path)
 
     def _authenticate(self, request: Request) -> None:
         basic = _basic(request)

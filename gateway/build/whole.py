@@ -1,0 +1,99 @@
+"""One process that does everything."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from backends.health import HealthMonitor
+from caches.flight import Flights
+from caches.types import ExactStore
+from gateway.admin import Admin, Application, Loaded
+from gateway.admin.desk import Desk
+from gateway.build.owner import Owner, build_owner
+from gateway.build.requests import Understanding, build_edge, build_pipeline, draw_secret
+from gateway.config import Config
+from gateway.discovery.watch import Watch
+from gateway.dispatch.types import Lane
+from gateway.edge import Edge
+from gateway.fleet import Fleet
+from gateway.keyfile import KeyFile
+from gateway.keys import KeyRing
+from gateway.logs import RequestLog
+from gateway.metrics import Metrics
+from gateway.pipeline import Pipeline
+from gateway.status import Status
+from limits.memory import MemoryLimiter
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the process starts, watches and stops."""
+
+    edge: Edge
+    admin: Admin
+    pipeline: Pipeline
+    lanes: dict[str, Lane]
+    fleet: Fleet
+    watches: list[Watch]
+    monitor: HealthMonitor
+    ring: KeyRing
+    exact: ExactStore
+    flights: Flights
+    limiter: MemoryLimiter
+    metrics: Metrics
+
+
+def build(config: Config, log: RequestLog) -> Parts:
+    """Wire a gateway. The config has been validated: a ValueError here is a gap in the validation."""
+    clock, wall = time.monotonic, time.time
+    owner, metrics = build_owner(config, clock, wall), Metrics()
+    own = build_pipeline(config, owner.local, metrics, draw_secret(config), clock, wall)
+    status = Status(owner.lanes)
+    status.register(metrics)
+    admin = Admin(config.admin.key.reveal(), build_calls(config, owner, own, status, refreshing(own.ring)))
+    edge = build_edge(config, own, admin, LocalFace(status, metrics), log, clock)
+    return Parts(
+        edge, admin, own.pipeline, owner.lanes, owner.fleet, owner.watches, owner.monitor, own.ring, owner.exact,
+        own.flights, owner.limiter, metrics,
+    )  # fmt: skip
+
+
+def build_calls(
+    config: Config, owner: Owner, own: Understanding, status: Status, keys_changed: Callable[[], Awaitable[object]]
+) -> Loaded:
+    """The admin calls, where the state is."""
+    desk = Desk(
+        config, status.report, owner.exact, owner.limiter, own.pipeline, owner.lanes, owner.fleet, KeyFile(config.keys.path),
+        keys_changed,
+        time.time,
+    )  # fmt: skip
+    return Loaded(lambda: _admin_calls(desk))
+
+
+def refreshing(ring: KeyRing) -> Callable[[], Awaitable[object]]:
+    async def refresh() -> None:
+        ring.refresh()
+
+    return refresh
+
+
+class LocalFace:
+    """What a process that is alone says of itself."""
+
+    def __init__(self, status: Status, metrics: Metrics) -> None:
+        self._status = status
+        self._metrics = metrics
+
+    async def ready(self) -> dict[str, object]:
+        return self._status.ready()
+
+    async def page(self) -> bytes:
+        return self._metrics.exposition()
+
+
+def _admin_calls(desk: Desk) -> Application:
+    from gateway.admin.api import application  # noqa: PLC0415 - FastAPI is loaded only where there is an admin
+
+    return application(desk)
