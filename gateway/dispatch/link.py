@@ -93,7 +93,10 @@ class ScopeNumbers:
 
 
 class Link:
-    """This worker's connection to the owner, made again whenever it is lost. `verbs` are what the owner may poll."""
+    """A worker's connection to the owner, made again whenever it is lost.
+
+    `verbs` are what the owner may ask for; `on_welcome` is called whenever one has answered.
+    """
 
     def __init__(
         self,
@@ -103,7 +106,6 @@ class Link:
         replicas: Replicas,
         front: Front,
         clock: Callable[[], float],
-        verbs: Mapping[str, Callable[[bytes], bytes]],
     ) -> None:
         self.replicas = replicas
         self.front = front
@@ -113,7 +115,8 @@ class Link:
         self.away = True
         self._path = path
         self._number = number
-        self._verbs = verbs
+        self.verbs: Mapping[str, Callable[[bytes], None]] = {}
+        self.on_welcome: Callable[[], None] = lambda: None
         self._name = urandom(8).hex()
         self._epoch = ""
         self._channel = self._make_channel()
@@ -277,6 +280,7 @@ class Link:
             self._channel.send(m.encode(end))
         self.away = False
         self._welcomed.set()
+        self.on_welcome()
         for ticket in self.tickets.values():
             ticket.ask_again()
         for call, _ in self._calls.values():
@@ -311,9 +315,13 @@ class Link:
         elif isinstance(message, m.Reply):
             self._replied(message)
         elif isinstance(message, m.Poll):
-            self._channel.send(m.encode(m.Return(message.id, self._verbs[message.verb](message.payload))))
+            self._polled(message)
         elif isinstance(message, m.Welcome):
             self._welcome(message)
+
+    def _polled(self, poll: m.Poll) -> None:
+        self.verbs[poll.verb](poll.payload)
+        self._channel.send(m.encode(m.Return(poll.id, b"")))
 
     def _replied(self, reply: m.Reply) -> None:
         _, waiting = self._calls.get(reply.id, (None, None))
@@ -773,7 +781,7 @@ class RemoteAttempt:
 
 
 def _give_back(standing: Standing, tokens: int) -> None:
-    """What a settlement changes, as far as it is known here. What refilled meanwhile is left out, so no client is told too much."""
+    """What a settlement changes, as far as it is known here. What refilled meanwhile is left out: no client is told too much."""
     limit = standing.token_limit
     if not limit or standing.token_remaining is None or standing.token_reset is None:
         return
