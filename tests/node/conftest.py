@@ -1,5 +1,6 @@
 """A node of toy processes (node_toy.py) as a subprocess: pytest itself is never forked."""
 
+import contextlib
 import json
 import os
 import signal
@@ -79,14 +80,19 @@ class Node:
             return int(file.readline())
 
     def gone(self, pid):
-        return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        """Ended: one that only its parent has not waited for yet counts, as the parent may be none of ours."""
+        try:
+            return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return True
 
     def close(self):
         self.process.kill()
         self.process.wait()
         for pid in {pid for _, pid, _ in self.events} - {self.process.pid}:
-            if psutil.pid_exists(pid) and os.getpgid(pid) == self.process.pid:
-                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                if os.getpgid(pid) == self.process.pid:
+                    os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture
