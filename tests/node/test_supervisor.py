@@ -1,11 +1,16 @@
 """The supervisor with real forks: who is started when, what is replaced, and how a node ends."""
 
 import os
+import resource
 import signal
 import socket
+import sys
 
 import psutil
 import pytest
+
+from gateway.node.backoff import Backoff
+from gateway.node.signals import how
 
 
 def order(node, *marks):
@@ -220,3 +225,38 @@ def test_a_child_has_no_descriptor_of_others(node):
         ("d", "started 5"),
         ("w", "started 6"),
     }
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="another process's limits can be set on Linux only")
+def test_a_system_without_room_is_waited_for(node):
+    """No descriptor for another process: a replacement is tried again later, a reload ends, the supervisor goes on."""
+    one = node()
+    one.listening()
+    supervisor = psutil.Process(one.process.pid)
+    limits = supervisor.rlimit(resource.RLIMIT_NOFILE)
+    supervisor.rlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+    one.send(signal.SIGHUP)
+    one.until(lambda: "the reload ends here, those that were not replaced go on: worker 1 cannot be started" in one.log)
+    os.kill(one.pids("ready", "worker 2")[0], signal.SIGKILL)
+    one.until(lambda: "worker 2 cannot be started, again in 0.2 s" in one.log)
+    supervisor.rlimit(resource.RLIMIT_NOFILE, limits)
+    one.come("ready", "worker 2", 2)
+    assert len(one.pids("ready", "worker 1")) == 1
+
+
+def test_pauses_grow_to_a_bound_and_are_forgotten():
+    """At once for what has served, 0.1 s doubling to 5 s for what dies again; ten seconds of service and all is well."""
+    pauses = Backoff()
+    assert [pauses.after(1, served=True) for _ in range(9)] == [0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+    assert pauses.after(10, served=True) == 0.0
+    pauses = Backoff()
+    assert [pauses.after(60, served=False) for _ in range(3)] == [0.1, 0.2, 0.4]
+    for _ in range(2000):
+        assert pauses.after(0, served=False) <= 5.0
+
+
+def test_every_end_has_a_name():
+    """Exit codes, signals, and those signals that have a number only."""
+    assert [how(code) for code in (0, 3, -9)] == ["with exit code 0", "with exit code 3", "by SIGKILL"]
+    unnamed = [number for number in signal.valid_signals() if not isinstance(number, signal.Signals)]
+    assert [how(-number) for number in unnamed] == [f"by signal {number}" for number in unnamed]
