@@ -26,7 +26,8 @@ class Node:
         with self.said.open("wb") as said:
             self.process = subprocess.Popen(
                 [sys.executable, str(Path(__file__).with_name("node_toy.py")), str(folder), json.dumps(options)],
-                stdout=said, stderr=subprocess.STDOUT, env={**os.environ, "PYTHONPATH": str(ROOT)}, start_new_session=True,
+                stdout=said, stderr=subprocess.STDOUT, start_new_session=True,
+                env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""},
             )  # fmt: skip
 
     @property

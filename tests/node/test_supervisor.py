@@ -30,6 +30,7 @@ def test_the_dispatcher_is_ready_before_a_worker_starts(node):
     assert one.ended() == 0
     assert all(one.gone(pid) for _, pid, _ in one.events)
     assert one.log.count("buffered when the children are forked") == 1
+    assert one.log.count("a last word") == 3
 
 
 def test_a_node_that_cannot_start_says_so_with_its_code(node):
@@ -50,6 +51,18 @@ def test_an_early_death_is_tried_again_later_and_later(node):
     assert not [name for name, _, _ in one.events if name != "dispatcher"]
     (one.folder / "exit-dispatcher").unlink()
     one.listening()
+
+
+def test_an_exception_ends_the_child_alone(node):
+    """Its traceback is printed once, its exit code is 1, and nothing of the supervisor's runs on in the child."""
+    one = node(files={"exit-dispatcher": "a word"})
+    one.until(lambda: "dispatcher is started again in 0.1 s" in one.log)
+    one.send()
+    assert one.ended() == 0
+    started = [pid for _, pid, what in one.events if what.startswith("started")]
+    assert one.log.count("ValueError: invalid literal for int() with base 10: 'a word'") == len(started) == len(set(started))
+    assert one.log.count("Traceback") == len(started)
+    assert f"dispatcher ended with exit code 1 (pid {started[0]})" in one.log
 
 
 def test_a_start_can_be_interrupted(node):
