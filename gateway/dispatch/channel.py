@@ -36,7 +36,8 @@ class Channel(asyncio.Protocol):
     """One end of a connection. `on_frames` is called with the whole messages of one read, in order."""
 
     __slots__ = ("_due", "_head", "_loop", "_max_buffer", "_max_frame", "_missing", "_on_closed", "_on_frames", "_on_writable",
-                 "_out", "_patience", "_pieces", "_queued", "_timer", "_transport", "closed", "writable", "writes")  # fmt: skip
+                 "_out", "_patience", "_pieces", "_pressing", "_queued", "_timer", "_transport", "closed", "writable",
+                 "writes")  # fmt: skip
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class Channel(asyncio.Protocol):
     ) -> None:
         self.closed = True  # nothing that is sent now goes anywhere: not connected yet, or not any more
         self.writable = True  # False while the peer is slow to read: better send nothing that can wait
-        self.writes = 0
+        self.writes = 0  # so far
         self._on_frames = on_frames
         self._on_closed = on_closed
         self._on_writable = on_writable
@@ -61,7 +62,8 @@ class Channel(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._out: list[bytes] = []  # heads and payloads by turns
         self._queued = 0  # bytes of them
-        self._due = False  # the end of this tick writes them
+        self._pressing = False  # one of them was sent, not told
+        self._due = False  # the end of this tick is about to look at them
         self._timer: asyncio.TimerHandle | None = None
         self._head = b""  # of a frame, when a read ended in it
         self._pieces: list[bytes] = []  # of the payload of a frame that is not whole
@@ -104,7 +106,11 @@ class Channel(asyncio.Protocol):
         else:
             self._head = data[at:]
         if frames:
-            self._on_frames(frames)
+            self._due = True  # what this brings about goes out behind it, within this tick: the tasks that it wakes run before
+            try:
+                self._on_frames(frames)
+            finally:
+                self._loop.call_soon(self._end_of_tick)
 
     def pause_writing(self) -> None:
         self.writable = False
@@ -118,15 +124,15 @@ class Channel(asyncio.Protocol):
 
     def send(self, payload: bytes) -> None:
         """Say it at the end of this tick. On a closed channel nobody hears it."""
-        self._add(payload)
-        if not self._due:
-            self._due = True
-            self._loop.call_soon(self._end_of_tick)
+        if self._add(payload):
+            self._pressing = True
+            if not self._due:
+                self._due = True
+                self._loop.call_soon(self._end_of_tick)
 
     def tell(self, payload: bytes) -> None:
         """Say it with the next message that is sent, or else when `patience` is over."""
-        self._add(payload)
-        if self._timer is None and not self._due:
+        if self._add(payload) and not self._due and self._timer is None:
             self._timer = self._loop.call_later(self._patience, self._out_of_patience)
 
     def flush(self) -> None:
@@ -141,6 +147,7 @@ class Channel(asyncio.Protocol):
             self._transport.writelines(out)
         self._out = []
         self._queued = 0
+        self._pressing = False
 
     @property
     def pending(self) -> int:
@@ -162,23 +169,29 @@ class Channel(asyncio.Protocol):
 
     # -- the inside
 
-    def _add(self, payload: bytes) -> None:
+    def _add(self, payload: bytes) -> bool:
+        """Put it behind what is to be said already; False where nobody will hear it."""
         size = len(payload)
         if not 0 < size <= self._max_frame:
             raise ValueError(f"a message of {size} bytes: 1 to {self._max_frame} can be sent")
         if self.closed:
-            return
-        if (self._queued or not self.writable) and self.pending > self._max_buffer:
+            return False
+        if not self.writable and self.pending > self._max_buffer:
             _log.error("a peer left %d bytes unread: the connection is cut", self.pending)
             self.abort()
-            return
-        self._out.append(_pack(size))
-        self._out.append(payload)
+            return False
+        self._out += (_pack(size), payload)
         self._queued += _HEAD + size
+        if self._queued > _JOINED:
+            self.flush()  # so that `writable` is true to what is on its way
+        return True
 
     def _end_of_tick(self) -> None:
         self._due = False
-        self.flush()
+        if self._pressing:
+            self.flush()
+        elif self._out and self._timer is None:
+            self._timer = self._loop.call_later(self._patience, self._out_of_patience)
 
     def _out_of_patience(self) -> None:
         self._timer = None
