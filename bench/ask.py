@@ -1,11 +1,15 @@
 """What a worker's question to the dispatcher costs: CPU of both ends per ask, through the channel that they use.
 
-    python -m bench.ask [--seconds 2] [--rounds 5] [--in-flight 1,8,32] [--json]
+    python -m bench.ask [--in-flight 1,8,32] [--rates 1000,2000,4000] [--work 150] [--seconds 2] [--rounds 5] [--json]
 
 Two processes and one connection, as `serve --workers` has them: one asks with a future for each answer and tells when it is done;
 the other runs a task for each ask that answers and then holds on until it is told. Nothing is decided: this is what it costs to
-ask, whatever the answer takes. Both ends are busy without a pause, the worst case for latency and the usual one for cost. What
-counts is the CPU of an ask with many in flight; with one, every message is a write of its own.
+ask, whatever the answer takes.
+
+- `in flight`: so many ask again as soon as they have been answered. All of them go in step, so many share a write: the least
+  that an ask can cost. With one, each message is a write of its own, and an end that sleeps is woken by each: the most.
+- `a second`: requests arrive at random, at this rate, and each takes `--work` microseconds of CPU and 20 ms of somebody else's.
+  The asker's figure is what asking adds to the same requests without it: what it costs in a worker that has other things to do.
 """
 
 from __future__ import annotations
@@ -13,204 +17,160 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import resource
+import random
 import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import msgspec
 import uvloop
 
+from bench.ask_ends import Answering, Asking, Count
 from gateway.dispatch.channel import Channel, connect, listen
 
 _ROOT = Path(__file__).resolve().parent.parent
 _WARM_UP = 0.3
+_HOLD = 0.02
 
 
-class Ask(msgspec.Struct, array_like=True, tag=1, gc=False):
-    """As much as a request brings to the decision about it."""
+@dataclass(frozen=True)
+class Load:
+    """Either closed, so many at a time, or open, so many a second."""
 
-    serial: int
-    tenant: str
-    key: str
-    model: str
-    priority: str
-    session: str
-    fingerprint: bytes
-    prompt_tokens: int
-    max_tokens: int
-    choices: int
-    stream: bool
-    arrived: float
-    deadline: float
-    needs: tuple[str, ...]
-    blocks: tuple[int, ...]  # hashes of the prompt's first blocks
+    in_flight: int = 0
+    rate: float = 0.0
+    work: float = 0.0
 
-
-class Answer(msgspec.Struct, array_like=True, tag=2, gc=False):
-    serial: int
-    outcome: str
-    replica: str
-    url: str
-    tier: str
-    waited: float
-    tokens: int
-    requests_left: int
-    tokens_left: int
-    resets: tuple[float, float]
-
-
-class Done(msgspec.Struct, array_like=True, tag=3, gc=False):
-    serial: int
-    status: int
-    prompt_tokens: int
-    completion_tokens: int
-    first_token: float
-
-
-class Count(msgspec.Struct, array_like=True, tag=4, gc=False):
-    """What an end has used since it began; sent empty, it asks for that of the other end."""
-
-    cpu: float = 0.0
-    messages: int = 0
-    writes: int = 0
-
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Ask | Answer | Done | Count).decode
-
-
-class Answering:
-    """The dispatcher's end."""
-
-    def __init__(self) -> None:
-        self.channel = Channel(self._on_frames, self._on_closed)
-        self.gone = asyncio.Event()
-        self._held: dict[int, tuple[asyncio.Task[None], asyncio.Future[None]]] = {}
-        self._loop = asyncio.get_running_loop()
-        self._messages = 0
-
-    def _on_frames(self, frames: list[bytes]) -> None:
-        for frame in frames:
-            message = _decode(frame)
-            if type(message) is Ask:
-                done = self._loop.create_future()
-                self._held[message.serial] = self._loop.create_task(self._hold(message, done)), done
-            elif type(message) is Done:
-                self._held.pop(message.serial)[1].set_result(None)
-            else:
-                self.channel.send(_encode(Count(_cpu(), self._messages, self.channel.writes)))
-
-    async def _hold(self, ask: Ask, done: asyncio.Future[None]) -> None:
-        replica = f"replica-{ask.serial & 7}"
-        url = "http://10.0.0.17:8000/v1/chat/completions"
-        answer = Answer(ask.serial, "granted", replica, url, "small", 0.0, ask.max_tokens, 599, 99_000, (0.1, 12.5))
-        self._messages += 1
-        self.channel.send(_encode(answer))
-        await done
-
-    def _on_closed(self) -> None:
-        for task, _ in self._held.values():
-            task.cancel()
-        self.gone.set()
-
-
-class Asking:
-    """The worker's end."""
-
-    def __init__(self) -> None:
-        self.channel = Channel(self._on_frames, self._on_closed)
-        self.asks = 0
-        self._serial = 0
-        self._messages = 0
-        self._waiting: dict[int, asyncio.Future[Answer]] = {}
-        self._count: asyncio.Future[Count] | None = None
-        self._loop = asyncio.get_running_loop()
-
-    def _on_frames(self, frames: list[bytes]) -> None:
-        for frame in frames:
-            message = _decode(frame)
-            if type(message) is Answer:
-                self._waiting.pop(message.serial).set_result(message)
-            elif self._count is not None and type(message) is Count:
-                self._count.set_result(message)
-
-    def _on_closed(self) -> None:
-        for future in self._waiting.values():
-            future.set_exception(ConnectionResetError("the other end went away"))
-
-    async def request(self) -> None:
-        """One ask, its answer, and that it is over."""
-        self._serial = serial = self._serial + 1
-        now = time.monotonic()
-        answered = self._waiting[serial] = self._loop.create_future()
-        self.channel.send(_encode(_ask(serial, now)))
-        answer = await answered
-        self.channel.tell(_encode(Done(serial, 200, 412, answer.tokens, time.monotonic() - now)))
-        self._messages += 2
-        self.asks += 1
-
-    async def counts(self) -> tuple[Count, Count]:
-        """Of this end and of the other."""
-        self._count = self._loop.create_future()
-        self.channel.send(_encode(Count()))
-        theirs = await self._count
-        return Count(_cpu(), self._messages, self.channel.writes), theirs
-
-
-def _ask(serial: int, now: float) -> Ask:
-    return Ask(
-        serial, "acme", "key-7f3a9c", "llama-3.1-70b-instruct", "interactive", "session-48151623", b"0123456789abcdef" * 2,
-        412, 256, 1, True, now, now + 30.0, ("tools", "json"), tuple(range(serial << 32, (serial << 32) + 8)),
-    )  # fmt: skip
-
-
-def _cpu() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
+    def __str__(self) -> str:
+        return f"{self.in_flight} in flight" if self.in_flight else f"{self.rate:,.0f} a second"
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one concurrency; microseconds of CPU for an ask, with its answer and its end."""
+    """Of one load; CPU in microseconds for an ask, with its answer and its end."""
 
-    in_flight: int
     asker: float
     answerer: float
     both: float
     asks_per_second: float
     messages_per_write_asker: float
     messages_per_write_answerer: float
+    answered_us: float  # the median time to an answer
 
 
-async def _measured(asking: Asking, in_flight: int, seconds: float) -> Figures:
+@dataclass(frozen=True)
+class Used:
+    """By both ends, between two moments."""
+
+    asker: Count
+    answerer: Count
+    waits: list[float]
+    seconds: float
+
+    def figures(self, without: float) -> Figures:
+        """`without` is the CPU that the asker would have used without asking."""
+        each = 1e6 / len(self.waits)
+        asker, answerer = (self.asker.cpu - without) * each, self.answerer.cpu * each
+        per_write = [end.messages / end.writes for end in (self.asker, self.answerer)]
+        return Figures(
+            asker, answerer, asker + answerer, len(self.waits) / self.seconds, *per_write, statistics.median(self.waits) * 1e6
+        )
+
+
+class Meter:
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+
+    async def start(self) -> None:
+        self._first = await self._asking.counts()
+        self._asking.waits.clear()
+        self._began = time.monotonic()
+
+    async def stop(self) -> Used:
+        took, waits = time.monotonic() - self._began, self._asking.waits[:]
+        ours, theirs = (last - first for first, last in zip(self._first, await self._asking.counts(), strict=True))
+        return Used(ours, theirs, waits, took)
+
+
+async def _closed(asking: Asking, load: Load, seconds: float) -> Figures:
     stopping = False
 
     async def ask_on() -> None:
         while not stopping:
-            await asking.request()
+            asking.done(await asking.ask())
 
+    meter = Meter(asking)
     async with asyncio.TaskGroup() as group:
-        for _ in range(in_flight):
+        for _ in range(load.in_flight):
             group.create_task(ask_on())
         await asyncio.sleep(_WARM_UP)
-        asks, began, (our_first, their_first) = asking.asks, time.monotonic(), await asking.counts()
+        await meter.start()
         await asyncio.sleep(seconds)
-        asks, took, (our_last, their_last) = asking.asks - asks, time.monotonic() - began, await asking.counts()
+        used = await meter.stop()
         stopping = True
-    ours, theirs = (last.cpu - first.cpu for first, last in ((our_first, our_last), (their_first, their_last)))
-    per_write = [
-        (last.messages - first.messages) / (last.writes - first.writes)
-        for first, last in ((our_first, our_last), (their_first, their_last))
-    ]
-    each = 1e6 / asks
-    return Figures(in_flight, ours * each, theirs * each, (ours + theirs) * each, asks / took, *per_write)
+    return used.figures(without=0.0)
+
+
+async def _open(asking: Asking, load: Load, seconds: float) -> Figures:
+    idle, burned, arrived = await _arrivals(asking, load, seconds, ask=False)
+    spare = (idle.asker.cpu - burned) / arrived  # of a request's CPU: the loop, its task, its timer
+    used, burned, arrived = await _arrivals(asking, load, seconds, ask=True)
+    return used.figures(without=burned + spare * arrived)
+
+
+async def _arrivals(asking: Asking, load: Load, seconds: float, *, ask: bool) -> tuple[Used, float, int]:
+    """What was used, how much of it by the requests' own work, and how many there were."""
+    draw, burned, arrived = random.Random(1), 0.0, 0
+    gaps = random.Random(2)
+
+    async def request() -> None:
+        nonlocal burned
+        burned += _burn(load.work / 2)
+        answer = await asking.ask() if ask else None
+        await asyncio.sleep(draw.expovariate(1 / _HOLD))
+        burned += _burn(load.work / 2)
+        if answer is not None:
+            asking.done(answer)
+
+    meter = Meter(asking)
+    await meter.start()
+    end = (due := time.monotonic()) + seconds
+    async with asyncio.TaskGroup() as group:
+        while (now := time.monotonic()) < end:
+            while due <= now:
+                group.create_task(request())
+                arrived += 1
+                due += gaps.expovariate(load.rate)
+            await asyncio.sleep(due - now)
+    return await meter.stop(), burned, arrived
+
+
+def _burn(seconds: float) -> float:
+    """Use so much CPU, and tell how much it was."""
+    now = began = time.thread_time()
+    while now < began + seconds:
+        now = time.thread_time()
+    return now - began
+
+
+async def _ask_all(path: str, loads: Sequence[Load], seconds: float, rounds: int) -> list[Figures]:
+    asking = Asking()
+    await connect(path, lambda: asking.channel)
+    taken: dict[Load, list[Figures]] = {load: [] for load in loads}
+    for _ in range(rounds):
+        for load in loads:
+            taken[load].append(await (_closed if load.in_flight else _open)(asking, load, seconds))
+    asking.channel.close()
+    return [_median(figures) for figures in taken.values()]
+
+
+def _median(rounds: Sequence[Figures]) -> Figures:
+    return Figures(**{name: statistics.median(getattr(each, name) for each in rounds) for name in asdict(rounds[0])})
 
 
 async def _answer(listening: socket.socket) -> None:
@@ -226,19 +186,7 @@ async def _answer(listening: socket.socket) -> None:
     server.close()
 
 
-async def _ask_all(path: str, in_flight: Sequence[int], seconds: float, rounds: int) -> list[Figures]:
-    asking = Asking()
-    await connect(path, lambda: asking.channel)
-    taken = [await _measured(asking, number, seconds) for _ in range(rounds) for number in in_flight]
-    asking.channel.close()
-    return [_median([figures for figures in taken if figures.in_flight == number]) for number in in_flight]
-
-
-def _median(rounds: list[Figures]) -> Figures:
-    return Figures(**{name: statistics.median(getattr(each, name) for each in rounds) for name in asdict(rounds[0])})
-
-
-def measure(in_flight: Sequence[int], seconds: float, rounds: int) -> list[Figures]:
+def measure(loads: Sequence[Load], seconds: float, rounds: int) -> list[Figures]:
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listening:
         path = f"{folder}/ask.sock"
         listening.bind(path)
@@ -246,34 +194,45 @@ def measure(in_flight: Sequence[int], seconds: float, rounds: int) -> list[Figur
         command = [sys.executable, "-m", "bench.ask", "--answer", str(listening.fileno())]
         with subprocess.Popen(command, cwd=_ROOT, pass_fds=[listening.fileno()]) as other:
             try:
-                return uvloop.run(_ask_all(path, in_flight, seconds, rounds))
+                return uvloop.run(_ask_all(path, loads, seconds, rounds))
             finally:
                 other.terminate()
 
 
-def table(figures: Sequence[Figures]) -> str:
-    lines = ["in flight   us per ask: asker  answerer    both     asks/s   messages a write: asker  answerer"]
+def table(loads: Sequence[Load], figures: Sequence[Figures]) -> str:
+    lines = [
+        "                us per ask: asker  answerer    both    asks/s   messages a write: asker  answerer   us to the answer"
+    ]
     lines += [
-        f"{each.in_flight:9}  {each.asker:18.1f}  {each.answerer:8.1f}  {each.both:6.1f}  {each.asks_per_second:9,.0f}"
-        f"  {each.messages_per_write_asker:23.1f}  {each.messages_per_write_answerer:8.1f}"
-        for each in figures
+        f"{load!s:>15}  {each.asker:16.1f}  {each.answerer:8.1f}  {each.both:6.1f}  {each.asks_per_second:8,.0f}"
+        f"  {each.messages_per_write_asker:23.1f}  {each.messages_per_write_answerer:8.1f}  {each.answered_us:17.0f}"
+        for load, each in zip(loads, figures, strict=True)
     ]
     return "\n".join(lines)
 
 
+def _numbers(kind: Callable[[str], float]) -> Callable[[str], list[float]]:
+    return lambda text: [kind(part) for part in text.split(",") if part]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--in-flight", type=_numbers(int), default=[1, 8, 32])
+    parser.add_argument("--rates", type=_numbers(float), default=[1000.0, 2000.0, 4000.0])
+    parser.add_argument("--work", type=float, default=150.0, metavar="US")
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--in-flight", type=lambda text: [int(part) for part in text.split(",")], default=[1, 8, 32])
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--answer", type=int, metavar="FD", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.answer is not None:
         uvloop.run(_answer(socket.socket(fileno=args.answer)))
         return 0
-    figures = measure(args.in_flight, args.seconds, args.rounds)
-    print(json.dumps([asdict(each) for each in figures]) if args.json else table(figures))
+    loads = [Load(in_flight=number) for number in args.in_flight]
+    loads += [Load(rate=rate, work=args.work / 1e6) for rate in args.rates]
+    figures = measure(loads, args.seconds, args.rounds)
+    told = [{**asdict(load), **asdict(each)} for load, each in zip(loads, figures, strict=True)]
+    print(json.dumps(told) if args.json else table(loads, figures))
     return 0
 
 
