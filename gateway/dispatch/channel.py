@@ -26,7 +26,7 @@ MIB: Final = 1024 * 1024
 _HEAD: Final = 4
 _pack = struct.Struct("<I").pack
 _unpack_from = struct.Struct("<I").unpack_from
-_SMALL: Final = 4096
+_SMALL: Final = 4096  # pieces of a message below it are put together, so that single bytes take no more room than others
 _JOINED: Final = 65_536  # up to here copying the messages of a tick into one piece is cheaper than handing over many
 
 _log = logging.getLogger("tiergate.dispatch")
@@ -137,17 +137,16 @@ class Channel(asyncio.Protocol):
 
     def flush(self) -> None:
         """Say now what is to be said."""
-        out = self._out
+        out, size = self._out, self._queued
         if not out or self._transport is None:
             return
+        self._out = []
+        self._queued = 0
         self.writes += 1
-        if self._queued <= _JOINED:
+        if size <= _JOINED:
             self._transport.write(b"".join(out))
         else:
             self._transport.writelines(out)
-        self._out = []
-        self._queued = 0
-        self._pressing = False
 
     @property
     def pending(self) -> int:
@@ -189,6 +188,7 @@ class Channel(asyncio.Protocol):
     def _end_of_tick(self) -> None:
         self._due = False
         if self._pressing:
+            self._pressing = False
             self.flush()
         elif self._out and self._timer is None:
             self._timer = self._loop.call_later(self._patience, self._out_of_patience)
@@ -221,7 +221,6 @@ class Channel(asyncio.Protocol):
         return [whole], at
 
     def _keep(self, data: bytes) -> None:
-        """Part of a frame; small ones are put together, so that a frame in single bytes takes no more memory than another."""
         pieces = self._pieces
         if pieces and len(data) < _SMALL and len(pieces[-1]) < _SMALL:
             pieces[-1] += data

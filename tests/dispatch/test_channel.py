@@ -290,6 +290,41 @@ async def test_a_slow_peer_gets_everything() -> None:
         assert end.channel.pending == 0
 
 
+async def test_who_waits_for_a_slow_peer_may_send_at_once() -> None:
+    """What `on_writable` sends, in whatever call of the loop's that is, goes out in its place."""
+    said: list[bytes] = []
+    async with Pair() as pair:
+
+        def say() -> None:
+            while pair.near.channel.writable and len(said) < 2000:
+                said.append(len(said).to_bytes(2, "big") + bytes(4 * KIB))
+                pair.near.channel.send(said[-1])
+
+        pair.near.channel._on_writable = say
+        say()
+        assert len(said) < 2000, "it was to be slow"
+        await pair.far.until(lambda: len(pair.far.frames) == 2000)
+        assert pair.far.frames == said
+
+
+async def test_a_message_to_who_is_leaving() -> None:
+    """Between the peer's end and the news of it, what is sent is lost without a word: no fault, no log."""
+    loop, faults = asyncio.get_running_loop(), []
+    loop.set_exception_handler(lambda _, context: faults.append(context))
+    for linger in (0, 64):  # with nothing on its way, and with more than the kernel takes
+        async with raw_peer() as (end, peer):
+            for _ in range(linger):
+                end.channel.send(bytes(16 * KIB))
+            await asyncio.sleep(0)
+            peer.close()
+            while not end.closings:
+                end.channel.send(b"hello?")
+                end.channel.tell(b"hello?")
+                await asyncio.sleep(0)
+        assert end.closings == 1
+    assert faults == []
+
+
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize(("size", "piece"), [(64 * MIB, 64 * KIB), (256 * KIB, 1)])
 async def test_a_large_message_in_small_pieces(size: int, piece: int) -> None:
