@@ -210,6 +210,18 @@ async def test_a_tell_waits_for_company() -> None:
         assert pair.near.channel.writes == 1
 
 
+async def test_a_tell_in_answer_waits_for_company_too() -> None:
+    """What is only told while a read is being handled does not go out at its end: patience holds there as well."""
+    async with raw_peer(patience=3600.0) as (end, peer):
+        told: list[list[bytes]] = []
+        end.channel._on_frames = lambda frames: (end.channel.tell(b"told"), told.append(frames), end.changed.set())
+        peer.send(framed([b"ask"]))
+        await end.until(lambda: bool(told))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert (end.channel.writes, end.channel.pending) == (0, 8)
+
+
 async def test_flush_does_not_wait() -> None:
     """What was told goes out at once when asked to."""
     async with Pair(patience=3600.0) as pair:
