@@ -33,7 +33,10 @@ _log = logging.getLogger("tiergate.dispatch")
 
 
 class Channel(asyncio.Protocol):
-    """One end of a connection. `on_frames` is called with the whole messages of one read, in order."""
+    """One end of a connection. `on_frames` is called with the whole messages of one read, in order; if it fails, the loop closes.
+
+    A plain protocol: asking for a buffer and cutting views of it costs more than the copy that a BufferedProtocol would save.
+    """
 
     __slots__ = ("_due", "_head", "_loop", "_max_buffer", "_max_frame", "_missing", "_on_closed", "_on_frames", "_on_writable",
                  "_out", "_patience", "_pieces", "_pressing", "_queued", "_timer", "_transport", "closed", "writable",
