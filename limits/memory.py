@@ -40,7 +40,7 @@ class MemoryLimiter(Limiter):
         return MemoryAdmission(self, scopes)
 
     def adopt(self, scopes: Sequence[Scope]) -> AdoptedAdmission:
-        """A request that a predecessor admitted, and that runs on."""
+        """A request that a predecessor admitted, and that runs on. `scopes` are under the limits of today."""
         return AdoptedAdmission(self, scopes)
 
     def commit(self) -> None:

@@ -131,7 +131,9 @@ def test_a_full_table_of_spent_balances_gives_up_what_is_nearest_to_rest_and_say
         vault.put(KEYS[number], 200, 6_000_000, 0, 60, None)
     vault.commit(0)
     assert set(Vault.open(buffer).past) == {scope_key("filler 0"), KEYS[0], KEYS[1]}
-    assert [record.message for record in caplog.records] == ["the vault is full: a restart of the dispatcher will forget some balances"]
+    assert [record.message for record in caplog.records] == [
+        "the vault is full: a restart of the dispatcher will forget some balances"
+    ]
 
 
 def test_a_place_taken_in_a_batch_that_was_cut_off_is_given_back():
@@ -259,7 +261,11 @@ def test_a_kill_in_the_middle_of_any_write_leaves_the_former_batch(batches, data
 
 
 @settings(deadline=None)
-@given(BATCHES, st.lists(st.tuples(st.integers(0, Vault.size_for(5) - 1), st.binary(min_size=1, max_size=200)), max_size=5), st.booleans())
+@given(
+    BATCHES,
+    st.lists(st.tuples(st.integers(0, Vault.size_for(5) - 1), st.binary(min_size=1, max_size=200)), max_size=5),
+    st.booleans(),
+)
 def test_damaged_bytes_are_never_taken_for_a_balance(batches, damage, cut):
     """Bytes overwritten or cut off anywhere: each balance is one that was written for its key, or unknown."""
     buffer = empty(5)
