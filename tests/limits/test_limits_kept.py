@@ -184,9 +184,9 @@ class Restarts(RuleBasedStateMachine):
 
     @invariant()
     def every_balance_is_that_of_the_unkilled(self):
-        for scope in [variants[0] for variants in VARIANTS] + MODELS:
-            known = self.plain.ledger._accounts.get(scope.id)
-            scope = known.scope if known else scope
+        for usual in [variants[0] for variants in VARIANTS] + MODELS:
+            known = self.plain.ledger._accounts.get(usual.id)
+            scope = known.scope if known else usual
             assert spent_of(self.plain, scope) == spent_of(self.kept, scope)
             assert self.plain.standing([scope]) == self.kept.standing([scope])
 
