@@ -65,9 +65,10 @@ class Open:
 
 
 class Restarts(RuleBasedStateMachine):
-    @initialize(start=st.sampled_from([0.0, 7.3, 123456.789]))
-    def begin(self, start):
+    @initialize(start=st.sampled_from([0.0, 7.3, 123456.789]), every_step=st.booleans())
+    def begin(self, start, every_step):
         self.clock = start
+        self.every_step = every_step  # a batch of its own for each decision, or as they come
         self.buffer = bytearray(Vault.size_for(16))
         self.plain = MemoryLimiter(lambda: self.clock)
         self.kept = MemoryLimiter(lambda: self.clock, Vault.open(self.buffer))
@@ -183,6 +184,11 @@ class Restarts(RuleBasedStateMachine):
         assert [spent_of(self.kept, scope)[:2] for scope in scopes] == before
 
     @invariant()
+    def commit_each_step(self):
+        if self.every_step:
+            self.kept.commit()
+
+    @invariant()
     def every_balance_is_that_of_the_unkilled(self):
         for usual in [variants[0] for variants in VARIANTS] + MODELS:
             known = self.plain.ledger._accounts.get(usual.id)
@@ -220,6 +226,40 @@ async def test_what_was_decided_after_the_last_commit_is_as_if_it_never_was(cloc
         limiter.commit()
     async with limiter.admit([scope]):
         assert make(clock, buffer).standing([scope]).request_remaining == 9
+
+
+async def test_each_step_of_a_request_is_in_the_vault_once_it_is_committed(clock, buffer):
+    """Admission, reservation, settlement up or down, refund: each reaches the vault in a batch of its own."""
+    limiter, scopes = make(clock, buffer), [Scope("k", "key", rpm=10, tpm=1000), Scope("m", "model", rpm=10, tpm=1000)]
+
+    def check():
+        limiter.commit()
+        again = make(clock, buffer)
+        assert [spent_of(again, scope)[:2] for scope in scopes] == [spent_of(limiter, scope)[:2] for scope in scopes]
+
+    for used in (0, 90, 200):
+        async with limiter.admit(scopes[:1]) as admission:
+            check()
+            async with admission.reserve(100, model_scope=scopes[1]) as reservation:
+                check()
+                reservation.settle(used)
+                check()
+            admission.refund()
+            check()
+        async with limiter.admit(scopes[:1]) as admission, admission.reserve(100, model_scope=scopes[1]):
+            check()
+        check()
+    assert spent_of(limiter, scopes[0])[1] == 290 * 60_000_000
+
+
+async def test_a_commit_without_a_decision_writes_nothing(clock, buffer):
+    """What was written is not written again."""
+    limiter = make(clock, buffer)
+    async with limiter.admit([Scope("k", "key", rpm=10)]):
+        limiter.commit()
+    before = bytes(buffer)
+    limiter.commit()
+    assert buffer == before
 
 
 async def test_a_restart_does_not_refill(clock, buffer):
