@@ -38,8 +38,8 @@ class Channel(asyncio.Protocol):
     A plain protocol: asking for a buffer and cutting views of it costs more than the copy that a BufferedProtocol would save.
     """
 
-    __slots__ = ("_before_flush", "_due", "_head", "_loop", "_max_buffer", "_max_frame", "_missing", "_on_closed", "_on_frames", "_on_writable",
-                 "_out", "_patience", "_pieces", "_pressing", "_queued", "_timer", "_transport", "closed", "writable",
+    __slots__ = ("_before_flush", "_due", "_head", "_loop", "_max_buffer", "_max_frame", "_missing", "_on_closed", "_on_frames",
+                 "_on_writable", "_out", "_patience", "_pieces", "_pressing", "_queued", "_timer", "_transport", "closed", "writable",
                  "writes")  # fmt: skip
 
     def __init__(
