@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from gateway.dispatch.session import Case, Session
+    from gateway.dispatch.case import Case
+    from gateway.dispatch.session import Session
 
 
 class Feeds:

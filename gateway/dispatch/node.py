@@ -14,10 +14,12 @@ import msgspec
 
 from caches.types import Entry
 from gateway.dispatch import messages as m
+from gateway.dispatch.case import Case
+from gateway.dispatch.fault import encoded
 from gateway.dispatch.feeds import Feeds
 from gateway.dispatch.local import LocalDispatcher
 from gateway.dispatch.roster import Roster, spec_of_known
-from gateway.dispatch.session import Case, Session
+from gateway.dispatch.session import Session
 from gateway.errors import ApiError
 from gateway.fleet import ADMIN, CONFIG, Fleet
 from limits.types import Scope
@@ -127,10 +129,10 @@ class Node:
         try:
             payload, fault = await self._calls[call.verb](session, call.payload), b""
         except ApiError as error:
-            payload, fault = b"", _fault(error)
+            payload, fault = b"", encoded(error)
         except Exception:  # noqa: BLE001 - the edge of a call: its fault must be seen, and not end the dispatcher
             _log.exception("a call of worker %d failed", session.number)
-            payload, fault = b"", _fault(ApiError(500, "internal_error", "The gateway failed on this request."))
+            payload, fault = b"", encoded(ApiError(500, "internal_error", "The gateway failed on this request."))
         session.send(m.Reply(call.id, payload, fault))
 
     async def poll(self, verb: str, payload: bytes = b"", but: Session | None = None) -> list[tuple[Session, bytes]]:
@@ -199,17 +201,3 @@ class Node:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-def _fault(error: ApiError) -> bytes:
-    return msgspec.json.encode(
-        {
-            "status": error.status,
-            "code": error.code,
-            "message": error.message,
-            "kind": error.kind,
-            "param": error.param,
-            "headers": error.headers,
-            "outcome": error.outcome,
-        }
-    )
