@@ -150,6 +150,7 @@ class RemoteTicket:
         if self._share is None:
             return None
         if not self._fresh:
+            self._forgo()
             reply = await self._ask(m.Place(self.n, self._share))
             assert isinstance(reply, m.Answer)
             self._answer = reply
@@ -198,6 +199,14 @@ class RemoteTicket:
         """A grant came, or is to come, for work that nobody took up."""
         return self._at_once is not None
 
+    def _forgo(self) -> None:
+        """Work that was asked for with the admission is not taken up; that is said before anything else is asked."""
+        if self._at_once is not None:
+            self._at_once = None
+            self._over = True
+            self._link.leave(self)
+        self._link.say_end(self)
+
     async def begin(self, work: RemoteWork, ask: WorkAsk) -> m.Grant:
         """The grant of work, asked for with the admission or now."""
         at_once, self._at_once = self._at_once, None
@@ -210,10 +219,8 @@ class RemoteTicket:
                 self._link.send(m.Raise(self.n, int(ask.priority)))  # it may have changed since
                 heard = self._granted or await self._wait()
         else:
-            if at_once is not None:
-                self._over = True
-                self._link.leave(self)
-            self._link.say_end(self)
+            self._at_once = at_once
+            self._forgo()
             self._works += 1
             heard = await self._ask(m.Begin(self.n, self._works, self._work_of(ask), self._share))
         self._granted = None
