@@ -26,10 +26,14 @@ import msgspec
 
 from backends.replica import Replica
 from backends.types import Outcome
+from caches.flight import Flights
 from caches.types import Entry
 from gateway.dispatch import messages as m
 from gateway.dispatch.channel import Channel, connect
+from gateway.dispatch.fault import error_of
 from gateway.dispatch.front import Front
+from gateway.dispatch.incoming import Incoming
+from gateway.dispatch.outgoing import Outgoing
 from gateway.dispatch.refused import Away, raise_refusal
 from gateway.dispatch.roster import Replicas
 from gateway.dispatch.session import entry_of, kept_of
@@ -46,7 +50,7 @@ _SILENCE = 3.0  # seconds without a word, while one is due, that end a connectio
 _MOST_SCOPES = 65_536
 _UNKNOWN = Standing()
 
-_Asked = m.Ask | m.LookUp | m.Begin | m.Next | m.Place
+_Asked = m.Ask | m.LookUp | m.Begin | m.Next
 _Heard = m.Answer | m.Granted | m.Blocked | m.Another
 
 
@@ -110,6 +114,8 @@ class Link:
         self.clock = clock
         self.scopes = ScopeNumbers()
         self.tickets: dict[int, RemoteTicket] = {}
+        self.incoming = Incoming(self.say)
+        self.outgoing: Outgoing | None = None
         self.away = True
         self._path = path
         self._number = number
@@ -127,6 +133,10 @@ class Link:
         self._calls: dict[int, tuple[m.Call, asyncio.Future[bytes]]] = {}
         self._call_numbers = count(1)
         self._spoke = 0.0
+
+    def share(self, flights: Flights) -> None:
+        """Answers that are made here are for the clients of other workers, too."""
+        self.outgoing = Outgoing(flights, self.say, self._boarding)
 
     # -- what requests use
 
@@ -167,6 +177,11 @@ class Link:
         if new:
             channel.send(m.encode(m.Scopes(new)))
         channel.send(m.encode(message))
+
+    def say(self, message: msgspec.Struct) -> None:
+        """Say it, if there is anybody to hear it now."""
+        if not self.away:
+            self.send(message)
 
     def tell(self, message: msgspec.Struct) -> None:
         """Say it when it suits."""
@@ -262,6 +277,9 @@ class Link:
 
     def _closed(self) -> None:
         self.away = True
+        self.incoming.lost()
+        if self.outgoing is not None:
+            self.outgoing.lost()
         self._lost.set()
         loop = asyncio.get_running_loop()
         for ticket in self.tickets.values():
@@ -304,6 +322,11 @@ class Link:
             ticket = self.tickets.get(message.n)
             if ticket is not None:
                 ticket.hear(message)
+        elif isinstance(message, m.Piece | m.FeedHead | m.FeedEnd):
+            self.incoming.said(message)
+        elif isinstance(message, m.Subscribe | m.Credit | m.Unsubscribe):
+            if self.outgoing is not None:
+                self.outgoing.said(message)
         elif isinstance(message, m.Ack):
             self._acked(message.seq)
         elif isinstance(message, m.Roster):
@@ -320,26 +343,13 @@ class Link:
         if waiting is None or waiting.done():
             return
         if reply.fault:
-            waiting.set_exception(msgspec.json.decode(reply.fault, type=Fault).error())
+            waiting.set_exception(error_of(reply.fault))
         else:
             waiting.set_result(reply.payload)
 
-
-class Fault(msgspec.Struct):
-    """An ApiError on its way from one process to the other."""
-
-    status: int
-    code: str
-    message: str
-    kind: str
-    param: str | None
-    headers: dict[str, str]
-    outcome: str
-
-    def error(self) -> ApiError:
-        return ApiError(
-            self.status, self.code, self.message, kind=self.kind, param=self.param, headers=self.headers, outcome=self.outcome
-        )
+    def _boarding(self, n: int) -> bool:
+        ticket = self.tickets.get(n)
+        return ticket is not None and ticket.boarding
 
 
 class RemoteTicket:
@@ -366,6 +376,7 @@ class RemoteTicket:
         "_settled",
         "_share",
         "_standing",
+        "_stream",
         "_waiter",
         "_working",
         "_works",
@@ -389,9 +400,10 @@ class RemoteTicket:
         self._granted: m.Granted | m.Blocked | None = None  # came before anybody waited for it
         self._answer: m.Answer | None = None
         self._at_once: WorkAsk | None = None  # the work that was asked for with the admission
-        self._fresh = False  # `_answer` says who shares, as of just now
+        self._fresh = True  # `_answer`, or the one that is to come, was not acted on
         self._kept: Entry | None = None
         self._share: bytes | None = None
+        self._stream = False
         self._impatience: asyncio.TimerHandle | None = None
         self._working: RemoteWork | None = None
         self._works = 0  # the number of the one that runs, or comes next
@@ -441,12 +453,13 @@ class RemoteTicket:
 
     async def look(self, question: Question) -> Entry | None:
         answer = self._answer
-        if answer is None:
+        if answer is None or not self._fresh:
+            self._waive()
+            self._fresh = True
             reply = await self._ask(m.LookUp(self.n, self._look_of(question)))
             assert isinstance(reply, m.Answer)
             answer = self._answer = reply
             self._stand(answer.standing)
-        self._fresh = True
         if answer.same:
             return self._kept
         if answer.entry is None:
@@ -455,16 +468,12 @@ class RemoteTicket:
         self._link.front.put(entry)
         return entry
 
-    async def elsewhere(self) -> Elsewhere | None:
-        if self._share is None:
-            return None
-        if not self._fresh:
-            reply = await self._ask(m.Place(self.n, self._share))
-            assert isinstance(reply, m.Answer)
-            self._answer = reply
+    def elsewhere(self) -> Elsewhere | None:
         self._fresh = False
-        assert self._answer is not None
-        return None
+        answer, share = self._answer, self._share
+        if share is None or answer is None or answer.place != 2:
+            return None
+        return self._link.incoming.intake(share, stream=answer.stream)
 
     def work(self, ask: WorkAsk) -> RemoteWork:
         return RemoteWork(self, ask)
@@ -501,6 +510,19 @@ class RemoteTicket:
     def gone(self) -> bool:
         """Everything was said."""
         return self._left and self._working is None
+
+    @property
+    def boarding(self) -> bool:
+        """It has still to take its seat among those who share an answer, and is about to."""
+        return self._fresh and not self._left
+
+    def _waive(self) -> None:
+        """Work that it was granted, or waits for, and that another request has done."""
+        if self._at_once is not None and self._answer is not None and not self._answer.place:
+            self._over = True
+            self._link.leave(self)
+        self._link.say_end(self)
+        self._at_once = self._granted = None
 
     @property
     def _unused(self) -> bool:
@@ -585,7 +607,7 @@ class RemoteTicket:
         work = self._past if self._working is None else self._working.held()
         if work is None and self._at_once is not None and self._answer is not None and self._answer.grant is not None:
             work = self._prospect(self._at_once, self._answer.grant)
-        return m.Held(self.n, self.numbers, self._said_left, self._refunded, self._share, work, ended)
+        return m.Held(self.n, self.numbers, self._said_left, self._refunded, self._share, self._stream, work, ended)
 
     def _prospect(self, ask: WorkAsk, grant: m.Grant) -> m.HeldWork:
         """Work that was granted with the admission, and that nobody has taken up yet."""
@@ -596,6 +618,8 @@ class RemoteTicket:
         if not isinstance(heard, m.Answer) and heard.w != self._works:
             return  # of work that was given up before it was granted
         waiter = self._waiter
+        if waiter is not None and isinstance(self._asked, m.Ask | m.LookUp) and not isinstance(heard, m.Answer):
+            return  # likewise
         if waiter is not None and not waiter.done():
             waiter.set_result(heard)
         elif isinstance(heard, m.Granted | m.Blocked):
@@ -642,12 +666,13 @@ class RemoteTicket:
 
     def _look_of(self, question: Question) -> m.Look:
         link = self._link
-        self._share = question.share
+        self._share, self._stream = question.share, question.stream
         kept = self._kept = None if question.lookup is None else link.front.get(question.lookup)
         ask = self._at_once = question.first()
         return m.Look(
-            question.lookup, kept.generation if kept else 0, question.share, None if ask is None else self._work_of(ask)
-        )
+            question.lookup, kept.generation if kept else 0, question.share, question.stream,
+            None if ask is None else self._work_of(ask),
+        )  # fmt: skip
 
     def _work_of(self, ask: WorkAsk) -> m.Work:
         scope = ask.model_scope

@@ -10,10 +10,9 @@ from itertools import count
 from os import urandom
 from typing import Any
 
-import msgspec
-
 from caches.types import Entry
 from gateway.dispatch import messages as m
+from gateway.dispatch.fault import INTERNAL, fault_of
 from gateway.dispatch.feeds import Feeds
 from gateway.dispatch.local import LocalDispatcher
 from gateway.dispatch.roster import Roster, spec_of_known
@@ -46,7 +45,7 @@ class Node:
     ) -> None:
         self.local = local
         self.roster = Roster(fleet, local.lanes)
-        self.feeds = Feeds()
+        self.feeds = Feeds(self)
         self.epoch = urandom(8).hex()
         self.berths: dict[bytes, Case] = {}  # who makes the answer of a key, that others may share
         self.sessions: set[Session] = set()
@@ -126,10 +125,10 @@ class Node:
         try:
             payload, fault = await self._calls[call.verb](session, call.payload), b""
         except ApiError as error:
-            payload, fault = b"", _fault(error)
+            payload, fault = b"", fault_of(error)
         except Exception:  # noqa: BLE001 - the edge of a call: its fault must be seen, and not end the dispatcher
             _log.exception("a call of worker %d failed", session.number)
-            payload, fault = b"", _fault(ApiError(500, "internal_error", "The gateway failed on this request."))
+            payload, fault = b"", fault_of(INTERNAL)
         session.send(m.Reply(call.id, payload, fault))
 
     async def poll(self, verb: str, payload: bytes = b"", but: Session | None = None) -> list[tuple[Session, bytes]]:
@@ -198,17 +197,3 @@ class Node:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-def _fault(error: ApiError) -> bytes:
-    return msgspec.json.encode(
-        {
-            "status": error.status,
-            "code": error.code,
-            "message": error.message,
-            "kind": error.kind,
-            "param": error.param,
-            "headers": error.headers,
-            "outcome": error.outcome,
-        }
-    )
