@@ -33,7 +33,7 @@ Clock = Callable[[], float]
 
 
 def draw_secret(config: Config) -> bytes:
-    """What cache keys, their ids and salts are made with: the config's, or one of this start's own, the same for all processes."""
+    """What cache keys, their ids and salts are made with: the config's, or one of this start's own, for all its processes."""
     return hashlib.sha256(config.cache.secret.reveal().encode()).digest() if config.cache.secret else urandom(32)
 
 

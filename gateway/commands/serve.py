@@ -12,6 +12,7 @@ from gateway.config import Config, ConfigError, load
 from gateway.config.certificates import TlsError
 from gateway.keyfile import KeyFileError
 
+MAX_WORKERS = 256
 _MANY_DESCRIPTORS = 1_048_576
 
 
@@ -20,12 +21,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", default="config.yaml", help="the config file (default: config.yaml)")
     parser.add_argument("--host", help="address to listen on, instead of the config's")
     parser.add_argument("--port", type=int, help="port to listen on, instead of the config's")
-    parser.add_argument("--workers", type=int, help="processes; only 1 is built yet")
+    parser.add_argument("--workers", type=int, help="processes that serve, instead of the config's")
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.workers not in (None, 1):
-        print("tiergate serve: --workers above 1 is not built yet", file=sys.stderr)
+    if args.workers is not None and not 1 <= args.workers <= MAX_WORKERS:
+        print(f"tiergate serve: --workers must be from 1 to {MAX_WORKERS}", file=sys.stderr)
         return 2
     if args.port is not None and not 0 <= args.port <= 65535:
         print("tiergate serve: --port must be from 0 to 65535", file=sys.stderr)
@@ -39,20 +40,18 @@ def run(args: argparse.Namespace) -> int:
     server = replace(config.server, host=args.host or config.server.host)
     if args.port is not None:
         server = replace(server, port=args.port)
+    if args.workers is not None:
+        server = replace(server, workers=args.workers)
     return serve(replace(config, server=server))
 
 
 def serve(config: Config) -> int:
-    """Run one process's gateway. Exit code 0 after a drain, 2 when it could not start."""
-    import uvloop  # noqa: PLC0415 - only the process that serves needs the loop
-
-    from gateway.app import Gateway  # noqa: PLC0415 - as above
-
+    """Run the gateway. Exit code 0 after a drain, 2 when it could not start."""
     _raise_descriptor_limit()
     level = config.observability.level.upper()
     logging.basicConfig(level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
-        return uvloop.run(Gateway(config).run())
+        return _run(config)
     except TlsError as error:
         print(f"tiergate serve: tls.{error.key}: {error}", file=sys.stderr)
         return 2
@@ -63,6 +62,19 @@ def serve(config: Config) -> int:
         where = f" on {error.filename}" if error.filename else ""
         print(f"tiergate serve: cannot listen{where}: {error.strerror or error}", file=sys.stderr)
         return 2
+
+
+def _run(config: Config) -> int:
+    """One process, or several. Only what serves needs what is imported here."""
+    if config.server.workers > 1:
+        from gateway.node.start import serve as serve_node  # noqa: PLC0415
+
+        return serve_node(config)
+    import uvloop  # noqa: PLC0415
+
+    from gateway.app import Gateway  # noqa: PLC0415
+
+    return uvloop.run(Gateway(config).run())
 
 
 def _raise_descriptor_limit() -> None:

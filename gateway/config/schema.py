@@ -46,7 +46,7 @@ class Cors:
 class Server:
     host: t.Host = key("127.0.0.1", "Address to listen on; 0.0.0.0 for all.")
     port: Annotated[int, Whole(0, 65535)] = key(8000, "Port to listen on; 0 takes any free one.")
-    workers: Annotated[int, Whole(1, 1024, built=1)] = key(1, "Processes; more than 1 is not built yet.")
+    workers: Annotated[int, Whole(1, 256)] = key(1, "Processes that serve; with more than 1 another one decides for all.")
     max_body: t.Bytes = key(16 * 2**20, "Largest request body; over it the answer is 413.")
     drain_timeout: t.Seconds = key(120.0, "After SIGTERM, how long running requests may take to finish.")
     header_timeout: t.Seconds = key(10.0, "How long a client may take to send its request head.")

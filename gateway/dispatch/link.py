@@ -97,7 +97,10 @@ class ScopeNumbers:
 
 
 class Link:
-    """This worker's connection to the owner, made again whenever it is lost. `verbs` are what the owner may poll."""
+    """A worker's connection to the owner, made again whenever it is lost.
+
+    `verbs` are what the owner may ask for; `on_welcome` is called whenever one has answered.
+    """
 
     def __init__(
         self,
@@ -107,7 +110,6 @@ class Link:
         replicas: Replicas,
         front: Front,
         clock: Callable[[], float],
-        verbs: Mapping[str, Callable[[bytes], bytes]],
     ) -> None:
         self.replicas = replicas
         self.front = front
@@ -119,7 +121,8 @@ class Link:
         self.away = True
         self._path = path
         self._number = number
-        self._verbs = verbs
+        self.verbs: Mapping[str, Callable[[bytes], None]] = {}
+        self.on_welcome: Callable[[], None] = lambda: None
         self._name = urandom(8).hex()
         self._epoch = ""
         self._channel = self._make_channel()
@@ -137,6 +140,11 @@ class Link:
     def share(self, flights: Flights) -> None:
         """Answers that are made here are for the clients of other workers, too."""
         self.outgoing = Outgoing(flights, self.say, self._boarding)
+
+    async def served_others(self) -> None:
+        """Returns when nothing is made here any more for the clients of other workers."""
+        if self.outgoing is not None:
+            await self.outgoing.idle()
 
     # -- what requests use
 
@@ -295,6 +303,7 @@ class Link:
             self._channel.send(m.encode(end))
         self.away = False
         self._welcomed.set()
+        self.on_welcome()
         for ticket in self.tickets.values():
             ticket.ask_again()
         for call, _ in self._calls.values():
@@ -334,9 +343,13 @@ class Link:
         elif isinstance(message, m.Reply):
             self._replied(message)
         elif isinstance(message, m.Poll):
-            self._channel.send(m.encode(m.Return(message.id, self._verbs[message.verb](message.payload))))
+            self._polled(message)
         elif isinstance(message, m.Welcome):
             self._welcome(message)
+
+    def _polled(self, poll: m.Poll) -> None:
+        self.verbs[poll.verb](poll.payload)
+        self._channel.send(m.encode(m.Return(poll.id, b"")))
 
     def _replied(self, reply: m.Reply) -> None:
         _, waiting = self._calls.get(reply.id, (None, None))
@@ -798,7 +811,7 @@ class RemoteAttempt:
 
 
 def _give_back(standing: Standing, tokens: int) -> None:
-    """What a settlement changes, as far as it is known here. What refilled meanwhile is left out, so no client is told too much."""
+    """What a settlement changes, as far as it is known here. What refilled meanwhile is left out: no client is told too much."""
     limit = standing.token_limit
     if not limit or standing.token_remaining is None or standing.token_reset is None:
         return

@@ -32,7 +32,7 @@ class LocalDispatcher:
         return LocalTicket(self, scopes)
 
     def adopt(self, scopes: Sequence[Scope], *, refunded: bool) -> LocalTicket:
-        """A request that a predecessor of this process admitted. Its debits are known; its slots are taken, whatever their number."""
+        """A request that a predecessor of this process admitted. Its debits are known; its slots are taken, free or not."""
         return LocalTicket(self, scopes, self.limiter.adopt(scopes, refunded=refunded))
 
     async def delete_entry(self, entry: str, tenant: str | None) -> bool:

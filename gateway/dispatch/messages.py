@@ -72,7 +72,7 @@ class Kept(msgspec.Struct, array_like=True, gc=False):
 
 
 class Known(msgspec.Struct, array_like=True, gc=False):
-    """A replica. `serial` tells it from others that had its name. Without a `url` it is a provider, which each worker has itself."""
+    """A replica. `serial` tells it from others that had its name. Without a `url` it is a provider: each worker has its own."""
 
     serial: int
     model: str

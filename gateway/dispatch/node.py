@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from os import urandom
@@ -40,7 +40,7 @@ class Node:
         vault: Vault,
         *,
         calls: Calls,
-        counts: Callable[[str, bytes], None],
+        counts: Callable[[str, bytes], Sequence[str]],
         forget: Callable[[str], None],
     ) -> None:
         self.local = local
@@ -63,8 +63,7 @@ class Node:
 
     def session(self) -> Session:
         """For a worker that connects."""
-        session = Session(self)
-        return session
+        return Session(self)
 
     def welcome(self, session: Session, hello: m.Hello) -> None:
         self.sessions.add(session)
@@ -113,7 +112,9 @@ class Node:
         await self.local.exact.put(entry)
 
     def absorb(self, session: Session, counts: bytes) -> None:
-        self._counts(session.worker, counts)
+        only = self._counts(session.worker, counts)
+        if only:
+            session.send(m.Poll(0, "only", msgspec.msgpack.encode(only)))
 
     def call(self, session: Session, call: m.Call) -> None:
         if call.verb == "ping":

@@ -15,7 +15,7 @@ class Scopes(Protocol):
     def scope(self, number: int) -> Scope | None: ...
 
 
-class Away(ApiError):
+class Away(ApiError):  # noqa: N818 - it says what happened
     """The owner was gone, and did not come back in time."""
 
     def __init__(self) -> None:

@@ -76,7 +76,7 @@ class Roster:
 
 
 class Replicas:
-    """A worker's side: its own connections to each. `make` builds a replica of a spec; `providers` are those without an address."""
+    """A worker's side: its own connections to each. `make` builds one of a spec; `providers` are those without an address."""
 
     def __init__(self, make: Callable[[str, Spec], Replica], providers: Mapping[str, Replica]) -> None:
         self._make = make

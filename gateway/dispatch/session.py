@@ -261,7 +261,7 @@ class Case:
         except LimitExceeded as refused:
             if self.ticket is None:
                 standing = session.node.local.limiter.standing(scopes)
-                session.send(self._answer(refusal=self._refusal(refused), standing=_values(standing)))
+                session.send(self._answer(refusal=self._refusal(refused), standing=values_of(standing)))
         except asyncio.CancelledError:
             if self._ended is None:
                 raise
@@ -361,7 +361,7 @@ class Case:
             if not answer.place and look.work is not None:
                 await self._work(ticket, 0, look.work, look.share, answer)
                 return
-        answer.standing = _values(ticket.standing())
+        answer.standing = values_of(ticket.standing())
         self.session.send(answer)
 
     def _place(self, share: bytes, answer: m.Answer) -> None:
@@ -384,7 +384,7 @@ class Case:
             node.berths[share], self.share = self, share
         scope = self._scope = ticket.work(self._ask_of(work))
         if answer is not None and self.share is not None and node.local.lanes[work.model].scheduler.full:
-            answer.pending, answer.standing = True, _values(ticket.standing())
+            answer.pending, answer.standing = True, values_of(ticket.standing())
             self.session.send(answer)  # so that the worker knows that it is the one whose answer others share
             answer = None
         try:
@@ -447,7 +447,7 @@ class Case:
             self.session.send(m.Another(self.n, self._w, serial, first))
             return
         granted = m.Grant(grant.tokens, grant.queued, serial, first)
-        standing = _values(ticket.standing())
+        standing = values_of(ticket.standing())
         if answer is None:
             self.session.send(m.Granted(self.n, self._w, granted, standing))
         else:
@@ -455,7 +455,7 @@ class Case:
             self.session.send(answer)
 
     def _blocked(self, ticket: LocalTicket, refused: Exception, answer: m.Answer | None) -> None:
-        refusal, standing = self._refusal(refused), _values(ticket.standing())
+        refusal, standing = self._refusal(refused), values_of(ticket.standing())
         if answer is None:
             self.session.send(m.Blocked(self.n, self._w, refusal, standing))
         else:
@@ -513,7 +513,7 @@ def _report(lease: Lease, report: m.Report | None) -> None:
         lease.suspect()
 
 
-def _values(standing: Standing) -> m.StandingValues:
+def values_of(standing: Standing) -> m.StandingValues:
     return (
         standing.request_limit,
         standing.request_remaining,

@@ -35,7 +35,8 @@ class Supervisor:
     """`dispatcher` and `worker` run in forked processes and return the exit code; nothing is started before `run`.
 
     `sockets` are those that workers accept from: the dispatcher does not get them, and they are closed here when a drain
-    begins, so that nobody waits in the backlog of a node that has gone. `on_ready` is called once, when all are ready.
+    begins, so that nobody waits in the backlog of a node that has gone. `on_ready` is called once, when all are ready,
+    and `on_restart` with the number of whoever has died and will be started again.
     Whoever has not ended `grace` seconds after `drain_timeout`, or after a second signal, is killed.
     """
 
@@ -48,6 +49,7 @@ class Supervisor:
         ready_timeout: float = 30.0,
         sockets: Sequence[socket.socket] = (),
         on_ready: Callable[[], None] = lambda: None,
+        on_restart: Callable[[int], None] = lambda _: None,
         grace: float = 10.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -59,6 +61,7 @@ class Supervisor:
         self._ready_timeout = ready_timeout
         self._grace = grace
         self._on_ready = on_ready
+        self._on_restart = on_restart
         self._clock = clock
         self._family = Family(clock)
         self._reload = Reload()
@@ -147,7 +150,10 @@ class Supervisor:
         if code == CANNOT_START and not process.ready and not self._was_ready and not self._draining:
             self._code = code
             self._drain()
-        elif pause and self._wanted(post):
+            return
+        if self._wanted(post):
+            self._on_restart(process.number)
+        if pause and self._wanted(post):
             _log.warning("%s is started again in %.1f s", post.name, pause)
 
     def _signalled(self, number: int) -> None:

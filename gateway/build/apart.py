@@ -1,0 +1,172 @@
+"""The two halves in processes of their own: the owner of the state, and workers that ask it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from gateway.admin import Admin, Answer, Call, Loaded
+from gateway.build.owner import Owner, build_owner, provider_of, replica_maker
+from gateway.build.requests import Understanding, build_edge, build_pipeline
+from gateway.build.whole import build_calls
+from gateway.config import Config
+from gateway.dispatch.front import Front
+from gateway.dispatch.link import Link
+from gateway.dispatch.node import Node
+from gateway.dispatch.roster import Replicas
+from gateway.dispatch.session import Session, values_of
+from gateway.edge import Edge
+from gateway.logs import RequestLog
+from gateway.metrics import Metrics
+from gateway.status import Status
+from gateway.tally import Tally, register
+from limits.vault import Vault
+
+_FRONT = 32 * 1024 * 1024
+_FRONT_SHARE = 8  # of what the owner may keep, a worker keeps one in so many
+_encode = msgspec.msgpack.encode
+
+AdminTalk = tuple[bytes, bytes, bytes, bytes, str]
+DeleteTalk = tuple[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeParts:
+    """What the dispatcher's process starts, watches and stops."""
+
+    owner: Owner
+    node: Node
+    own: Understanding
+    admin: Loaded
+    tally: Tally
+    metrics: Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerParts:
+    """What a worker's process starts, watches and stops."""
+
+    own: Understanding
+    edge: Edge
+    link: Link
+    replicas: Replicas
+    metrics: Metrics
+
+
+def build_node(
+    config: Config,
+    secret: bytes,
+    vault: Vault,
+    *,
+    store: Callable[[bytes], None],
+    pids: Callable[[Iterable[Session]], Iterable[int]],
+    restarts: Callable[[], Mapping[str, int]],
+) -> NodeParts:
+    """`store` keeps the node's counts where they outlive this process; `pids` are the node's, of whom these sessions' workers."""
+    clock, wall = time.monotonic, time.time
+    owner = build_owner(config, clock, wall, vault)
+    metrics = Metrics(pids=lambda: pids(node.sessions))
+    tally = Tally(metrics)
+    own = build_pipeline(config, owner.local, metrics, secret, clock, wall)
+    status = Status(owner.lanes)
+    status.register(metrics)
+
+    async def keys_changed() -> None:
+        own.ring.refresh()
+        await node.poll("keys")
+
+    admin = build_calls(config, owner, own, status, keys_changed)
+    calls = NodeCalls(owner, admin, status, lambda: tally.page(store))
+    node = Node(owner.local, owner.fleet, vault, calls=calls.by_verb(), counts=tally.absorb, forget=tally.gone)
+    calls.collect = lambda: node.poll("counts")
+    register(metrics, workers=lambda: len(node.sessions), restarts=restarts)
+    return NodeParts(owner, node, own, admin, tally, metrics)
+
+
+def build_worker(config: Config, secret: bytes, path: str, number: int, log: RequestLog) -> WorkerParts:
+    clock, wall = time.monotonic, time.time
+    metrics = Metrics(worker=True)
+    exact = config.cache.exact
+    providers = {model.name: provider_of(config, model) for model in config.models if model.kind == "litellm"}
+    replicas = Replicas(replica_maker(config), providers)
+    front = Front(min(_FRONT, exact.max_bytes // _FRONT_SHARE) if exact.enabled else 0)
+    link = Link(path, number=number, replicas=replicas, front=front, clock=clock)
+    own = build_pipeline(config, link, metrics, secret, clock, wall)
+    link.share(own.flights)
+    edge = build_edge(config, own, Admin(config.admin.key.reveal(), RemoteCalls(link)), RemoteFace(link), log, clock)
+    return WorkerParts(own, edge, link, replicas, metrics)
+
+
+class NodeCalls:
+    """What workers ask that is no request of a model."""
+
+    def __init__(self, owner: Owner, admin: Loaded, status: Status, page: Callable[[], bytes]) -> None:
+        self._owner = owner
+        self._admin = admin
+        self._status = status
+        self._page = page
+        self.collect: Callable[[], Awaitable[object]]
+
+    def by_verb(self) -> dict[str, Callable[[Session, bytes], Awaitable[bytes]]]:
+        return {
+            "admin": self._admin_call,
+            "delete": self._delete,
+            "page": self._metrics,
+            "ready": self._ready,
+            "standing": self._standing,
+        }
+
+    async def _admin_call(self, _: Session, payload: bytes) -> bytes:
+        method, url, content_type, body, path = msgspec.msgpack.decode(payload, type=AdminTalk)
+        answer = await self._admin.answer(Call(method, url, content_type, body), path)
+        return _encode((answer.status, answer.content_type, answer.body))
+
+    async def _delete(self, _: Session, payload: bytes) -> bytes:
+        entry, tenant = msgspec.msgpack.decode(payload, type=DeleteTalk)
+        return _encode(await self._owner.exact.delete(entry, tenant))
+
+    async def _metrics(self, _: Session, __: bytes) -> bytes:
+        await self.collect()
+        return self._page()
+
+    async def _ready(self, _: Session, __: bytes) -> bytes:
+        return _encode(self._status.ready())
+
+    async def _standing(self, session: Session, payload: bytes) -> bytes:
+        numbers = msgspec.msgpack.decode(payload, type=list[int])
+        standing = self._owner.limiter.standing([session.scopes[number] for number in numbers])
+        return _encode(values_of(standing))
+
+
+class RemoteFace:
+    """The node, from a worker."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    async def ready(self) -> dict[str, object]:
+        found: dict[str, object] = msgspec.msgpack.decode(await self._link.call("ready"))
+        return found
+
+    async def page(self) -> bytes:
+        return await self._link.call("page")
+
+
+class RemoteCalls:
+    """The admin calls, from a worker."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    def load(self) -> None:
+        """The dispatcher has loaded them."""
+
+    async def answer(self, call: Call, path: str, /) -> Answer:
+        talk: AdminTalk = call.method, call.url, call.content_type, call.body, path
+        status, content_type, body = msgspec.msgpack.decode(
+            await self._link.call("admin", _encode(talk)), type=tuple[int, bytes, bytes]
+        )
+        return Answer(status, content_type, body)
