@@ -10,6 +10,8 @@ from itertools import count
 from os import urandom
 from typing import Any
 
+import msgspec
+
 from caches.types import Entry
 from gateway.dispatch import messages as m
 from gateway.dispatch.fault import INTERNAL, fault_of
