@@ -311,7 +311,7 @@ class Pipeline:
                 spent = orphaned.spent
                 x.past = (*x.past, x.work)
                 x.shared, job.work, job.failures, job.plan = False, Work(), Failures(), None
-                x.work = job.work
+                x.work, x.cache = job.work, unanswered(use)[0]
             entry = await job.admitted.look(self._question(job))  # the one that was shared may be there by now
             if entry is not None:
                 self._metrics.cache_lookups.add(("exact", "hit"))

@@ -43,6 +43,9 @@ class Incoming:
         self._feeds[number] = intake
         return number
 
+    def __len__(self) -> int:
+        return len(self._feeds)
+
     def remove(self, number: int) -> None:
         del self._feeds[number]
 
