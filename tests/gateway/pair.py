@@ -1,4 +1,4 @@
-"""Two workers and their dispatcher in the test's own loop, each worker on a port of its own: who is asked is the test's choice."""
+"""Two workers and their dispatcher in the test's own loop, each worker on a port of its own: a test chooses whom to ask."""
 
 import asyncio
 import copy

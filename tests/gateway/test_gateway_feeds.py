@@ -9,6 +9,7 @@ from pair import Pair
 
 from gateway.config import parse
 from gateway.lab.fake import FakeVLLM, Options
+from limits.types import Priority
 
 SLOW = {"s1": Options(itl=0.01), "l1": Options()}
 
@@ -250,7 +251,12 @@ async def test_an_error_of_the_work_reaches_every_worker(start):
 
 async def test_a_failure_of_the_leader_alone_is_not_the_others(start):
     """A limit that stops the leader's work leaves the others to make the answer by themselves."""
-    pair = await start({"queue": {"max_wait": {"realtime": "300ms", "standard": "20s", "batch": "20s"}}, "models": {0: {"concurrency": {"max": 1}}}})
+    pair = await start(
+        {
+            "queue": {"max_wait": {"realtime": "300ms", "standard": "20s", "batch": "20s"}},
+            "models": {0: {"concurrency": {"max": 1}}},
+        }
+    )
     wake = hold(pair.small)
     blocker = asyncio.create_task(ask(pair.a, chat("something else")))
     await pair.a.until(lambda: posts(pair.small))
@@ -273,31 +279,131 @@ async def test_a_more_urgent_follower_moves_the_work_up(start):
     blocker = asyncio.create_task(ask(pair.a, chat("something else")))
     await pair.a.until(lambda: posts(pair.small))
     body = chat("[[tokens: 10]]", **GREEDY)
-    queue = pair.dispatcher.parts.owner.lanes["small-model"].scheduler.queue
+    scheduler = pair.dispatcher.parts.owner.lanes["small-model"].scheduler
     asked = []
-    for worker, priority in ((pair.a, "batch"), (pair.b, "standard"), (pair.b, "realtime")):
-        asked.append(asyncio.create_task(ask(worker, body, headers={"x-tiergate-priority": priority})))
-        await pair.a.until(lambda name=priority: _waits(queue, name))
+    for worker, priority in ((pair.a, Priority.BATCH), (pair.b, Priority.STANDARD), (pair.b, Priority.REALTIME)):
+        asked.append(asyncio.create_task(ask(worker, body, headers={"x-tiergate-priority": priority.name.lower()})))
+        await pair.a.until(lambda priority=priority: scheduler.depth(priority) == 1)
     wake()
     assert {answer.status_code for answer in await asyncio.gather(*asked, blocker)} == {200}
 
 
-def _waits(queue, name):
-    return False
-
-
-async def test_a_slow_reader_elsewhere_holds_nobody_up(start):
-    """A client of the other worker that does not read leaves the leader's answer to come at its own pace."""
+async def test_the_dispatcher_dies_before_the_answer(start):
+    """Who waits on the other worker asks the next dispatcher, and shares the answer that is still being made."""
     pair = await start()
-    body = chat("[[say: " + "x" * 2000 + "]] [[tokens: 4000]]", **GREEDY, stream=True)
-    async with wire(pair.b.gateway.port) as slow:
-        wake = hold(pair.small)
-        leader = asyncio.create_task(ask(pair.a, body))
-        await pair.a.until(lambda: posts(pair.small))
-        slow.send(body)
-        await following(pair)
-        wake()
-        answer = await leader
-        assert payloads(answer.text)[-1] == "[DONE]"
-        assert (await slow.answer()).content == answer.content
+    wake = hold(pair.small)
+    body = chat("[[tokens: 10]]", **GREEDY, stream=True)
+    leader = asyncio.create_task(ask(pair.a, body))
+    await pair.a.until(lambda: posts(pair.small))
+    follower = asyncio.create_task(ask(pair.b, body))
+    await following(pair)
+    await pair.dispatcher.stop()
+    await pair.a.until(lambda: pair.a.link.away and pair.b.link.away)
+    await pair.start_dispatcher()
+    await following(pair)
+    wake()
+    first, second = await asyncio.gather(leader, follower)
+    assert (first.status_code, second.status_code, first.content) == (200, 200, second.content)
+    assert len(posts(pair.small)) == 1
     await done(pair, 2)
+
+
+async def test_the_dispatcher_dies_in_the_middle(start):
+    """The leader's stream runs on without a dispatcher; the one that came through it ends with an error event."""
+    pair = await start(fakes=SLOW)
+    body = chat("[[tokens: 60]]", **GREEDY, stream=True)
+    async with wire(pair.a.gateway.port) as leader, wire(pair.b.gateway.port) as follower:
+        leader.send(body)
+        await leader.head()
+        follower.send(body)
+        await follower.head()
+        await follower.piece()
+        await pair.dispatcher.stop()
+        rest = b"".join(await follower.pieces()).decode()
+        whole = b"".join(await leader.pieces()).decode()
+        await pair.start_dispatcher()
+    assert payloads(rest)[-1]["error"]["code"] == "stream_broken"
+    assert payloads(whole)[-1] == "[DONE]"
+    await done(pair, 2)
+
+
+async def test_a_drain_waits_for_who_listens_elsewhere(start):
+    """A worker that drains stays until the other worker's client has its answer, though its own client has left."""
+    pair = await start(fakes=SLOW)
+    body = chat("[[tokens: 40]]", **GREEDY, stream=True)
+    async with wire(pair.a.gateway.port) as leader:
+        leader.send(body)
+        await leader.head()
+        follower = asyncio.create_task(ask(pair.b, body))
+        await following(pair)
+    await pair.a.until(lambda: not pair.a.running)
+    await pair.a.process.serving.drain()
+    await pair.a.process.stop()
+    answer = await follower
+    assert payloads(answer.text)[-1] == "[DONE]"
+    assert len(posts(pair.small)) == 1
+
+
+async def test_a_worker_that_ends_at_once_leaves_the_work_to_others(start):
+    """The other worker's client is served by its own worker when the leader's ends before it has given anything."""
+    pair = await start()
+    wake = hold(pair.small)
+    body = chat("[[tokens: 10]]", **GREEDY)
+    leader = asyncio.create_task(ask(pair.a, body))
+    await pair.a.until(lambda: posts(pair.small))
+    follower = asyncio.create_task(ask(pair.b, body))
+    await following(pair)
+    await pair.a.process.serving._cut()
+    stopping = asyncio.create_task(pair.a.process.stop())
+    assert (await leader).status_code == 503
+    await pair.a.until(lambda: len(posts(pair.small)) == 2)
+    wake()
+    answer = await follower
+    await stopping
+    assert (answer.status_code, answer.headers["x-tiergate-cache"]) == (200, "miss")
+
+
+async def test_an_answer_that_is_over_is_found_in_the_cache(start):
+    """Who was sent to a worker that has just finished gets the answer that is now kept, and makes none."""
+    pair = await start()
+    body = chat("[[tokens: 10]]", **GREEDY)
+    node = pair.node
+    open_feed = node.feeds._open
+
+    def late(session, message):
+        """Its word comes only after the leader's worker is done."""
+        asyncio.get_running_loop().create_task(hold_back(session, message))
+
+    async def hold_back(session, message):
+        await pair.a.until(lambda: not node.berths)
+        open_feed(session, message)
+
+    node.feeds._open = late
+    wake = hold(pair.small)
+    leader = asyncio.create_task(ask(pair.a, body))
+    await pair.a.until(lambda: posts(pair.small))
+    follower = asyncio.create_task(ask(pair.b, body))
+    await pair.b.until(lambda: len(pair.b.link.incoming) == 1)
+    wake()
+    first, second = await asyncio.gather(leader, follower)
+    assert (second.content, second.headers["x-tiergate-cache"]) == (first.content, "exact")
+    assert len(posts(pair.small)) == 1
+    await done(pair, 2)
+
+
+async def test_a_worker_takes_so_many_feeds_and_no_more(start, monkeypatch):
+    """Beyond the bound a worker makes the answer itself."""
+    monkeypatch.setattr("gateway.dispatch.feeds.MOST", 1)
+    pair = await start()
+    wake = hold(pair.small)
+    bodies = [chat(f"[[tokens: {count}]]", **GREEDY) for count in (3, 4)]
+    asked = [asyncio.create_task(ask(pair.a, body)) for body in bodies]
+    await pair.a.until(lambda: len(posts(pair.small)) == 2)
+    asked.append(asyncio.create_task(ask(pair.b, bodies[0])))
+    await following(pair)
+    asked.append(asyncio.create_task(ask(pair.b, bodies[1])))
+    await pair.a.until(lambda: len(posts(pair.small)) == 3)
+    wake()
+    answers = await asyncio.gather(*asked)
+    assert [answer.headers["x-tiergate-cache"] for answer in answers] == ["miss", "miss", "shared", "miss"]
+    await done(pair, 4)
