@@ -64,7 +64,7 @@ async def test_an_attendant_keeps_the_work_going():
 
 
 async def test_an_attendant_starts_nothing():
-    """Where nothing is made under the key, or no more is taken, or the process ends, it is orphaned at once."""
+    """Where nothing is made under the key, or no more are taken, it is orphaned at once."""
     flights = Flights(max_subscribers=1)
     for _ in range(2):
         with pytest.raises(Orphaned):
@@ -72,8 +72,9 @@ async def test_an_attendant_starts_nothing():
                 pass
     producer = Producer()
     async with flights.join(b"k", stream=True, start=producer):
+        await settle()
         assert flights.flying(b"k") is None
         with pytest.raises(Orphaned):
             async with flights.attend(b"k"):
                 pass
-    assert producer.started == 1
+    assert (producer.started, producer.held) == (1, 0)
