@@ -6,16 +6,17 @@ pool of 64 connections that a client opens at once ends up in the hands of one w
 wake-up, and when it has clearly more than an even share, it first leaves those that come to the others for 2 ms. What
 each has is on a page of memory that they share.
 
-Measured, how many of N connections each worker got (uvloop 0.23, 2 cores, 200 µs of CPU a request, worst of three runs):
+Measured with forked servers (uvloop 0.23, 2 cores, 200 µs of CPU a request): how many of N connections each worker got, the
+most uneven of three runs.
 
-                                 2 workers                                4 workers
-                     64 at once  1,000 at once  64 in 1 s    64 at once   1,000 at once    64 in 1 s
-    create_server    62/2        717/283        22/42        1/28/23/12   459/259/218/64   33/22/7/2
-    one a wake-up    64/0        654/346        21/43        62/1/0/1     305/311/175/209  9/17/3/35
-    and this share   35/29       481/519        30/34        27/4/17/16   260/250/233/257  18/18/18/10
+                      2 workers                                4 workers
+                      64 at once  1,000 at once  64 in 1 s     64 at once   1,000 at once    64 in 1 s
+    create_server     45/19       653/347        37/27         1/63/0/0     455/203/82/260   28/4/11/21
+    this one          27/37       424/576        35/29         15/24/5/20   259/265/243/233  17/24/16/7
 
-It costs nothing while connections stay: 2.0 s of CPU for 4,000 connections of one request each, with and without. A client
-that opens one for every request sees the hold-back: 4,000-5,200 a second instead of 5,500-6,200 on the same machine.
+One a wake-up alone is no better than create_server (62/1/0/1 of 64 at once, 305/311/175/209 of 1,000). The price is 27 µs of
+CPU a connection, so a process that is alone stays with create_server. A client that opens a connection for each request
+is held back too little to be told from noise (1,500-2,100 a second, either way).
 """
 
 from __future__ import annotations

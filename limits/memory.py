@@ -40,7 +40,10 @@ class MemoryLimiter(Limiter):
         return MemoryAdmission(self, scopes)
 
     def adopt(self, scopes: Sequence[Scope], *, refunded: bool = False) -> AdoptedAdmission:
-        """A request that a predecessor admitted, and that runs on. `refunded`: its request was given back meanwhile."""
+        """A request that a predecessor admitted, and that runs on. `scopes` are under the limits of today.
+
+        `refunded`: its request was given back meanwhile.
+        """
         admission = AdoptedAdmission(self, scopes)
         admission.refunded = refunded
         return admission

@@ -26,17 +26,21 @@ MIB: Final = 1024 * 1024
 _HEAD: Final = 4
 _pack = struct.Struct("<I").pack
 _unpack_from = struct.Struct("<I").unpack_from
-_SMALL: Final = 4096
+_SMALL: Final = 4096  # pieces of a message below it are put together, so that single bytes take no more room than others
 _JOINED: Final = 65_536  # up to here copying the messages of a tick into one piece is cheaper than handing over many
 
 _log = logging.getLogger("tiergate.dispatch")
 
 
 class Channel(asyncio.Protocol):
-    """One end of a connection. `on_frames` is called with the whole messages of one read, in order."""
+    """One end of a connection. `on_frames` is called with the whole messages of one read, in order; if it fails, the loop closes.
 
-    __slots__ = ("_before_flush", "_due", "_head", "_loop", "_max_buffer", "_max_frame", "_missing", "_on_closed", "_on_frames", "_on_writable",
-                 "_out", "_patience", "_pieces", "_queued", "_timer", "_transport", "closed", "writable", "writes")  # fmt: skip
+    A plain protocol: asking for a buffer and cutting views of it costs more than the copy that a BufferedProtocol would save.
+    """
+
+    __slots__ = ("_before_flush", "_due", "_head", "_loop", "_max_buffer", "_max_frame", "_missing", "_on_closed", "_on_frames",
+                 "_on_writable", "_out", "_patience", "_pieces", "_pressing", "_queued", "_timer", "_transport", "closed", "writable",
+                 "writes")  # fmt: skip
 
     def __init__(
         self,
@@ -51,7 +55,7 @@ class Channel(asyncio.Protocol):
     ) -> None:
         self.closed = True  # nothing that is sent now goes anywhere: not connected yet, or not any more
         self.writable = True  # False while the peer is slow to read: better send nothing that can wait
-        self.writes = 0
+        self.writes = 0  # so far
         self._on_frames = on_frames
         self._on_closed = on_closed
         self._on_writable = on_writable
@@ -63,7 +67,8 @@ class Channel(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._out: list[bytes] = []  # heads and payloads by turns
         self._queued = 0  # bytes of them
-        self._due = False  # the end of this tick writes them
+        self._pressing = False  # one of them was sent, not told
+        self._due = False  # the end of this tick is about to look at them
         self._timer: asyncio.TimerHandle | None = None
         self._head = b""  # of a frame, when a read ended in it
         self._pieces: list[bytes] = []  # of the payload of a frame that is not whole
@@ -106,7 +111,11 @@ class Channel(asyncio.Protocol):
         else:
             self._head = data[at:]
         if frames:
-            self._on_frames(frames)
+            self._due = True  # what this brings about goes out behind it, within this tick: the tasks that it wakes run before
+            try:
+                self._on_frames(frames)
+            finally:
+                self._loop.call_soon(self._end_of_tick)
 
     def pause_writing(self) -> None:
         self.writable = False
@@ -120,31 +129,31 @@ class Channel(asyncio.Protocol):
 
     def send(self, payload: bytes) -> None:
         """Say it at the end of this tick. On a closed channel nobody hears it."""
-        self._add(payload)
-        if not self._due:
-            self._due = True
-            self._loop.call_soon(self._end_of_tick)
+        if self._add(payload):
+            self._pressing = True
+            if not self._due:
+                self._due = True
+                self._loop.call_soon(self._end_of_tick)
 
     def tell(self, payload: bytes) -> None:
         """Say it with the next message that is sent, or else when `patience` is over."""
-        self._add(payload)
-        if self._timer is None and not self._due:
+        if self._add(payload) and not self._due and self._timer is None:
             self._timer = self._loop.call_later(self._patience, self._out_of_patience)
 
     def flush(self) -> None:
         """Say now what is to be said."""
-        out = self._out
+        out, size = self._out, self._queued
         if not out or self._transport is None:
             return
+        self._out = []
+        self._queued = 0
         if self._before_flush is not None:
             self._before_flush()
         self.writes += 1
-        if self._queued <= _JOINED:
+        if size <= _JOINED:
             self._transport.write(b"".join(out))
         else:
             self._transport.writelines(out)
-        self._out = []
-        self._queued = 0
 
     @property
     def pending(self) -> int:
@@ -166,23 +175,30 @@ class Channel(asyncio.Protocol):
 
     # -- the inside
 
-    def _add(self, payload: bytes) -> None:
+    def _add(self, payload: bytes) -> bool:
+        """Put it behind what is to be said already; False where nobody will hear it."""
         size = len(payload)
         if not 0 < size <= self._max_frame:
             raise ValueError(f"a message of {size} bytes: 1 to {self._max_frame} can be sent")
         if self.closed:
-            return
-        if (self._queued or not self.writable) and self.pending > self._max_buffer:
+            return False
+        if not self.writable and self.pending > self._max_buffer:
             _log.error("a peer left %d bytes unread: the connection is cut", self.pending)
             self.abort()
-            return
-        self._out.append(_pack(size))
-        self._out.append(payload)
+            return False
+        self._out += (_pack(size), payload)
         self._queued += _HEAD + size
+        if self._queued > _JOINED:
+            self.flush()  # so that `writable` is true to what is on its way
+        return True
 
     def _end_of_tick(self) -> None:
         self._due = False
-        self.flush()
+        if self._pressing:
+            self._pressing = False
+            self.flush()
+        elif self._out and self._timer is None:
+            self._timer = self._loop.call_later(self._patience, self._out_of_patience)
 
     def _out_of_patience(self) -> None:
         self._timer = None
@@ -212,7 +228,6 @@ class Channel(asyncio.Protocol):
         return [whole], at
 
     def _keep(self, data: bytes) -> None:
-        """Part of a frame; small ones are put together, so that a frame in single bytes takes no more memory than another."""
         pieces = self._pieces
         if pieces and len(data) < _SMALL and len(pieces[-1]) < _SMALL:
             pieces[-1] += data

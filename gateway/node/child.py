@@ -118,7 +118,7 @@ def _be(child: Child, run: Run, closing: Callable[[], Iterable[int]], blocked: I
         traceback.print_exc()
     finally:
         flush()
-        os._exit(code)
+        os._exit(code & 0xFF)
 
 
 def flush() -> None:

@@ -67,8 +67,6 @@ class Family:
         for process in list(self.members.values()):
             pid, status = os.waitpid(process.pid, os.WNOHANG)
             if pid:
-                if process.pipe >= 0 and process.read():  # its last word may have come after the look above
-                    ready.append(process)
                 process.close()
                 del self.members[pid]
                 ended.append((process, os.waitstatus_to_exitcode(status)))

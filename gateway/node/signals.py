@@ -11,6 +11,8 @@ from typing import Any, Self
 
 from gateway.node.child import HANDLED
 
+_LONGEST = 3_600_000  # milliseconds in one go: poll takes no number above 31 bits
+
 
 class Signals:
     """In its scope the signals of `HANDLED` do nothing by themselves; `wait` returns them. Of the main thread only."""
@@ -39,7 +41,7 @@ class Signals:
         poll = select.poll()
         for pipe in (self._reading, *pipes):
             poll.register(pipe, select.POLLIN)
-        milliseconds = None if seconds is None else max(0, int(seconds * 1000) + 1)
+        milliseconds = None if seconds is None else min(_LONGEST, max(0, int(seconds * 1000) + 1))
         readable = {descriptor for descriptor, _ in poll.poll(milliseconds)}
         if self._reading not in readable:
             return [], readable
@@ -48,3 +50,13 @@ class Signals:
 
 def _arrived(number: int, frame: FrameType | None) -> None:
     """The number is on the pipe already; without a handler it would not be."""
+
+
+def how(code: int) -> str:
+    """How a process ended whose exit code, or minus whose last signal, is `code`."""
+    if code >= 0:
+        return f"with exit code {code}"
+    try:
+        return f"by {signal.Signals(-code).name}"
+    except ValueError:  # most of the real-time signals have no name
+        return f"by signal {-code}"

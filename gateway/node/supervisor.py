@@ -10,8 +10,10 @@ Rules of this file
    replacement is ready.
 4. Every wait for a child to get ready, or to end, has an end; then comes SIGKILL.
 
-What a worker has to do: SIGTERM or SIGHUP begins its drain, with SIGHUP after it has stopped accepting; a SIGTERM after that
-ends it at once; when its lifeline becomes readable, that is as a SIGTERM. The dispatcher ends on SIGTERM.
+What is expected of a worker: SIGTERM begins its drain (it accepts on, to say so); SIGHUP begins one in which it stops accepting
+and serves whom it has (`Server.retire`); SIGTERM amid either ends it at once; its lifeline is as a first SIGTERM. The
+dispatcher ends on SIGTERM; when its lifeline tells that the supervisor is gone, it ends when its last worker has. Neither
+handles SIGINT: a terminal's Ctrl-C goes to all, and would be the second signal.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from collections.abc import Callable, Sequence
 from gateway.node.child import Child, Process, Run
 from gateway.node.family import Family
 from gateway.node.posts import Post, Reload
+from gateway.node.signals import how
 
 CANNOT_START = 2
 
@@ -134,10 +137,9 @@ class Supervisor:
             self._on_ready()
 
     def _ended(self, process: Process, code: int) -> None:
-        how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
         expected = process.retiring or (self._draining and (process.number > 0 or not self._family.workers))
         level = logging.INFO if expected else logging.WARNING
-        _log.log(level, "%s ended %s (pid %d)", process.name, how, process.pid)
+        _log.log(level, "%s ended %s (pid %d)", process.name, how(code), process.pid)
         if process is self._reload.heir:
             self._give_up(f"{process.name} did not get ready")
         for post in self._posts:
@@ -180,7 +182,7 @@ class Supervisor:
     def _continue_reload(self) -> None:
         """Start the next replacement, when it is time for one."""
         post = self._reload.post
-        if post is not None and self._reload.heir is None and self._dispatcher.serving and not self._draining:
+        if post is not None and self._reload.heir is None and self._dispatcher.serving:
             try:
                 self._reload.heir = self._start(post)
             except OSError as error:

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -12,10 +13,14 @@ import msgspec
 import pytest
 import uvloop
 import yaml
+from apart import Apart
 
 from gateway.app import Gateway
 from gateway.config import parse
 from gateway.lab.fake import FakeVLLM, Options
+
+WORKERS = int(os.environ.get("TIERGATE_TEST_WORKERS", "0"))
+"""0: one process. 1: every test of this folder runs with a dispatcher apart, and must come to the same."""
 
 KEY = "tg-test-key-of-acme"
 OTHER_KEY = "tg-test-key-of-globex"
@@ -135,17 +140,22 @@ Start = Callable[..., Awaitable[Stack]]
 
 @pytest.fixture
 async def start(tmp_path: Any) -> AsyncIterator[Start]:
-    """`await start(config changes, fakes={name: Options})` → a running Stack whose replicas are all up."""
+    """`await start(config changes, fakes={name: Options})` → a running Stack whose replicas are all up.
+
+    `workers`: with a dispatcher of its own and so many workers, all in this loop.
+    """
     async with AsyncExitStack() as scope:
 
-        async def make(changes: dict[str, Any] | None = None, *, fakes: dict[str, Options] | None = None) -> Stack:
+        async def make(
+            changes: dict[str, Any] | None = None, *, fakes: dict[str, Options] | None = None, workers: int = WORKERS
+        ) -> Stack:
             running = {name: await scope.enter_async_context(FakeVLLM(options)) for name, options in
                        (fakes or {"s1": Options(), "l1": Options()}).items()}  # fmt: skip
             log = MemoryLog()
             config = parse(
                 config_of(running, {"keys": {"path": str(tmp_path / "keys.json")}, **(changes or {})}), tmp_path / "config.yaml"
             )
-            gateway = Gateway(config, log)
+            gateway: Any = Apart(config, log, workers) if workers else Gateway(config, log)
             await gateway.start()
             scope.push_async_callback(gateway.stop)
             client = await scope.enter_async_context(

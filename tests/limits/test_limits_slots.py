@@ -84,6 +84,28 @@ async def test_inflight_never_passes_capacity():
     assert scheduler.dispatched == 8
 
 
+async def test_a_resumed_slot_is_entered_at_once_beyond_capacity():
+    """What runs already is counted above capacity too, and nobody follows until there is room."""
+    scheduler = Scheduler(BOUNDS, 1)
+    running = [scheduler.resume() for _ in range(3)]
+    for slot in running:
+        with pytest.raises(StopIteration):
+            slot.__aenter__().send(None)
+        slot.raise_priority(REALTIME)
+    assert (scheduler.inflight, running[0].queued) == (3, 0.0)
+    guest = Guest(scheduler, ask())
+    for left, slot in enumerate(running, 1):
+        await ticks()
+        assert not guest.inside.is_set()
+        await slot.__aexit__(None, None, None)
+        assert scheduler.inflight == max(1, 3 - left)
+    await ticks()
+    assert guest.inside.is_set()
+    await guest.leave()
+    assert at_rest(scheduler)
+    assert scheduler.dispatched == 1
+
+
 async def test_queued_amounts_are_told():
     """Depth per class, bytes and tokens are of those that wait."""
     scheduler = Scheduler(BOUNDS, 0)

@@ -28,14 +28,14 @@ def spent(number: int) -> Spent:
     return Spent(1000 + number, 7 * number, number << 60, None if number % 3 else 60, 1 + number)
 
 
-def state(vault: Vault) -> tuple[dict[bytes, Spent], int]:
-    return vault.past, vault.mark(b"tells")
+def state(vault: Vault) -> tuple[dict[bytes, Spent], int, int]:
+    return vault.past, vault.mark(b"tells"), vault.now
 
 
 def test_an_empty_buffer_is_laid_out_without_a_word(caplog):
     """A new vault knows nothing and complains of nothing."""
     vault = Vault.open(empty())
-    assert (vault.past, vault.now, vault.mark(b"tells")) == ({}, 0, 0)
+    assert state(vault) == ({}, 0, 0)
     assert not caplog.records
 
 
@@ -50,8 +50,7 @@ def test_what_was_committed_is_found_and_what_was_not_is_unknown():
     vault.put(KEYS[1], *spent(3))
     vault.set_mark(b"tells", 4)
     again = Vault.open(buffer)
-    assert state(again) == ({KEYS[0]: spent(1)}, 3)
-    assert again.now == 500
+    assert state(again) == ({KEYS[0]: spent(1)}, 3, 500)
 
 
 def test_a_batch_that_was_never_published_does_not_come_back_with_the_next():
@@ -136,6 +135,35 @@ def test_a_full_table_of_spent_balances_gives_up_what_is_nearest_to_rest_and_say
     ]
 
 
+def test_a_balance_that_was_spent_from_meanwhile_keeps_its_place():
+    """The order in which balances would go is of a while ago; who has spent since is passed over."""
+    buffer = empty(3)
+    vault = Vault.open(buffer)
+    fill(vault, *(Spent(100, 6000 * number, 0, 60, None) for number in (1, 2, 3)))
+    vault.put(KEYS[0], 200, 60_000, 0, 60, None)  # fillers 1 and 2 are next
+    vault.put(scope_key("filler 1"), 200, 60_000, 0, 60, None)
+    vault.put(KEYS[1], 200, 60_000, 0, 60, None)
+    vault.commit(0)
+    assert set(Vault.open(buffer).past) == {scope_key("filler 1"), KEYS[0], KEYS[1]}
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_of_two_places_of_one_key_the_later_counts(place):
+    """Damage that brings back what a place held before does not bring back the old balance of a key that has moved on."""
+    buffer, old, new = empty(2), Spent(100, 6000, 0, 60, None), spent(1)
+    vault = Vault.open(buffer)
+    for key, balance in [(KEYS[0], old), (KEYS[1], spent(2))][:: -1 if place else 1]:
+        vault.put(key, *balance)
+    vault.commit(0)
+    vault.put(KEYS[2], *spent(3))  # where KEYS[0] was
+    vault.commit(0)
+    vault.put(KEYS[0], *new)  # where KEYS[1] was
+    vault.commit(0)
+    assert Vault.open(buffer).past == {KEYS[0]: new, KEYS[2]: spent(3)}
+    buffer[buffer.index(KEYS[2])] ^= 1
+    assert Vault.open(buffer).past == {KEYS[0]: new}
+
+
 def test_a_place_taken_in_a_batch_that_was_cut_off_is_given_back():
     """Who was evicted by an unpublished batch is still there for the successor."""
     buffer = empty(1)
@@ -191,7 +219,7 @@ def test_a_buffer_of_another_layout_is_laid_out_anew(caplog):
         caplog.clear()
         vault = Vault.open(buffer)
         assert [record.levelno for record in caplog.records] == [logging.WARNING]
-        assert state(vault) == ({}, 0)
+        assert state(vault) == ({}, 0, 0)
         fill(vault, spent(3))
         assert Vault.open(buffer).past == {scope_key("filler 0"): spent(3)}
 
@@ -215,17 +243,17 @@ class Recorded(bytearray):
 BATCHES = st.lists(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 99)), max_size=4), min_size=1, max_size=6)
 
 
-def play(vault: Vault, batches, publish) -> list[tuple[dict[bytes, Spent], int]]:
+def play(vault: Vault, batches, publish) -> list[tuple[dict[bytes, Spent], int, int]]:
     """The states after each commit, the first being that of before."""
-    past, states = {}, [({}, 0)]
+    past, states = {}, [({}, 0, 0)]
     for number, batch in enumerate(batches, 1):
         for key, value in batch:
             past[KEYS[key]] = spent(value)
             vault.put(KEYS[key], *spent(value))
         vault.set_mark(b"tells", number)
-        vault.commit(0)
+        vault.commit(number)
         publish()
-        states.append((dict(past), number))
+        states.append((dict(past), number, number))
     return states
 
 
@@ -254,10 +282,10 @@ def test_a_kill_in_the_middle_of_any_write_leaves_the_former_batch(batches, data
         expected.append(states[done + 1])
     found = Vault.open(image)
     assert state(found) in expected
-    past, tells = state(found)
+    past, tells, now = state(found)
     found.put(KEYS[0], *spent(77))
     found.commit(0)
-    assert state(Vault.open(image)) == ({**past, KEYS[0]: spent(77)}, tells)
+    assert state(Vault.open(image)) == ({**past, KEYS[0]: spent(77)}, tells, now)
 
 
 @settings(deadline=None)

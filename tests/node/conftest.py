@@ -1,5 +1,6 @@
 """A node of toy processes (node_toy.py) as a subprocess: pytest itself is never forked."""
 
+import contextlib
 import json
 import os
 import signal
@@ -25,7 +26,8 @@ class Node:
         with self.said.open("wb") as said:
             self.process = subprocess.Popen(
                 [sys.executable, str(Path(__file__).with_name("node_toy.py")), str(folder), json.dumps(options)],
-                stdout=said, stderr=subprocess.STDOUT, env={**os.environ, "PYTHONPATH": str(ROOT)}, start_new_session=True,
+                stdout=said, stderr=subprocess.STDOUT, start_new_session=True,
+                env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""},
             )  # fmt: skip
 
     @property
@@ -79,14 +81,19 @@ class Node:
             return int(file.readline())
 
     def gone(self, pid):
-        return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        """Ended: one that only its parent has not waited for yet counts, as the parent may be none of ours."""
+        try:
+            return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return True
 
     def close(self):
         self.process.kill()
         self.process.wait()
         for pid in {pid for _, pid, _ in self.events} - {self.process.pid}:
-            if psutil.pid_exists(pid) and os.getpgid(pid) == self.process.pid:
-                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                if os.getpgid(pid) == self.process.pid:
+                    os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture

@@ -63,6 +63,7 @@ class Toy:
         while not self.ended and not (self.draining and not (FOLDER / "hold").exists()):
             self.turn(reading)
         tell(name, "ended")
+        print("a last word", end="")
         return 0
 
     def turn(self, signals):

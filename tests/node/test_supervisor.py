@@ -1,11 +1,16 @@
 """The supervisor with real forks: who is started when, what is replaced, and how a node ends."""
 
 import os
+import resource
 import signal
 import socket
+import sys
 
 import psutil
 import pytest
+
+from gateway.node.backoff import Backoff
+from gateway.node.signals import how
 
 
 def order(node, *marks):
@@ -25,6 +30,7 @@ def test_the_dispatcher_is_ready_before_a_worker_starts(node):
     assert one.ended() == 0
     assert all(one.gone(pid) for _, pid, _ in one.events)
     assert one.log.count("buffered when the children are forked") == 1
+    assert one.log.count("a last word") == 3
 
 
 def test_a_node_that_cannot_start_says_so_with_its_code(node):
@@ -45,6 +51,18 @@ def test_an_early_death_is_tried_again_later_and_later(node):
     assert not [name for name, _, _ in one.events if name != "dispatcher"]
     (one.folder / "exit-dispatcher").unlink()
     one.listening()
+
+
+def test_an_exception_ends_the_child_alone(node):
+    """Its traceback is printed once, its exit code is 1, and nothing of the supervisor's runs on in the child."""
+    one = node(files={"exit-dispatcher": "a word"})
+    one.until(lambda: "dispatcher is started again in 0.1 s" in one.log)
+    one.send()
+    assert one.ended() == 0
+    started = [pid for _, pid, what in one.events if what.startswith("started")]
+    assert one.log.count("ValueError: invalid literal for int() with base 10: 'a word'") == len(started) == len(set(started))
+    assert one.log.count("Traceback") == len(started)
+    assert f"dispatcher ended with exit code 1 (pid {started[0]})" in one.log
 
 
 def test_a_start_can_be_interrupted(node):
@@ -73,6 +91,7 @@ def test_what_dies_is_replaced_at_once(node, name):
     before = {who: pid for who, pid, what in one.events if what == "ready"}
     os.kill(before[name], signal.SIGKILL)
     after = one.come("ready", name, 2)[-1]
+    one.until(lambda: one.log.count(f"{name} is ready") == 2)
     assert f"{name} ended by SIGKILL (pid {before[name]})" in one.log
     assert "started again in" not in one.log
     assert {child.pid for child in one.children()} == {*before.values(), after} - {before[name]}
@@ -84,7 +103,8 @@ def test_one_that_keeps_dying_is_replaced_ever_more_slowly(node):
     one = node()
     one.listening()
     for count in range(1, 4):
-        os.kill(one.come("ready", "worker 2", count)[-1], signal.SIGKILL)
+        one.until(lambda count=count: one.log.count("worker 2 is ready") == count)
+        os.kill(one.pids("ready", "worker 2")[-1], signal.SIGKILL)
     one.come("ready", "worker 2", 4)
     pauses = [line.rpartition("again in ")[2] for line in one.log.splitlines() if "started again in" in line]
     assert pauses == ["0.1 s", "0.2 s"]
@@ -201,7 +221,7 @@ def test_children_outlive_a_killed_supervisor_only_to_end(node):
     os.kill(one.process.pid, signal.SIGKILL)
     one.come("orphaned", count=3)
     assert len(one.come("ended", count=3)) == 3
-    one.until(lambda: all(one.gone(pid) for pid in one.pids("started 5") + one.pids("started 6")))
+    one.until(lambda: all(one.gone(pid) for pid in one.pids("ended")))
 
 
 def test_a_child_has_no_descriptor_of_others(node):
@@ -209,12 +229,47 @@ def test_a_child_has_no_descriptor_of_others(node):
     one = node(workers=3)
     one.listening()
     os.kill(one.pids("ready", "dispatcher")[0], signal.SIGKILL)
-    one.come("ready", "dispatcher", 2)
+    one.until(lambda: one.log.count("dispatcher is ready") == 2)
     os.kill(one.pids("ready", "worker 2")[0], signal.SIGKILL)
-    one.come("ready", "worker 2", 2)
+    one.until(lambda: one.log.count("worker 2 is ready") == 2)
     one.send(signal.SIGHUP)
     one.come("ready", "worker 3", 2)
     assert {(name[0], what) for name, _, what in one.events if what.startswith("started")} == {
         ("d", "started 5"),
         ("w", "started 6"),
     }
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="another process's limits can be set on Linux only")
+def test_a_system_without_room_is_waited_for(node):
+    """No descriptor for another process: a replacement is tried again later, a reload ends, the supervisor goes on."""
+    one = node()
+    one.listening()
+    supervisor = psutil.Process(one.process.pid)
+    limits = supervisor.rlimit(resource.RLIMIT_NOFILE)
+    supervisor.rlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+    one.send(signal.SIGHUP)
+    one.until(lambda: "the reload ends here, those that were not replaced go on: worker 1 cannot be started" in one.log)
+    os.kill(one.pids("ready", "worker 2")[0], signal.SIGKILL)
+    one.until(lambda: "worker 2 cannot be started, again in 0.2 s" in one.log)
+    supervisor.rlimit(resource.RLIMIT_NOFILE, limits)
+    one.come("ready", "worker 2", 2)
+    assert len(one.pids("ready", "worker 1")) == 1
+
+
+def test_pauses_grow_to_a_bound_and_are_forgotten():
+    """At once for what has served, 0.1 s doubling to 5 s for what dies again; ten seconds of service and all is well."""
+    pauses = Backoff()
+    assert [pauses.after(1, served=True) for _ in range(9)] == [0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+    assert pauses.after(10, served=True) == 0.0
+    pauses = Backoff()
+    assert [pauses.after(60, served=False) for _ in range(3)] == [0.1, 0.2, 0.4]
+    for _ in range(2000):
+        assert pauses.after(0, served=False) <= 5.0
+
+
+def test_every_end_has_a_name():
+    """Exit codes, signals, and those signals that have a number only."""
+    assert [how(code) for code in (0, 3, -9)] == ["with exit code 0", "with exit code 3", "by SIGKILL"]
+    unnamed = [number for number in signal.valid_signals() if not isinstance(number, signal.Signals)]
+    assert [how(-number) for number in unnamed] == [f"by signal {number}" for number in unnamed]

@@ -87,6 +87,11 @@ def test_only_queue_depth_wants_the_gauges(balance):
     assert [kind for kind in KINDS if balance(kind).wants_waiting] == ["queue_depth"]
 
 
+def test_only_least_latency_wants_first_bytes_at_once(balance):
+    """Every other policy chooses the same whether it hears of a first byte when it comes or when the answer has ended."""
+    assert [kind for kind in KINDS if balance(kind).wants_first_byte] == ["least_latency"]
+
+
 class TestRoundRobin:
     def test_each_in_turn(self, balance, fleet):
         """The choices go round."""

@@ -142,6 +142,48 @@ async def test_the_first_byte_is_measured_from_dispatch_once(pool, clock):
     assert replica.latency == 0.5
 
 
+async def test_a_first_byte_that_is_told_late_is_measured_by_its_own_time(pool, clock):
+    """A report that waited for company does not make the replica look slower; one from before the attempt counts as 0."""
+    one = pool(1)
+    replica = one.replicas[0]
+    async with one.lease(replica) as lease:
+        clock.now += 5
+        lease.first_byte(1000.5)
+        lease.first_byte(1004.0)
+    assert (replica.latency, replica.latency_at) == (0.5, 1000.5)
+    other = pool(1).replicas[0]
+    async with one.lease(other) as lease:
+        lease.first_byte(900.0)
+    assert other.latency == 0.0
+
+
+async def test_an_attempt_that_is_taken_over_counts_from_its_own_beginning(pool, clock):
+    """An adopted lease is in flight like any other, and its latency is not measured from the adoption."""
+    one = pool(1)
+    replica = one.replicas[0]
+    async with one.lease(replica, began=clock.now - 3) as lease:
+        assert replica.inflight == 1
+        clock.now += 1
+        lease.first_byte()
+        lease.settle(Outcome.OK)
+    assert (replica.inflight, replica.latency) == (0, 4.0)
+    async with one.lease(replica, began=clock.now - 10) as lease:
+        lease.settle(Outcome.FAILED)
+    assert replica.latency > 4.0
+
+
+async def test_an_attempt_from_before_an_opening_is_no_probe(pool, clock):
+    """A half-open replica's one probe is not given to a stream that is taken over and began before."""
+    two = pool(2)
+    sick = two.replicas[0]
+    await trip(two, sick)
+    began = clock.now
+    clock.now += 5
+    async with two.lease(sick, began=began) as lease:
+        assert not lease.probe
+        assert sick.breaker.allows(clock.now)
+
+
 async def test_a_failure_before_the_first_byte_counts_as_slow(pool, clock):
     """A timeout teaches the latency how long it took; a stream that broke after its first byte does not."""
     one = pool(1)
