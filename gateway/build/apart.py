@@ -13,11 +13,12 @@ from gateway.build.owner import Owner, build_owner, provider_of, replica_maker
 from gateway.build.requests import Understanding, build_edge, build_pipeline
 from gateway.build.whole import build_calls
 from gateway.config import Config
+from gateway.dispatch.case import values_of
 from gateway.dispatch.front import Front
 from gateway.dispatch.link import Link
 from gateway.dispatch.node import Node
 from gateway.dispatch.roster import Replicas
-from gateway.dispatch.session import Session, values_of
+from gateway.dispatch.session import Session
 from gateway.edge import Edge
 from gateway.logs import RequestLog
 from gateway.metrics import Metrics

@@ -39,8 +39,8 @@ class Channel(asyncio.Protocol):
     """
 
     __slots__ = ("_before_flush", "_due", "_head", "_loop", "_max_buffer", "_max_frame", "_missing", "_on_closed", "_on_frames",
-                 "_on_writable", "_out", "_patience", "_pieces", "_pressing", "_queued", "_timer", "_transport", "closed", "writable",
-                 "writes")  # fmt: skip
+                 "_on_writable", "_out", "_patience", "_pieces", "_pressing", "_queued", "_timer", "_transport", "closed",
+                 "writable", "writes")  # fmt: skip
 
     def __init__(
         self,

@@ -30,14 +30,17 @@ class Fault(msgspec.Struct, omit_defaults=True):
         error.outcome = self.outcome
         return error
 
+    @classmethod
+    def of(cls, error: ApiError) -> Fault:
+        fault = cls(error.status, error.code, error.message, error.kind, error.param, error.headers, error.outcome)
+        if isinstance(error, BackendAnswer):
+            fault.content_type, fault.answer = error.content_type.decode("latin-1"), error.answer
+        return fault
 
-def fault_of(error: ApiError) -> bytes:
-    """The error as JSON."""
-    fault = Fault(error.status, error.code, error.message, error.kind, error.param, error.headers, error.outcome)
-    if isinstance(error, BackendAnswer):
-        fault.content_type, fault.answer = error.content_type.decode("latin-1"), error.answer
-    return msgspec.json.encode(fault)
+
+def encoded(error: ApiError) -> bytes:
+    return msgspec.json.encode(Fault.of(error))
 
 
-def error_of(fault: bytes) -> ApiError:
+def decoded(fault: bytes) -> ApiError:
     return msgspec.json.decode(fault, type=Fault).error()

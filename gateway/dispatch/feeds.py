@@ -21,12 +21,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.dispatch import messages as m
-from gateway.dispatch.fault import fault_of
+from gateway.dispatch.fault import encoded
 from gateway.errors import ApiError
 
 if TYPE_CHECKING:
+    from gateway.dispatch.case import Case
     from gateway.dispatch.node import Node
-    from gateway.dispatch.session import Case, Session
+    from gateway.dispatch.session import Session
 
 WINDOW: Final = 32 * 1024  # bytes of one feed that its subscriber has not taken yet
 MOST: Final = 1024  # feeds of one worker in each direction; times WINDOW is half of what a channel may hold
@@ -106,4 +107,4 @@ def broken(message: str) -> ApiError:
     return ApiError(502, "stream_broken", message, outcome="broken_stream")
 
 
-_DIED = fault_of(broken("The worker that made this answer has gone."))
+_DIED = encoded(broken("The worker that made this answer has gone."))

@@ -17,14 +17,14 @@ from caches.errors import FlightLagged, Orphaned
 from caches.flight import Flight
 from gateway.dispatch import messages as m
 from gateway.dispatch.facts import learn
-from gateway.dispatch.fault import error_of, fault_of
+from gateway.dispatch.fault import decoded, encoded
 from gateway.dispatch.feeds import GONE, LAGGED, WINDOW, broken
 from gateway.exchange import Work
 from gateway.reply import Head
 
 _LAST_WORD = 1.0  # seconds that the maker has for it, once nobody here listens any more
 _CREDIT = WINDOW // 4  # bytes that are worth a word
-_LOST = fault_of(broken("The dispatcher that passed this answer on has gone."))
+_LOST = encoded(broken("The dispatcher that passed this answer on has gone."))
 
 
 class Incoming:
@@ -170,4 +170,4 @@ def _failure(fault: bytes, *, begun: bool) -> Exception:
         return FlightLagged()
     if fault == GONE:
         return broken("The answer that this one shared has gone.") if begun else Orphaned(spent=False)
-    return error_of(fault)
+    return decoded(fault)

@@ -14,11 +14,12 @@ import msgspec
 
 from caches.types import Entry
 from gateway.dispatch import messages as m
-from gateway.dispatch.fault import INTERNAL, fault_of
+from gateway.dispatch.case import Case
+from gateway.dispatch.fault import INTERNAL, encoded
 from gateway.dispatch.feeds import Feeds
 from gateway.dispatch.local import LocalDispatcher
 from gateway.dispatch.roster import Roster, spec_of_known
-from gateway.dispatch.session import Case, Session
+from gateway.dispatch.session import Session
 from gateway.errors import ApiError
 from gateway.fleet import ADMIN, CONFIG, Fleet
 from limits.types import Scope
@@ -128,10 +129,10 @@ class Node:
         try:
             payload, fault = await self._calls[call.verb](session, call.payload), b""
         except ApiError as error:
-            payload, fault = b"", fault_of(error)
+            payload, fault = b"", encoded(error)
         except Exception:  # noqa: BLE001 - the edge of a call: its fault must be seen, and not end the dispatcher
             _log.exception("a call of worker %d failed", session.number)
-            payload, fault = b"", fault_of(INTERNAL)
+            payload, fault = b"", encoded(INTERNAL)
         session.send(m.Reply(call.id, payload, fault))
 
     async def poll(self, verb: str, payload: bytes = b"", but: Session | None = None) -> list[tuple[Session, bytes]]:

@@ -21,7 +21,7 @@ from caches.errors import FlightLagged, Orphaned
 from caches.flight import Flight, Flights, Seat
 from gateway.dispatch import messages as m
 from gateway.dispatch.facts import facts_of
-from gateway.dispatch.fault import INTERNAL, fault_of
+from gateway.dispatch.fault import INTERNAL, encoded
 from gateway.dispatch.feeds import GONE, LAGGED, WINDOW
 from gateway.errors import ApiError
 from gateway.exchange import Work
@@ -106,12 +106,12 @@ class Outgoing:
         except FlightLagged:
             return LAGGED
         except ApiError as error:
-            return fault_of(error)
+            return encoded(error)
         except REFUSALS as error:
-            return fault_of(refusal(error))
+            return encoded(refusal(error))
         except Exception:  # noqa: BLE001 - the edge of a feed, as of a request: those who lead tell of the same one
             _log.exception("an answer for another worker failed")
-            return fault_of(INTERNAL)
+            return encoded(INTERNAL)
         return b""
 
 

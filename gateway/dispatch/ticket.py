@@ -1,0 +1,487 @@
+"""A request of this worker, whose scopes are held by the owner elsewhere: its ticket, its work, its attempts.
+
+What its scopes say on their way out is put together by the link: see there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import msgspec
+
+from backends.replica import Replica
+from backends.types import Outcome
+from caches.types import Entry
+from gateway.dispatch import messages as m
+from gateway.dispatch.entries import entry_of, kept_of
+from gateway.dispatch.refused import Away, raise_refusal
+from gateway.dispatch.types import Elsewhere, NoReplica, Question, WorkAsk
+from gateway.errors import ApiError
+from limits.types import Priority, Scope, Standing
+
+if TYPE_CHECKING:
+    from gateway.dispatch.link import Link
+
+PATIENCE = 2.0  # seconds that a request waits for an owner that has gone
+_UNKNOWN = Standing()
+
+_Asked = m.Ask | m.LookUp | m.Begin | m.Next
+Heard = m.Answer | m.Granted | m.Blocked | m.Another
+
+
+class RemoteTicket:
+    """A request whose scopes are held elsewhere. Before it is entered it says nothing to anybody."""
+
+    __slots__ = (
+        "_answer",
+        "_asked",
+        "_at_once",
+        "_fresh",
+        "_granted",
+        "_impatience",
+        "_kept",
+        "_left",
+        "_link",
+        "_over",
+        "_past",
+        "_question",
+        "_refund",
+        "_refunded",
+        "_report",
+        "_said_left",
+        "_scopes",
+        "_settled",
+        "_share",
+        "_standing",
+        "_stream",
+        "_waiter",
+        "_working",
+        "_works",
+        "admitted",
+        "n",
+        "numbers",
+        "queued_end",
+    )  # fmt: skip
+
+    def __init__(self, link: Link, scopes: Sequence[Scope], question: Question | None) -> None:
+        self._link = link
+        self._scopes = scopes
+        self._question = question
+        self.n = link.next_request()
+        self.numbers: tuple[int, ...] = ()
+        self.admitted = False
+        self.queued_end = False  # an End of it waits to be said
+        self._standing = _UNKNOWN
+        self._asked: _Asked | None = None  # what is not answered yet
+        self._waiter: asyncio.Future[Heard] | None = None
+        self._granted: m.Granted | m.Blocked | None = None  # came before anybody waited for it
+        self._answer: m.Answer | None = None
+        self._at_once: WorkAsk | None = None  # the work that was asked for with the admission
+        self._fresh = True  # `_answer`, or the one that is to come, was not acted on
+        self._kept: Entry | None = None
+        self._share: bytes | None = None
+        self._stream = False
+        self._impatience: asyncio.TimerHandle | None = None
+        self._working: RemoteWork | None = None
+        self._works = 0  # the number of the one that runs, or comes next
+        self._past: m.HeldWork | None = None  # the one that has just ended
+        self._refunded = False  # a limit refused, and the owner gave the request back
+        # What is to be said at the end.
+        self._left = self._said_left = False
+        self._over = False
+        self._refund = False
+        self._settled: int | None = None
+        self._report: m.Report | None = None
+
+    # -- the dispatcher's protocol
+
+    async def __aenter__(self) -> Self:
+        link = self._link
+        self.numbers = link.scopes.of(self._scopes)
+        link.tickets[self.n] = self
+        look = None if self._question is None else self._look_of(self._question)
+        answer = await self._admission(m.Ask(self.n, self.numbers, look))
+        self._stand(answer.standing)
+        if answer.refusal is not None:
+            link.tickets.pop(self.n, None)
+            raise_refusal(answer.refusal, link.scopes)
+        self.admitted = True
+        self._answer = answer if look is not None else None
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._left = True
+        if self._working is None and self._unused:
+            self._over = True
+        self._link.leave(self)
+
+    async def _admission(self, ask: m.Ask) -> m.Answer:
+        try:
+            answer = await self._ask(ask)
+        except Away:
+            self._link.tickets.pop(self.n, None)
+            raise
+        except BaseException:
+            self._left = self._over = True
+            self._link.leave(self)
+            raise
+        assert isinstance(answer, m.Answer)
+        return answer
+
+    async def look(self, question: Question) -> Entry | None:
+        answer = self._answer
+        if answer is None or not self._fresh:
+            self._waive()
+            self._fresh = True
+            reply = await self._ask(m.LookUp(self.n, self._look_of(question)))
+            assert isinstance(reply, m.Answer)
+            answer = self._answer = reply
+            self._stand(answer.standing)
+        if answer.same:
+            return self._kept
+        if answer.entry is None:
+            return None
+        entry = entry_of(answer.entry)
+        self._link.front.put(entry)
+        return entry
+
+    def elsewhere(self) -> Elsewhere | None:
+        self._fresh = False
+        answer, share = self._answer, self._share
+        if share is None or answer is None or answer.place != 2:
+            return None
+        return self._link.incoming.intake(share, stream=answer.stream)
+
+    def work(self, ask: WorkAsk) -> RemoteWork:
+        return RemoteWork(self, ask)
+
+    async def store(self, entry: Entry) -> None:
+        self._link.tell(m.Store(kept_of(entry)))
+
+    def refund(self) -> None:
+        self._refund = True
+
+    def standing(self) -> Standing:
+        return self._standing
+
+    async def peek(self) -> None:
+        link = self._link
+        with suppress(ApiError):
+            numbers = link.scopes.of(self._scopes)
+            if link.away:
+                return
+            new = link.scopes.new()
+            if new:
+                link.send(m.Scopes(new))
+            self._stand(
+                msgspec.msgpack.decode(await link.call("standing", msgspec.msgpack.encode(numbers)), type=m.StandingValues)
+            )
+
+    # -- its work's
+
+    @property
+    def link(self) -> Link:
+        return self._link
+
+    @property
+    def gone(self) -> bool:
+        """Everything was said."""
+        return self._left and self._working is None
+
+    @property
+    def boarding(self) -> bool:
+        """It has still to take its seat among those who share an answer, and is about to."""
+        return self._fresh and not self._left
+
+    def _waive(self) -> None:
+        """Work that it was granted, or waits for, and that another request has done."""
+        if self._at_once is not None and self._answer is not None and not self._answer.place:
+            self._over = True
+            self._link.leave(self)
+        self._link.say_end(self)
+        self._at_once = self._granted = None
+
+    @property
+    def _unused(self) -> bool:
+        """A grant came, or is to come, for work that nobody took up."""
+        return self._at_once is not None
+
+    async def begin(self, work: RemoteWork, ask: WorkAsk) -> m.Grant:
+        """The grant of work, asked for with the admission or now."""
+        at_once, self._at_once = self._at_once, None
+        self._working = work
+        answer = self._answer
+        if at_once is ask and answer is not None and not answer.place:
+            heard: Heard = answer
+            if answer.pending:
+                self._asked = m.Begin(self.n, 0, self._work_of(ask), self._share)  # what a successor is asked
+                self._link.send(m.Raise(self.n, int(ask.priority)))  # it may have changed since
+                heard = self._granted or await self._wait()
+        else:
+            if at_once is not None:
+                self._over = True
+                self._link.leave(self)
+            self._link.say_end(self)
+            self._works += 1
+            heard = await self._ask(m.Begin(self.n, self._works, self._work_of(ask), self._share))
+        self._granted = None
+        return self._grant_of(heard)
+
+    def _grant_of(self, heard: Heard) -> m.Grant:
+        if isinstance(heard, m.Answer | m.Granted | m.Blocked):
+            self._stand(heard.standing)
+        refusal = heard.blocked if isinstance(heard, m.Answer) else heard.refusal if isinstance(heard, m.Blocked) else None
+        if refusal is not None:
+            self._refunded = self._refunded or refusal.kind == "limit"
+            raise_refusal(refusal, self._link.scopes)
+        grant = heard.grant if isinstance(heard, m.Answer | m.Granted) else None
+        if grant is None:
+            raise NoReplica
+        self._refunded = False
+        return grant
+
+    @property
+    def w(self) -> int:
+        """The number of the work that runs."""
+        return self._works
+
+    async def another(self, report: m.Report) -> m.Another:
+        heard = await self._ask(m.Next(self.n, self._works, report))
+        assert isinstance(heard, m.Another)
+        return heard
+
+    def finish(self, settled: int | None, report: m.Report | None, charged: int) -> None:
+        """The work is over. What was set aside and not used is back; see `standing`."""
+        self._over, self._settled, self._report = True, settled, report
+        self._past = None if self._working is None else self._working.held()
+        self._working = None
+        _give_back(self._standing, charged - (settled or 0))
+        self._link.leave(self)
+
+    def give_up(self) -> None:
+        """Nobody waits for the grant any more."""
+        self._over = True
+        self._working = None
+        self._link.leave(self)
+
+    def refused(self) -> None:
+        """There is no work."""
+        self._working = None
+
+    # -- the link's
+
+    def end(self, seq: int) -> tuple[m.End, m.Held | None]:
+        """What is to be said, what was held before, and that it was said."""
+        end = m.End(seq, self.n, self._over, self._left, self._refund, self._settled, self._report)
+        held = self.held(seq) if self.admitted else None
+        self.queued_end = False
+        self._over, self._refund, self._settled, self._report, self._past = False, False, None, None, None
+        self._said_left = self._left
+        return end, held
+
+    def held(self, ended: int) -> m.Held:
+        """What a successor of the owner has to know of. `ended`: it is about what was held before that End."""
+        work = self._past if self._working is None else self._working.held()
+        if work is None and self._at_once is not None and self._answer is not None and self._answer.grant is not None:
+            work = self._prospect(self._at_once, self._answer.grant)
+        return m.Held(self.n, self.numbers, self._said_left, self._refunded, self._share, self._stream, work, ended)
+
+    def _prospect(self, ask: WorkAsk, grant: m.Grant) -> m.HeldWork:
+        """Work that was granted with the admission, and that nobody has taken up yet."""
+        scope = None if ask.model_scope is None else self._link.scopes.one(ask.model_scope)
+        return m.HeldWork(0, ask.model, grant.tokens, scope, None, "", self._link.clock())
+
+    def hear(self, heard: Heard) -> None:
+        if not isinstance(heard, m.Answer) and heard.w != self._works:
+            return  # of work that was given up before it was granted
+        waiter = self._waiter
+        if waiter is not None and isinstance(self._asked, m.Ask | m.LookUp) and not isinstance(heard, m.Answer):
+            return  # likewise
+        if waiter is not None and not waiter.done():
+            waiter.set_result(heard)
+        elif isinstance(heard, m.Granted | m.Blocked):
+            self._granted = heard
+
+    def lose_patience(self, loop: asyncio.AbstractEventLoop) -> None:
+        """The owner has gone; what was asked is asked again, but not for ever."""
+        if self._waiter is not None and self._impatience is None:
+            self._impatience = loop.call_later(PATIENCE, self._give_up)
+
+    def ask_again(self) -> None:
+        if self._impatience is not None:
+            self._impatience.cancel()
+            self._impatience = None
+        if self._waiter is None or self._waiter.done() or self._asked is None:
+            return
+        self._link.send(self._asked)
+
+    def _give_up(self) -> None:
+        self._impatience = None
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(Away())
+
+    async def _ask(self, message: _Asked) -> Heard:
+        self._asked = message
+        link = self._link
+        if not link.away:
+            link.send(message)
+        return await self._wait()
+
+    async def _wait(self) -> Heard:
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[Heard] = loop.create_future()
+        self._waiter = waiter
+        if self._link.away:
+            self.lose_patience(loop)
+        try:
+            return await waiter
+        finally:
+            self._waiter = None
+            if self._impatience is not None:
+                self._impatience.cancel()
+                self._impatience = None
+
+    def _look_of(self, question: Question) -> m.Look:
+        link = self._link
+        self._share, self._stream = question.share, question.stream
+        kept = self._kept = None if question.lookup is None else link.front.get(question.lookup)
+        ask = self._at_once = question.first()
+        return m.Look(
+            question.lookup, kept.generation if kept else 0, question.share, question.stream,
+            None if ask is None else self._work_of(ask),
+        )  # fmt: skip
+
+    def _work_of(self, ask: WorkAsk) -> m.Work:
+        scope = ask.model_scope
+        return m.Work(
+            ask.model, ask.tokens, ask.clamp, None if scope is None else self._link.scopes.one(scope), int(ask.priority),
+            ask.tenant, ask.weight, ask.size, ask.deadline, ask.session, ask.prompt_tokens,
+        )  # fmt: skip
+
+    def _stand(self, values: m.StandingValues | None) -> None:
+        if values is not None:
+            self._standing = Standing(*values)
+
+
+class RemoteWork:
+    """Tokens and a slot that are held elsewhere. While it is entered it is its own grant."""
+
+    __slots__ = ("_ask", "_attempt", "_began", "_grant", "_held", "_next", "_settled", "_ticket", "queued", "report", "tokens")
+
+    def __init__(self, ticket: RemoteTicket, ask: WorkAsk) -> None:
+        self._ticket = ticket
+        self._ask = ask
+        self._settled: int | None = None
+        self._next = False  # the replica that came with the grant was tried
+        self._attempt: RemoteAttempt | None = None
+        self._began = 0.0
+        self.report: m.Report | None = None
+        self.tokens = ask.tokens
+        self.queued = 0.0
+
+    async def __aenter__(self) -> Self:
+        ticket = self._ticket
+        try:
+            grant = self._grant = await ticket.begin(self, self._ask)
+        except asyncio.CancelledError:
+            ticket.give_up()
+            raise
+        except BaseException:
+            ticket.refused()
+            raise
+        self.tokens, self.queued, self._began = grant.tokens, grant.queued, ticket.link.clock()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._ticket.finish(self._settled, self.report, self.tokens)
+
+    def raise_priority(self, priority: Priority) -> None:
+        self._ask.priority = priority
+        link = self._ticket.link
+        if not link.away:
+            link.send(m.Raise(self._ticket.n, int(priority)))
+
+    async def attempt(self) -> RemoteAttempt | None:
+        if not self._next:
+            self._next = True
+            serial, tell_first = self._grant.serial, self._grant.tell_first
+        else:
+            report, self.report = self.report, None
+            another = await self._ticket.another(report or m.Report())
+            serial, tell_first = another.serial, another.tell_first
+        replica = None if serial is None else self._ticket.link.replicas.get(serial)
+        if replica is None or serial is None:
+            self._attempt = None
+            return None
+        self._began = self._ticket.link.clock()
+        attempt = self._attempt = RemoteAttempt(self, replica, serial, tell_first=tell_first)
+        return attempt
+
+    def settle(self, tokens: int) -> None:
+        self._settled = tokens
+
+    def held(self) -> m.HeldWork | None:
+        if self._attempt is None and not self._next:
+            return None
+        ask, scopes = self._ask, self._ticket.link.scopes
+        scope = None if ask.model_scope is None else scopes.one(ask.model_scope)
+        serial, name = (None, "") if self._attempt is None else (self._attempt.serial, self._attempt.replica.name)
+        return m.HeldWork(self._ticket.w, ask.model, self.tokens, scope, serial, name, self._began)
+
+    def first_byte(self) -> None:
+        link = self._ticket.link
+        if not link.away:
+            link.send(m.First(self._ticket.n, link.clock()))
+
+    def now(self) -> float:
+        return self._ticket.link.clock()
+
+
+class RemoteAttempt:
+    """One attempt at a replica, counted here and, as long as its work says nothing, there."""
+
+    __slots__ = ("_report", "_tell_first", "_work", "replica", "serial")
+
+    def __init__(self, work: RemoteWork, replica: Replica, serial: int, *, tell_first: bool) -> None:
+        self._work = work
+        self._tell_first = tell_first
+        self._report = m.Report()
+        self.replica = replica
+        self.serial = serial
+
+    async def __aenter__(self) -> Self:
+        self.replica.inflight += 1
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        replica = self.replica
+        replica.inflight -= 1
+        if replica.emptied is not None and not replica.inflight:
+            replica.emptied.set()
+        self._work.report = self._report
+
+    def first_byte(self) -> None:
+        if self._report.first_at is None:
+            self._report.first_at = self._work.now()
+            if self._tell_first:
+                self._work.first_byte()
+
+    def settle(self, outcome: Outcome, retry_after: bool = False) -> None:
+        if self._report.outcome is None:
+            self._report.outcome, self._report.retry_after = outcome.value, retry_after
+
+    def suspect(self) -> None:
+        self._report.suspect = True
+
+
+def _give_back(standing: Standing, tokens: int) -> None:
+    """What a settlement changes, as far as it is known here. What refilled meanwhile is left out: no client is told too much."""
+    limit = standing.token_limit
+    if not limit or standing.token_remaining is None or standing.token_reset is None:
+        return
+    standing.token_remaining = max(0, min(limit, standing.token_remaining + tokens))
+    standing.token_reset = max(0.0, standing.token_reset - tokens * 60 / limit)
