@@ -178,9 +178,10 @@ class Pipeline:
             use = job.use = self.cache_use(job)
             if use.lookup or use.store:
                 job.key = self.cache_key(job)
+            job.shared = use.store and use.share
             job.question = Question(
                 lookup=job.key if use.lookup else None,
-                share=job.key if use.store and use.share else None,
+                share=job.key if job.shared else None,
                 stream=job.ask.stream,
                 first=lambda: self._first(job),
             )
@@ -281,7 +282,6 @@ class Pipeline:
             return self._fly(job, key, flight) if elsewhere is None else elsewhere.feed(flight)
 
         spent = False
-        job.shared = use.share
         while True:
             elsewhere = job.admitted.elsewhere()
             try:

@@ -32,6 +32,8 @@ class Case:
     """One request of a worker, and what is held for it."""
 
     __slots__ = (
+        "_answered",
+        "_begun",
         "_ended",
         "_inbox",
         "_lease",
@@ -58,6 +60,8 @@ class Case:
         self.task: asyncio.Task[None] | None = None
         self.ticket: LocalTicket | None = None
         self._w = 0
+        self._begun = False  # its task has had its first turn
+        self._answered = False  # its worker knows that it is admitted
         self._scope: LocalWork | None = None
         self._lease: Lease | None = None
         self._inbox: deque[_Waited] = deque()
@@ -95,7 +99,11 @@ class Case:
                 waiter.set_result(None)
 
     def _interrupt(self, end: m.End) -> None:
-        if end.over:
+        if not self._begun:  # the worker thought better of it before the task had its turn: it will never have one
+            self.cancel()
+            self._seqs.append(end.seq)
+            self._close()
+        elif end.over:
             self._ended = end
             self.cancel()
         elif end.left:  # others want the answer
@@ -118,13 +126,18 @@ class Case:
     # -- its life
 
     async def _run(self, ask: m.Ask) -> None:
+        self._begun = True
         session = self.session
         scopes = [session.scopes[number] for number in ask.scopes]
         try:
             async with session.node.local.admit(scopes) as ticket:
                 self.ticket = ticket
-                await self._look(ticket, ask.look)
-                await self._go_on(ticket)
+                try:
+                    await self._look(ticket, ask.look)
+                    await self._go_on(ticket)
+                finally:
+                    if not self._answered:  # its worker knows nothing of it
+                        ticket.refund()
         except LimitExceeded as refused:
             if self.ticket is None:
                 standing = session.node.local.limiter.standing(scopes)
@@ -140,7 +153,7 @@ class Case:
             self._close()
 
     async def _resume(self, held: m.Held) -> None:
-        session = self.session
+        session, self._begun, self._answered = self.session, True, True
         try:
             scopes = [session.scopes[number] for number in held.scopes]
             async with session.node.local.adopt(scopes, refunded=held.refunded) as ticket:
@@ -160,19 +173,19 @@ class Case:
 
     async def _resume_work(self, ticket: LocalTicket, held: m.HeldWork, share: bytes | None) -> None:
         node, self._w = self.session.node, held.w
-        if share is not None and share not in node.berths:
-            node.berths[share], self.share = self, share
+        if share is not None:
+            self._take_berth(share)
         scope = None if held.model_scope is None else self.session.scopes[held.model_scope]
         replica = None if held.serial is None else node.roster.named(held.model, held.replica)
         work = ticket.resume(held.model, held.tokens, scope, replica, held.began)
         async with work as grant:
             lease = work.resumed()
             if lease is None:
-                message = await self._word()
+                message = await self._word(grant)
             else:
                 async with lease:
                     self._lease = lease
-                    message = await self._word()
+                    message = await self._word(grant)
                     self._lease = None
                     _report(lease, message.report)
             if isinstance(message, m.End):
@@ -229,7 +242,7 @@ class Case:
                 await self._work(ticket, 0, look.work, look.share, answer)
                 return
         answer.standing = values_of(ticket.standing())
-        self.session.send(answer)
+        self._say(answer)
 
     def _place(self, share: bytes, answer: m.Answer) -> None:
         node = self.session.node
@@ -241,23 +254,31 @@ class Case:
         elif node.feeds.room(maker.session, self.session):
             answer.place, answer.stream = 2, maker.stream
 
+    def _take_berth(self, share: bytes) -> None:
+        """Its worker says that it makes this answer: the latest of a worker is right, and of others the one that was first."""
+        berths = self.session.node.berths
+        maker = berths.get(share)
+        if maker is None or maker.session is self.session:
+            berths[share], self.share = self, share
+
     # -- work
 
     async def _work(self, ticket: LocalTicket, w: int, work: m.Work, share: bytes | None, answer: m.Answer | None) -> None:
         """Tokens, a slot and replicas, until the worker says that it is over. `answer`: has still to be given."""
         node = self.session.node
         self._w = w
-        if share is not None and share not in node.berths:
-            node.berths[share], self.share = self, share
+        if share is not None:
+            self._take_berth(share)
         scope = self._scope = ticket.work(self._ask_of(work))
         if answer is not None and self.share is not None and node.local.lanes[work.model].scheduler.full:
             answer.pending, answer.standing = True, values_of(ticket.standing())
-            self.session.send(answer)  # so that the worker knows that it is the one whose answer others share
+            self._say(answer)  # so that the worker knows that it is the one whose answer others share
             answer = None
         try:
             async with scope as grant:
                 await self._attempts(ticket, grant, answer)
         except _BLOCKS as refused:
+            node.vacate(self)
             self._blocked(ticket, refused, answer)
         except asyncio.CancelledError:
             if self._ended is None:
@@ -276,12 +297,12 @@ class Case:
             lease = await grant.attempt()
             if lease is None:
                 self._granted(ticket, grant, None, answer, told=told)
-                message = await self._word()
+                message = await self._word(grant)
             else:
                 async with lease:
                     self._lease = lease
                     self._granted(ticket, grant, lease, answer, told=told)
-                    message = await self._word()
+                    message = await self._word(grant)
                     self._lease = None
                     _report(lease, message.report)
             if isinstance(message, m.End):
@@ -294,11 +315,19 @@ class Case:
             grant.settle(end.settled)
         await self._obey(end)
 
-    async def _word(self) -> m.Next | m.End:
-        """What the worker says of its attempt."""
+    async def _word(self, grant: LocalWork) -> m.Next | m.End:
+        """What the worker says of its attempt.
+
+        What a worker has used that is gone is not known. It stays charged as it was reserved, unless the worker comes back on
+        another connection and says what it was.
+        """
         self._wait = False
         while True:
-            message = await self._next()
+            try:
+                message = await self._next()
+            except asyncio.CancelledError:
+                grant.settle(grant.tokens)
+                raise
             if isinstance(message, m.Next) or (isinstance(message, m.End) and message.over):
                 self._wait = True
                 return message
@@ -319,7 +348,7 @@ class Case:
             self.session.send(m.Granted(self.n, self._w, granted, standing))
         else:
             answer.grant, answer.standing = granted, standing
-            self.session.send(answer)
+            self._say(answer)
 
     def _blocked(self, ticket: LocalTicket, refused: Exception, answer: m.Answer | None) -> None:
         refusal, standing = self._refusal(refused), values_of(ticket.standing())
@@ -327,7 +356,7 @@ class Case:
             self.session.send(m.Blocked(self.n, self._w, refusal, standing))
         else:
             answer.blocked, answer.standing = refusal, standing
-            self.session.send(answer)
+            self._say(answer)
 
     def _ask_of(self, work: m.Work) -> WorkAsk:
         return WorkAsk(
@@ -343,6 +372,10 @@ class Case:
             work.session,
             work.prompt_tokens,
         )
+
+    def _say(self, answer: m.Answer) -> None:
+        self._answered = True
+        self.session.send(answer)
 
     def _answer(self, refusal: m.Refusal | None = None, standing: m.StandingValues | None = None) -> m.Answer:
         return m.Answer(

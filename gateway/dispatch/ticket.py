@@ -135,8 +135,8 @@ class RemoteTicket:
     async def look(self, question: Question) -> Entry | None:
         answer = self._answer
         if answer is None or not self._fresh:
-            self._waive()
-            self._fresh = True
+            self._forgo()
+            self._granted, self._fresh = None, True
             reply = await self._ask(m.LookUp(self.n, self._look_of(question)))
             assert isinstance(reply, m.Answer)
             answer = self._answer = reply
@@ -197,18 +197,18 @@ class RemoteTicket:
         """It has still to take its seat among those who share an answer, and is about to."""
         return self._fresh and not self._left
 
-    def _waive(self) -> None:
-        """Work that it was granted, or waits for, and that another request has done."""
-        if self._at_once is not None and self._answer is not None and not self._answer.place:
-            self._over = True
-            self._link.leave(self)
-        self._link.say_end(self)
-        self._at_once = self._granted = None
-
     @property
     def _unused(self) -> bool:
         """A grant came, or is to come, for work that nobody took up."""
         return self._at_once is not None
+
+    def _forgo(self) -> None:
+        """Work that was asked for with the admission is not taken up; that is said before anything else is asked."""
+        if self._at_once is not None:
+            self._at_once = None
+            self._over = True
+            self._link.leave(self)
+        self._link.say_end(self)
 
     async def begin(self, work: RemoteWork, ask: WorkAsk) -> m.Grant:
         """The grant of work, asked for with the admission or now."""
@@ -222,10 +222,8 @@ class RemoteTicket:
                 self._link.send(m.Raise(self.n, int(ask.priority)))  # it may have changed since
                 heard = self._granted or await self._wait()
         else:
-            if at_once is not None:
-                self._over = True
-                self._link.leave(self)
-            self._link.say_end(self)
+            self._at_once = at_once
+            self._forgo()
             self._works += 1
             heard = await self._ask(m.Begin(self.n, self._works, self._work_of(ask), self._share))
         self._granted = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Coroutine
+from importlib import import_module
 from typing import Any
 
 import uvloop
@@ -26,6 +27,8 @@ def serve(config: Config) -> int:
     if server.tls is not None:
         Certificate(server.tls)
     KeyRing(config.keys.path, [tenant.name for tenant in config.tenants]).load()
+    if config.admin.key:
+        import_module("gateway.admin.api")  # once, here: a dispatcher that has to be started again has no half second for it
     sockets = listen(server.host, server.port)
     metrics = listen(*metrics_address(server.metrics)) if server.metrics else []
     inherited = Inherited(server.workers, draw_secret(config), sockets, metrics)
