@@ -161,7 +161,7 @@ class Case:
                 if held.left:
                     self.left = True
                     await ticket.leave()
-                if held.work is not None:
+                if held.work is not None and held.work.model in session.node.local.lanes:
                     await self._resume_work(ticket, held.work, held.share)
                 await self._go_on(ticket)
         except asyncio.CancelledError:
@@ -269,6 +269,9 @@ class Case:
         self._w = w
         if share is not None:
             self._take_berth(share)
+        if work.model not in node.local.lanes:  # the config is another one now
+            self._blocked(ticket, NoReplica(), answer)
+            return
         scope = self._scope = ticket.work(self._ask_of(work))
         if answer is not None and self.share is not None and node.local.lanes[work.model].scheduler.full:
             answer.pending, answer.standing = True, values_of(ticket.standing())

@@ -54,6 +54,7 @@ class Link:
         path: str,
         *,
         number: int,
+        config: str,
         replicas: Replicas,
         front: Front,
         clock: Callable[[], float],
@@ -68,6 +69,7 @@ class Link:
         self.away = True
         self._path = path
         self._number = number
+        self._config = config
         self.verbs: Mapping[str, Callable[[bytes], None]] = {}
         self.on_welcome: Callable[[], None] = lambda: None
         self._name = urandom(8).hex()
@@ -220,9 +222,8 @@ class Link:
         self._say_ends()
         held = self._held()
         self.scopes.forget({number for one in held for number in one.scopes})
-        hello = m.Hello(
-            self._name, self._number, getpid(), self._epoch, list(self.replicas.known.values()), self.scopes.everybody(), held
-        )
+        known, scopes = list(self.replicas.known.values()), self.scopes.everybody()
+        hello = m.Hello(self._name, self._number, getpid(), self._epoch, self._config, known, scopes, held)
         self._channel.send(m.encode(hello))
 
     def _held(self) -> list[m.Held]:

@@ -120,6 +120,7 @@ class Hello(msgspec.Struct, array_like=True, tag=0):
     number: int
     pid: int
     epoch: str
+    config: str  # names the config that it runs with
     roster: list[Known]
     scopes: list[ScopeTerms]
     held: list[Held]
