@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("tiergate.dispatch")
 _BLOCKS = (LimitExceeded, QueueFull, QueueTimeout, NoReplica)
-TO_A_CASE = (m.LookUp, m.Begin, m.Next, m.Place, m.Raise, m.First)
-_Waited = m.LookUp | m.Begin | m.Next | m.End | m.Place
+TO_A_CASE = (m.LookUp, m.Begin, m.Next, m.Raise, m.First)
+_Waited = m.LookUp | m.Begin | m.Next | m.End
 
 
 class Case:
@@ -46,6 +46,7 @@ class Case:
         "n",
         "session",
         "share",
+        "stream",
         "task",
         "ticket",
     )
@@ -54,6 +55,7 @@ class Case:
         self.session = session
         self.n = n
         self.share: bytes | None = None  # it makes the answer that others of this key may share
+        self.stream = False  # and makes it as one
         self.left = False  # its client is done
         self.task: asyncio.Task[None] | None = None
         self.ticket: LocalTicket | None = None
@@ -81,7 +83,7 @@ class Case:
 
     # -- what comes in
 
-    def post(self, message: m.LookUp | m.Begin | m.Next | m.Place | m.Raise | m.First | m.End) -> None:
+    def post(self, message: m.LookUp | m.Begin | m.Next | m.Raise | m.First | m.End) -> None:
         if isinstance(message, m.Raise):
             if self._scope is not None:
                 self._scope.raise_priority(Priority(message.priority))
@@ -155,7 +157,7 @@ class Case:
         try:
             scopes = [session.scopes[number] for number in held.scopes]
             async with session.node.local.adopt(scopes, refunded=held.refunded) as ticket:
-                self.ticket = ticket
+                self.ticket, self.stream = ticket, held.stream
                 if held.left:
                     self.left = True
                     await ticket.leave()
@@ -200,10 +202,6 @@ class Case:
                 await self._work(ticket, message.w, message.work, message.share, None)
             elif isinstance(message, m.LookUp):
                 await self._look(ticket, message.look)
-            elif isinstance(message, m.Place):
-                answer = self._answer(standing=values_of(ticket.standing()))
-                self._place(message.share, answer)
-                self.session.send(answer)
             elif isinstance(message, m.End):
                 await self._obey(message)
 
@@ -238,6 +236,7 @@ class Case:
                 answer.entry = None if answer.same else kept_of(entry)
         if look is not None and not answer.same and answer.entry is None:
             if look.share is not None:
+                self.stream = look.stream
                 self._place(look.share, answer)
             if not answer.place and look.work is not None:
                 await self._work(ticket, 0, look.work, look.share, answer)
@@ -246,14 +245,14 @@ class Case:
         self._say(answer)
 
     def _place(self, share: bytes, answer: m.Answer) -> None:
-        maker = self.session.node.berths.get(share)
+        node = self.session.node
+        maker = node.berths.get(share)
         if maker is None or maker is self:
             return
         if maker.session is self.session:
             answer.place = 1
-        else:
-            answer.place = 2
-            answer.feed = self.session.node.feeds.open(maker, self.session)
+        elif node.feeds.room(maker.session, self.session):
+            answer.place, answer.stream = 2, maker.stream
 
     def _take_berth(self, share: bytes) -> None:
         """Its worker says that it makes this answer: the latest of a worker is right, and of others the one that was first."""
@@ -382,7 +381,9 @@ class Case:
         self.session.send(answer)
 
     def _answer(self, refusal: m.Refusal | None = None, standing: m.StandingValues | None = None) -> m.Answer:
-        return m.Answer(self.n, refusal, standing, None, same=False, place=0, feed=0, grant=None, blocked=None, pending=False)
+        return m.Answer(
+            self.n, refusal, standing, None, same=False, place=0, stream=False, grant=None, blocked=None, pending=False
+        )
 
     def _refusal(self, error: Exception) -> m.Refusal:
         if isinstance(error, LimitExceeded):

@@ -15,7 +15,7 @@ import msgspec
 from caches.types import Entry
 from gateway.dispatch import messages as m
 from gateway.dispatch.case import Case
-from gateway.dispatch.fault import encoded
+from gateway.dispatch.fault import INTERNAL, encoded
 from gateway.dispatch.feeds import Feeds
 from gateway.dispatch.local import LocalDispatcher
 from gateway.dispatch.roster import Roster, spec_of_known
@@ -49,7 +49,7 @@ class Node:
     ) -> None:
         self.local = local
         self.roster = Roster(fleet, local.lanes)
-        self.feeds = Feeds()
+        self.feeds = Feeds(self)
         self.epoch = urandom(8).hex()
         self.berths: dict[bytes, Case] = {}  # who makes the answer of a key, that others may share
         self.sessions: set[Session] = set()
@@ -134,7 +134,7 @@ class Node:
             payload, fault = b"", encoded(error)
         except Exception:  # noqa: BLE001 - the edge of a call: its fault must be seen, and not end the dispatcher
             _log.exception("a call of worker %d failed", session.number)
-            payload, fault = b"", encoded(ApiError(500, "internal_error", "The gateway failed on this request."))
+            payload, fault = b"", encoded(INTERNAL)
         session.send(m.Reply(call.id, payload, fault))
 
     async def poll(self, verb: str, payload: bytes = b"", but: Session | None = None) -> list[tuple[Session, bytes]]:
