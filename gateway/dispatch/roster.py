@@ -47,8 +47,7 @@ class Roster:
         return next((replica for replica in self._lanes[model].pool.replicas if replica.name == name), None)
 
     def everybody(self) -> list[Known]:
-        """All there are now."""
-        self.changes()
+        """All that the workers were told of."""
         return list(self._told.values())
 
     def changes(self) -> tuple[list[Known], list[int]]:
