@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from backends.replica import Replica
 from caches.types import Entry
 from gateway.dispatch import messages as m
 from gateway.dispatch.case import Case
@@ -163,6 +164,14 @@ class Node:
             message = m.Roster(changed, gone)
             for session in self.sessions:
                 session.send(message)
+
+    def serial(self, replica: Replica) -> int | None:
+        """What the workers call it. One that has just joined they are told of first."""
+        known = self.roster.serial(replica)
+        if known is None:
+            self.tell_roster()
+            known = self.roster.serial(replica)
+        return known
 
     async def run(self) -> None:
         """For ever: tell the workers which replicas there are."""
