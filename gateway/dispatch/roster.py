@@ -60,6 +60,11 @@ class Roster:
 
     def _look(self) -> Iterator[Known]:
         serials: dict[Replica, int] = {}
+        for replica, serial in self._serials.items():
+            known = self._told.get(serial)
+            if replica.inflight and known is not None:  # granted, and perhaps not asked yet; those that are there still follow
+                serials[replica] = serial
+                yield known
         for model, lane in self._lanes.items():
             if not self._fleet.has(model):
                 for replica in lane.pool.replicas:

@@ -255,12 +255,12 @@ async def test_a_broken_config_tells_all_its_errors(tmp_path):
     ("words", "says"),
     [
         (("--config", "there/is/none.yaml"), "none.yaml"),
-        (("--workers", "4"), "--workers"),
+        (("--workers", "0"), "--workers"),
         (("--port", "70000"), "--port"),
     ],
 )
 async def test_a_mistake_at_start_is_one_line_and_2(words, says):
-    """A missing file, more workers than are built, a port that cannot be: one line that names it, exit code 2."""
+    """A missing file, no workers at all, a port that cannot be: one line that names it, exit code 2."""
     code, out, err = await cli("serve", *words)
     assert (code, out) == (2, "")
     assert says in err
