@@ -32,6 +32,8 @@ class Case:
     """One request of a worker, and what is held for it."""
 
     __slots__ = (
+        "_begun",
+        "_doomed",
         "_ended",
         "_inbox",
         "_lease",
@@ -63,6 +65,8 @@ class Case:
         self._wait = True  # something is being found out or waited for: an End is not waited for, it interrupts
         self._ended: m.End | None = None  # what interrupted
         self._seqs: list[int] = []  # Ends that are obeyed when the scopes are left
+        self._begun = False
+        self._doomed = False  # cancelled before it had begun
 
     def ask(self, ask: m.Ask) -> None:
         self.task = asyncio.get_running_loop().create_task(self._run(ask))
@@ -72,8 +76,11 @@ class Case:
         self.task = asyncio.get_running_loop().create_task(self._resume(held))
 
     def cancel(self) -> None:
-        if self.task is not None:
+        """A task that is cancelled before its first step never gets to a `finally`, so till then it is only noted."""
+        if self._begun and self.task is not None:
             self.task.cancel()
+        else:
+            self._doomed = True
 
     # -- what comes in
 
@@ -115,7 +122,17 @@ class Case:
 
     # -- its life
 
+    def _begin(self) -> bool:
+        """Whether there is anything left to do."""
+        self._begun = True
+        if self._doomed:
+            self._seqs += [] if self._ended is None else [self._ended.seq]
+            self._close()
+        return not self._doomed
+
     async def _run(self, ask: m.Ask) -> None:
+        if not self._begin():
+            return
         session = self.session
         scopes = [session.scopes[number] for number in ask.scopes]
         try:
@@ -138,6 +155,8 @@ class Case:
             self._close()
 
     async def _resume(self, held: m.Held) -> None:
+        if not self._begin():
+            return
         session = self.session
         try:
             scopes = [session.scopes[number] for number in held.scopes]
