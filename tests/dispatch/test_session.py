@@ -37,10 +37,11 @@ class Owner:
         [replica] = self.lane.pool.replicas
         replica.up = True
 
-    def connect(self, *held: m.Held, epoch: str = "", worker: str = WORKER) -> Session:
-        """A worker that says Hello. What it is told goes nowhere."""
+    def connect(self, *held: m.Held, before: "Owner | None" = None) -> Session:
+        """The worker says Hello; it knew the owner `before`. What it is told goes nowhere."""
         session = self.parts.node.session()
-        say(session, m.Hello(worker, 1, 1, epoch, [], [ACME], list(held)))
+        epoch, roster = (before.parts.node.epoch, before.parts.node.roster.everybody()) if before else ("", [])
+        say(session, m.Hello(WORKER, 1, 1, epoch, roster, [ACME], list(held)))
         return session
 
     def left(self) -> tuple[int | None, int | None]:
@@ -50,8 +51,8 @@ class Owner:
 
     @property
     def idle(self) -> bool:
-        account = self.parts.owner.limiter.ledger._accounts[SCOPE.id]
-        return not (self.lane.scheduler.inflight or self.lane.pool.replicas[0].inflight or account.parallel)
+        account = self.parts.owner.limiter.ledger._accounts.get(SCOPE.id)
+        return not (self.lane.scheduler.inflight or self.lane.pool.replicas[0].inflight or (account and account.parallel))
 
 
 @pytest.fixture
@@ -92,3 +93,39 @@ async def test_a_request_that_is_taken_back_in_the_same_read_leaves_nothing(owne
     assert not session.cases
     assert owner.parts.node.heard(WORKER) == 2
     assert owner.left() == (600, 60_000)
+
+
+async def test_an_end_is_heard_while_its_client_still_reads(owner: Owner) -> None:
+    """The work is over and settled, the client has not left: the worker need not keep what it said, nor what others say next."""
+    session = owner.connect()
+    say(session, ask(1), ask(2))
+    await ticks()
+    say(session, m.End(1, 1, True, False, False, 10, None), m.End(2, 2, True, True, False, 20, None))
+    await ticks()
+    assert owner.parts.node.heard(WORKER) == 2
+    assert list(session.cases) == [1]
+    say(session, m.End(3, 1, False, True, False, None, None))
+    await ticks()
+    assert owner.parts.node.heard(WORKER) == 3
+    assert owner.idle
+    assert owner.left() == (598, 60_000 - 30)
+
+
+async def test_what_was_settled_before_a_restart_is_not_settled_again(tmp_path: Path, owner: Owner, vault: bytearray) -> None:
+    """A client that reads slowly, and a new dispatcher: its request was charged, and is charged no second time."""
+    session = owner.connect()
+    say(session, ask(1))
+    await ticks()
+    end = m.End(1, 1, True, False, False, 10, None)
+    say(session, end)
+    await ticks()
+    owner.parts.node.commit()
+    after = Owner(tmp_path, vault)
+    session = after.connect(held(1, 1), m.Held(1, (1,), False, False, None, None, 0), before=owner)
+    await ticks()
+    for one in (end, m.End(2, 1, False, True, False, None, None)):
+        if one.seq > after.parts.node.heard(WORKER):  # as the worker is told by Welcome
+            say(session, one)
+    await ticks()
+    assert after.idle
+    assert after.left() == (599, 60_000 - 10)
