@@ -82,6 +82,13 @@ class Ledger:
                 if known is not None:  # what was forgotten meanwhile was full
                     known.give_tokens(-more)
 
+    def retake(self, scopes: Sequence[Scope], model: Scope | None, tokens: int, now: int) -> None:
+        """Debit anew what a reservation gave back that is not over after all, be it there or not: `model` its request, too."""
+        for account in self._held(scopes, now):
+            account.take(0, tokens, 0)
+        for account in self._held(() if model is None else (model,), now):
+            account.take(1, 0, 0)
+
     def refund(self, scopes: Sequence[Scope]) -> None:
         """Give one request back. What was forgotten meanwhile was full."""
         for scope in scopes:

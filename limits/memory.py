@@ -153,14 +153,22 @@ class AdoptedAdmission(MemoryAdmission):
         self._scopes = self._charged = limiter.ledger.resume(self._scopes, limiter.now())
         return self
 
-    def adopt_reservation(self, tokens: int, model_scope: Scope | None = None) -> AdoptedReservation:
-        """The reservation that it held: `tokens` are what was set aside, after clamping."""
-        return AdoptedReservation(self, self._limiter, tokens, model_scope, clamp=False)
+    def adopt_reservation(self, tokens: int, model_scope: Scope | None = None, *, debited: bool = True) -> AdoptedReservation:
+        """The reservation that it held: `tokens` are what was set aside, after clamping. Unless `debited` they are taken again."""
+        return AdoptedReservation(self, self._limiter, tokens, model_scope, debited=debited)
 
 
 class AdoptedReservation(MemoryReservation):
-    __slots__ = ()
+    __slots__ = ("_debited",)
+
+    def __init__(
+        self, admission: AdoptedAdmission, limiter: MemoryLimiter, tokens: int, model: Scope | None, *, debited: bool
+    ) -> None:
+        super().__init__(admission, limiter, tokens, model, clamp=False)
+        self._debited = debited
 
     async def __aenter__(self) -> Self:
         self._charged = self._admission.resume(self._model)
+        if not self._debited:
+            self._limiter.ledger.retake(self._charged, self._model, self.tokens, self._limiter.now())
         return self

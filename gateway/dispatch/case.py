@@ -71,9 +71,9 @@ class Case:
     def ask(self, ask: m.Ask) -> None:
         self.task = asyncio.get_running_loop().create_task(self._run(ask))
 
-    def adopt(self, held: m.Held) -> None:
-        """Hold again what a predecessor of this process had granted."""
-        self.task = asyncio.get_running_loop().create_task(self._resume(held))
+    def adopt(self, held: m.Held, *, debited: bool) -> None:
+        """Hold again what was granted by a predecessor of this process, or on a former connection (then it is not `debited`)."""
+        self.task = asyncio.get_running_loop().create_task(self._resume(held, debited=debited))
 
     def cancel(self) -> None:
         """A task that is cancelled before its first step never gets to a `finally`, so till then it is only noted."""
@@ -154,7 +154,7 @@ class Case:
         finally:
             self._close()
 
-    async def _resume(self, held: m.Held) -> None:
+    async def _resume(self, held: m.Held, *, debited: bool) -> None:
         if not self._begin():
             return
         session = self.session
@@ -166,7 +166,7 @@ class Case:
                     self.left = True
                     await ticket.leave()
                 if held.work is not None:
-                    await self._resume_work(ticket, held.work, held.share)
+                    await self._resume_work(ticket, held.work, held.share, debited=debited)
                 await self._go_on(ticket)
         except asyncio.CancelledError:
             raise
@@ -175,13 +175,13 @@ class Case:
         finally:
             self._close()
 
-    async def _resume_work(self, ticket: LocalTicket, held: m.HeldWork, share: bytes | None) -> None:
+    async def _resume_work(self, ticket: LocalTicket, held: m.HeldWork, share: bytes | None, *, debited: bool) -> None:
         node, self._w = self.session.node, held.w
         if share is not None and share not in node.berths:
             node.berths[share], self.share = self, share
         scope = None if held.model_scope is None else self.session.scopes[held.model_scope]
         replica = None if held.serial is None else node.roster.named(held.model, held.replica)
-        work = ticket.resume(held.model, held.tokens, scope, replica, held.began)
+        work = ticket.resume(held.model, held.tokens, scope, replica, held.began, debited=debited)
         async with work as grant:
             lease = work.resumed()
             if lease is None:

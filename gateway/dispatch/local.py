@@ -76,10 +76,16 @@ class LocalTicket:
         assert self._admission is not None, "a ticket is used after it was entered"
         return LocalWork(self._owner.lanes[ask.model], self._admission, ask)
 
-    def resume(self, model: str, tokens: int, scope: Scope | None, replica: Replica | None, began: float) -> ResumedWork:
-        """Work that an adopted request was granted before: `tokens` as reserved, the replica that was asked since `began`."""
+    def resume(
+        self, model: str, tokens: int, scope: Scope | None, replica: Replica | None, began: float, *, debited: bool
+    ) -> ResumedWork:
+        """Work that an adopted request was granted before: `tokens` as reserved, the replica that was asked since `began`.
+
+        `debited`: what was reserved is still set aside; else it was given back meanwhile.
+        """
         assert self._adopted is not None, "only an adopted request has such work"
-        return ResumedWork(self._owner.lanes[model], self._adopted.adopt_reservation(tokens, scope), tokens, replica, began)
+        reserved = self._adopted.adopt_reservation(tokens, scope, debited=debited)
+        return ResumedWork(self._owner.lanes[model], reserved, tokens, replica, began)
 
     async def store(self, entry: Entry) -> None:
         await self._owner.exact.put(entry)

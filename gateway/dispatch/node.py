@@ -52,6 +52,7 @@ class Node:
         self.epoch = urandom(8).hex()
         self.berths: dict[bytes, Case] = {}  # who makes the answer of a key, that others may share
         self.sessions: set[Session] = set()
+        self._met: set[str] = set()  # workers that have said Hello to this process
         self._fleet = fleet
         self._vault = vault
         self._calls = calls
@@ -68,11 +69,15 @@ class Node:
         """For a worker that connects."""
         return Session(self)
 
-    def welcome(self, session: Session, hello: m.Hello) -> None:
+    def welcome(self, session: Session, hello: m.Hello) -> bool:
+        """Whether it is this worker's first connection to this process."""
+        first = hello.worker not in self._met
+        self._met.add(hello.worker)
         self.sessions.add(session)
         if hello.epoch and hello.epoch != self.epoch and not self._restored:
             self._restored = True
             self._restore(hello.roster)
+        return first
 
     def left(self, session: Session) -> None:
         self.sessions.discard(session)

@@ -108,9 +108,9 @@ class Session:
         self.worker, self.number, self.pid = hello.worker, hello.number, hello.pid
         self._heard = self.node.heard(hello.worker)
         self.learn(hello.scopes)
-        self.node.welcome(self, hello)
+        first = self.node.welcome(self, hello)
         for held in _unheard(hello.held, self._heard):
-            self._start(held.n).adopt(held)
+            self._start(held.n).adopt(held, debited=first)  # the end of a former connection gave back what was set aside
         self.send(m.Welcome(self.node.epoch, self._heard, self.node.roster.everybody()))
 
     # -- what it has ended

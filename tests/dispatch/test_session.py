@@ -129,3 +129,39 @@ async def test_what_was_settled_before_a_restart_is_not_settled_again(tmp_path: 
     await ticks()
     assert after.idle
     assert after.left() == (599, 60_000 - 10)
+
+
+async def test_a_worker_that_comes_back_holds_what_it_held_and_no_token_more(owner: Owner) -> None:
+    """The end of its connection gave its reservations back; they are set aside again, however often it comes."""
+    session = owner.connect()
+    say(session, ask(1))
+    await ticks()
+    for _ in range(3):
+        assert owner.left() == (599, 60_000 - RESERVED)
+        session._closed()
+        await ticks()
+        assert owner.left() == (599, 60_000)
+        assert owner.idle
+        session = owner.connect(held(1), before=owner)
+        await ticks()
+        assert not owner.idle
+    say(session, m.End(1, 1, True, True, False, 10, None))
+    await ticks()
+    assert owner.idle
+    assert owner.left() == (599, 60_000 - 10)
+
+
+async def test_a_former_connection_may_end_after_the_new_one_began(owner: Owner) -> None:
+    """Both come to light at once after the process stood still: in either order, what is held is held once."""
+    former = owner.connect()
+    say(former, ask(1))
+    await ticks()
+    session = owner.connect(held(1), before=owner)
+    former._closed()
+    await ticks()
+    assert owner.left() == (599, 60_000 - RESERVED)
+    assert owner.lane.scheduler.inflight == owner.lane.pool.replicas[0].inflight == 1
+    say(session, m.End(1, 1, True, True, False, 10, None))
+    await ticks()
+    assert owner.idle
+    assert owner.left() == (599, 60_000 - 10)
