@@ -68,7 +68,7 @@ class Case:
         self._waiter: asyncio.Future[None] | None = None
         self._wait = True  # something is being found out or waited for: an End is not waited for, it interrupts
         self._ended: m.End | None = None  # what interrupted
-        self._seqs: list[int] = []  # Ends that are obeyed when the scopes are left
+        self._seqs: list[int] = []  # Ends that are obeyed when the scopes of the work are left
 
     def ask(self, ask: m.Ask) -> None:
         self.task = asyncio.get_running_loop().create_task(self._run(ask))
@@ -109,9 +109,9 @@ class Case:
         elif end.left:  # others want the answer
             self.left = True
             self._refund(end)
-            self._seqs.append(end.seq)
             if self.ticket is not None:
                 self.session.node.spawn(self.ticket.leave())
+            self.session.heard(end.seq)
 
     async def _next(self) -> _Waited:
         inbox = self._inbox
@@ -194,7 +194,10 @@ class Case:
                 await self._attempts(ticket, grant, None, told=True)
 
     async def _go_on(self, ticket: LocalTicket) -> None:
-        while not self.left:
+        while True:
+            self._heard()
+            if self.left:
+                return
             self._wait = False
             message = await self._next()
             self._wait = True
@@ -209,8 +212,13 @@ class Case:
         session = self.session
         session.cases.pop(self.n, None)
         session.node.vacate(self)
+        self._heard()
+
+    def _heard(self) -> None:
+        """Everything that was obeyed is done with: no work is under way."""
         for seq in self._seqs:
-            session.heard(seq)
+            self.session.heard(seq)
+        self._seqs.clear()
 
     async def _obey(self, end: m.End) -> None:
         """An End outside work, or after it: is the client done too?"""
@@ -336,6 +344,7 @@ class Case:
                 return message
             if isinstance(message, m.End):
                 await self._obey(message)
+                self._heard()
 
     def _granted(
         self, ticket: LocalTicket, grant: LocalWork, lease: Lease | None, answer: m.Answer | None, *, told: bool

@@ -446,7 +446,8 @@ async def _take_over(path: str) -> None:
             channel = await connect(path, lambda near=near: near.channel)
             assert channel is near.channel
             channel.send(b"ask")
-            await near.until(lambda far=far: bool(far))
+            while not far:
+                await asyncio.sleep(0.001)
             await far[0].until(lambda far=far: far[0].frames == [b"ask"])
             server.close()
             channel.close()
