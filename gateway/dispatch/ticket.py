@@ -101,7 +101,8 @@ class RemoteTicket:
         link = self._link
         self.numbers = link.scopes.of(self._scopes)
         link.tickets[self.n] = self
-        look = None if self._question is None else self._look_of(self._question)
+        question, self._question = self._question, None
+        look = None if question is None else self._look_of(question)
         answer = await self._admission(m.Ask(self.n, self.numbers, look))
         self._stand(answer.standing)
         if answer.refusal is not None:
@@ -355,14 +356,15 @@ class RemoteTicket:
 class RemoteWork:
     """Tokens and a slot that are held elsewhere. While it is entered it is its own grant."""
 
-    __slots__ = ("_ask", "_attempt", "_began", "_grant", "_held", "_next", "_settled", "_ticket", "queued", "report", "tokens")
+    __slots__ = ("_ask", "_began", "_grant", "_name", "_next", "_serial", "_settled", "_ticket", "queued", "report", "tokens")
 
     def __init__(self, ticket: RemoteTicket, ask: WorkAsk) -> None:
         self._ticket = ticket
         self._ask = ask
         self._settled: int | None = None
         self._next = False  # the replica that came with the grant was tried
-        self._attempt: RemoteAttempt | None = None
+        self._serial: int | None = None  # of the replica that is asked, or was last. Not the attempt: it knows its work,
+        self._name = ""  # and a cycle would leave both to the garbage collector
         self._began = 0.0
         self.report: m.Report | None = None
         self.tokens = ask.tokens
@@ -400,22 +402,20 @@ class RemoteWork:
             serial, tell_first = another.serial, another.tell_first
         replica = None if serial is None else self._ticket.link.replicas.get(serial)
         if replica is None or serial is None:
-            self._attempt = None
+            self._serial, self._name = None, ""
             return None
-        self._began = self._ticket.link.clock()
-        attempt = self._attempt = RemoteAttempt(self, replica, serial, tell_first=tell_first)
-        return attempt
+        self._serial, self._name, self._began = serial, replica.name, self._ticket.link.clock()
+        return RemoteAttempt(self, replica, tell_first=tell_first)
 
     def settle(self, tokens: int) -> None:
         self._settled = tokens
 
     def held(self) -> m.HeldWork | None:
-        if self._attempt is None and not self._next:
+        if not self._next:
             return None
         ask, scopes = self._ask, self._ticket.link.scopes
         scope = None if ask.model_scope is None else scopes.one(ask.model_scope)
-        serial, name = (None, "") if self._attempt is None else (self._attempt.serial, self._attempt.replica.name)
-        return m.HeldWork(self._ticket.w, ask.model, self.tokens, scope, serial, name, self._began)
+        return m.HeldWork(self._ticket.w, ask.model, self.tokens, scope, self._serial, self._name, self._began)
 
     def first_byte(self) -> None:
         link = self._ticket.link
@@ -429,14 +429,13 @@ class RemoteWork:
 class RemoteAttempt:
     """One attempt at a replica, counted here and, as long as its work says nothing, there."""
 
-    __slots__ = ("_report", "_tell_first", "_work", "replica", "serial")
+    __slots__ = ("_report", "_tell_first", "_work", "replica")
 
-    def __init__(self, work: RemoteWork, replica: Replica, serial: int, *, tell_first: bool) -> None:
+    def __init__(self, work: RemoteWork, replica: Replica, *, tell_first: bool) -> None:
         self._work = work
         self._tell_first = tell_first
         self._report = m.Report()
         self.replica = replica
-        self.serial = serial
 
     async def __aenter__(self) -> Self:
         self.replica.inflight += 1
