@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import signal
 import sys
 
@@ -15,6 +16,8 @@ from gateway.logs import JsonLog, NullLog, RequestLog
 from gateway.serving import Serving
 
 KEYS_SECONDS = 1.0
+
+_log = logging.getLogger("tiergate")
 
 
 class Gateway:
@@ -42,6 +45,7 @@ class Gateway:
         await self.start()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.signalled)
+        loop.add_signal_handler(signal.SIGHUP, _log.warning, "SIGHUP: one process has nobody to take over: nothing is reloaded")
         tune_collector()
         print(
             f"tiergate: listening on {self._serving.scheme}://{self.config.server.host}:{self.port}", file=sys.stderr, flush=True
