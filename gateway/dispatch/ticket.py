@@ -220,7 +220,7 @@ class RemoteTicket:
             heard: Heard = answer
             if answer.pending:
                 self._asked = m.Begin(self.n, 0, self._work_of(ask), self._share)  # what a successor is asked
-                self._link.send(m.Raise(self.n, int(ask.priority)))  # it may have changed since
+                self._link.send(m.Raise(self.n, ask.priority))  # it may have changed since
                 heard = self._granted or await self._wait()
         else:
             self._at_once = at_once
@@ -231,13 +231,13 @@ class RemoteTicket:
         return self._grant_of(heard)
 
     def _grant_of(self, heard: Heard) -> m.Grant:
-        if isinstance(heard, m.Answer | m.Granted | m.Blocked):
+        if not isinstance(heard, m.Another):
             self._stand(heard.standing)
         refusal = heard.blocked if isinstance(heard, m.Answer) else heard.refusal if isinstance(heard, m.Blocked) else None
         if refusal is not None:
             self._refunded = self._refunded or refusal.kind == "limit"
             raise_refusal(refusal, self._link.scopes)
-        grant = heard.grant if isinstance(heard, m.Answer | m.Granted) else None
+        grant = heard.grant if isinstance(heard, (m.Answer, m.Granted)) else None
         if grant is None:
             raise NoReplica
         self._refunded = False
@@ -302,7 +302,7 @@ class RemoteTicket:
             return  # likewise
         if waiter is not None and not waiter.done():
             waiter.set_result(heard)
-        elif isinstance(heard, m.Granted | m.Blocked):
+        elif isinstance(heard, (m.Granted, m.Blocked)):
             self._granted = heard
 
     def lose_patience(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -357,7 +357,7 @@ class RemoteTicket:
     def _work_of(self, ask: WorkAsk) -> m.Work:
         scope = ask.model_scope
         return m.Work(
-            ask.model, ask.tokens, ask.clamp, None if scope is None else self._link.scopes.one(scope), int(ask.priority),
+            ask.model, ask.tokens, ask.clamp, None if scope is None else self._link.scopes.one(scope), ask.priority,
             ask.tenant, ask.weight, ask.size, ask.deadline, ask.session, ask.prompt_tokens,
         )  # fmt: skip
 
@@ -403,7 +403,7 @@ class RemoteWork:
         self._ask.priority = priority
         link = self._ticket.link
         if not link.away:
-            link.send(m.Raise(self._ticket.n, int(priority)))
+            link.send(m.Raise(self._ticket.n, priority))
 
     async def attempt(self) -> RemoteAttempt | None:
         if not self._next:
@@ -469,7 +469,7 @@ class RemoteAttempt:
 
     def settle(self, outcome: Outcome, retry_after: bool = False) -> None:
         if self._report.outcome is None:
-            self._report.outcome, self._report.retry_after = outcome.value, retry_after
+            self._report.outcome, self._report.retry_after = outcome, retry_after
 
     def suspect(self) -> None:
         self._report.suspect = True
