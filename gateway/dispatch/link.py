@@ -282,13 +282,13 @@ class Link:
                 return
 
     def _message(self, message: m.FromDispatcher) -> None:
-        if isinstance(message, m.Answer | m.Granted | m.Blocked | m.Another):
+        if isinstance(message, (m.Answer, m.Granted, m.Blocked, m.Another)):
             ticket = self.tickets.get(message.n)
             if ticket is not None:
                 ticket.hear(message)
-        elif isinstance(message, m.Piece | m.FeedHead | m.FeedEnd):
+        elif isinstance(message, (m.Piece, m.FeedHead, m.FeedEnd)):
             self.incoming.said(message)
-        elif isinstance(message, m.Subscribe | m.Credit | m.Unsubscribe):
+        elif isinstance(message, (m.Subscribe, m.Credit, m.Unsubscribe)):
             if self.outgoing is not None:
                 self.outgoing.said(message)
         elif isinstance(message, m.Ack):
