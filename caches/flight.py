@@ -15,7 +15,11 @@ What is heard when the producer fails:
 - a failure that is `personal` (the leader's own limit, say) orphans the others: they join again, and the first of them leads;
 - any other failure orphans each of them once, so that the leader's bad luck is not theirs; the second time they hear it;
 - whom the record could not wait for (see relay) hears `FlightLagged`; who was given nothing yet is orphaned instead.
+- a producer that raises `Orphaned` itself never had an answer to give: everybody asks again.
 `Orphaned.spent` is handed to the next `join`, which so knows whether the second chance is used up.
+
+A flight may be *fed*: its producer passes on what another process makes. Then nobody here leads: its first subscriber, too, is
+a follower. `attend` is for such another process: a follower of what is made here that never starts anything.
 
 A flight that is full, or outgrown (see relay), or would be one too many, is not joined: the request runs alone, unlisted.
 Priorities are numbers, the lower the more urgent. A flight has that of its most urgent joiner, and keeps it.
@@ -81,12 +85,28 @@ class Flights:
         priority: int = 0,
         on_raise: Callable[[int], None] | None = None,
         spent: bool = False,
+        fed: bool | None = None,
     ) -> Seat:
         """A seat in the flight of `key`, or in a new one that `start` feeds. Nothing happens until the seat is entered.
 
-        `key=None` shares with nobody. `on_raise` is the new flight's hook until the producer sets another.
+        `key=None` shares with nobody. `on_raise` is the new flight's hook until the producer sets another. `fed`: `start` passes
+        on an answer that another process makes, and this is whether it makes it as a stream.
         """
-        return Seat(self, key, stream, start, priority, on_raise, spent)
+        return Seat(self, key, stream, start, priority, on_raise, spent, fed)
+
+    def attend(self, key: bytes, *, priority: int = 0) -> Seat:
+        """A seat to `follow` the answer that is made here under `key`, in whichever format; entering raises Orphaned if none is.
+
+        It is no second chance that whoever sits there has: it hears every failure but a personal one as it is.
+        """
+        return Seat(self, key, False, None, priority, None, True, None)
+
+    def flying(self, key: bytes) -> Flight | None:
+        """The flight that `attend` would find."""
+        known = self._flights.get(key)
+        if known is None or known.fed or known.outgrown or self.closed or len(known.readers) >= self._max_subscribers:
+            return None
+        return known
 
     async def close(self) -> None:
         """For the end of the process: cancel every producer, wait for them. Who is aboard, or joins, hears `FlightCancelled`."""
@@ -101,18 +121,30 @@ class Flights:
         """The flight for a seat, and whether the seat leads it."""
         if self.closed:
             raise FlightCancelled("no more flights start")
+        if seat.start is None:
+            return self._made_here(seat), False
         known = None if seat.key is None else self._flights.get(seat.key)
         if known is not None and not known.outgrown and len(known.readers) < self._max_subscribers:
             known.raise_priority(seat.priority)
             return known, False
-        flight = Flight(seat.key, self._bounds, stream=seat.stream, priority=seat.priority)
+        fed = seat.fed is not None
+        flight = Flight(seat.key, self._bounds, stream=bool(seat.fed) if fed else seat.stream, priority=seat.priority)
+        flight.fed = fed
         flight.on_raise = seat.on_raise
         flight.task = asyncio.get_running_loop().create_task(seat.start(flight))
         flight.task.add_done_callback(partial(self._landed, flight))
         self._tasks.add(flight.task)  # the loop itself holds tasks only weakly
         if seat.key is not None and (known is None or known.outgrown) and len(self._flights) < self._max_flights:
             self._flights[seat.key] = flight
-        return flight, True
+        return flight, not fed
+
+    def _made_here(self, seat: Seat) -> Flight:
+        flight = None if seat.key is None else self.flying(seat.key)
+        if flight is None:
+            raise Orphaned(spent=seat.spent)
+        flight.raise_priority(seat.priority)
+        seat.stream = flight.stream
+        return flight
 
     async def abandon(self, flight: Flight) -> None:
         """The last subscriber has left: end the producer, and see it gone."""
@@ -157,10 +189,11 @@ class Seat:
     _flights: Flights
     key: bytes | None
     stream: bool
-    start: Callable[[Flight], Coroutine[Any, Any, None]]
+    start: Callable[[Flight], Coroutine[Any, Any, None]] | None
     priority: int
     on_raise: Callable[[int], None] | None
     spent: bool
+    fed: bool | None
     leader: bool = False
     _flight: Flight | None = None
     _reader: Reader = field(default_factory=Reader)
@@ -225,7 +258,7 @@ class Seat:
         if reader.outcome is Outcome.REFUSED:
             return error
         if reader.outcome is Outcome.SPOILED and not self.leader and not self._flights.closed:
-            if isinstance(error, self._flights.personal):
+            if isinstance(error, (Orphaned, *self._flights.personal)):
                 return Orphaned(spent=self.spent)
             if not self.spent:
                 return Orphaned(spent=True)

@@ -18,7 +18,7 @@ class Flight(Relay):
     caller's own: what subscribers are to know of the work.
     """
 
-    __slots__ = ("closing", "key", "note", "on_raise", "priority", "task", "trace")
+    __slots__ = ("closing", "fed", "key", "note", "on_raise", "priority", "task", "trace")
 
     def __init__(self, key: bytes | None, bounds: RecordBounds, *, stream: bool, priority: int) -> None:
         super().__init__(bounds, stream=stream)
@@ -27,6 +27,7 @@ class Flight(Relay):
         self.on_raise: Callable[[int], None] | None = None
         self.note: object = None
         self.closing = False
+        self.fed = False  # made by another process, and only passed on
         self.task: asyncio.Task[None] | None = None  # until it is done
         self.trace: TracebackType | None = None  # of the failure, before any subscriber raised it on
 

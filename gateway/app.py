@@ -16,6 +16,7 @@ from gateway.logs import JsonLog, NullLog, RequestLog
 from gateway.serving import Serving
 
 KEYS_SECONDS = 1.0
+
 _log = logging.getLogger("tiergate")
 
 
@@ -44,7 +45,7 @@ class Gateway:
         await self.start()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.signalled)
-        loop.add_signal_handler(signal.SIGHUP, _not_replaced)
+        loop.add_signal_handler(signal.SIGHUP, _log.warning, "SIGHUP: one process has nobody to take over: nothing is reloaded")
         tune_collector()
         print(
             f"tiergate: listening on {self._serving.scheme}://{self.config.server.host}:{self.port}", file=sys.stderr, flush=True
@@ -83,11 +84,6 @@ class Gateway:
         await self._serving.stop()
         await self.parts.fleet.close()
         self._log.close()
-
-
-def _not_replaced() -> None:
-    """Left alone, the signal of a reload would end the process amid its streams."""
-    _log.warning("SIGHUP does nothing here: it replaces workers, one by one, where there are several")
 
 
 async def watch_keys(ring: KeyRing) -> None:

@@ -35,7 +35,7 @@ class Work:
     charged: int = 0  # tokens settled on the tenant
     broken: bool = False  # the stream carried an error event of its own
     assembled: bytes | None = None  # a finished stream's answer in one piece, once somebody needed it
-    finished: bool = False  # the stream has said `[DONE]`
+    finished: bool = False  # the stream has said `[DONE]`: a client that leaves from here on has had its answer
     settled: bool = False  # its cost is known
     reported: bool = False  # its tokens are in the log and the metrics: once, whoever of those who joined is first
 

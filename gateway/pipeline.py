@@ -178,9 +178,11 @@ class Pipeline:
             use = job.use = self.cache_use(job)
             if use.lookup or use.store:
                 job.key = self.cache_key(job)
+            job.shared = use.store and use.share
             job.question = Question(
                 lookup=job.key if use.lookup else None,
-                share=job.key if use.store and use.share else None,
+                share=job.key if job.shared else None,
+                stream=job.ask.stream,
                 first=lambda: self._first(job),
             )
         return job.question
@@ -280,9 +282,8 @@ class Pipeline:
             return self._fly(job, key, flight) if elsewhere is None else elsewhere.feed(flight)
 
         spent = False
-        job.shared = use.share
         while True:
-            elsewhere = await job.admitted.elsewhere()
+            elsewhere = job.admitted.elsewhere()
             try:
                 async with self._flights.join(
                     key if use.share else None,
@@ -291,6 +292,7 @@ class Pipeline:
                     priority=job.wishes.priority,
                     on_raise=job.raise_priority,
                     spent=spent,
+                    fed=None if elsewhere is None else elsewhere.stream,
                 ) as seat:
                     self._metrics.cache_lookups.add(("exact", "miss" if seat.leader else "shared"))
                     if seat.leader:
@@ -309,7 +311,12 @@ class Pipeline:
                 spent = orphaned.spent
                 x.past = (*x.past, x.work)
                 x.shared, job.work, job.failures, job.plan = False, Work(), Failures(), None
-                x.work = job.work
+                x.work, x.cache = job.work, unanswered(use)[0]
+            entry = await job.admitted.look(self._question(job))  # the one that was shared may be there by now
+            if entry is not None:
+                self._metrics.cache_lookups.add(("exact", "hit"))
+                self._replay(x, job, entry, reply)
+                return
 
     def _patience(self, job: Job) -> asyncio.Timeout:
         """What one client is willing to wait: the work behind it may go on for others."""

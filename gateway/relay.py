@@ -48,9 +48,12 @@ class Tee:
         if len(events) == 1:
             event = events[0]
             kind = self._read(event)
-            self._sink.write(event, kind is Kind.USAGE)
             if kind is Kind.DONE:
-                self._done()
+                self._work.finished = True  # before it is passed on, so that it is known with the piece
+                self._sink.write(event)
+                self._sink.last()
+            else:
+                self._sink.write(event, kind is Kind.USAGE)
         elif events:
             self._several(events)
 
@@ -83,15 +86,11 @@ class Tee:
                 self._sink.write(event, usage_only=True)
             else:
                 plain.append(event)
+        self._work.finished = self.tally.done
         if plain:
             self._sink.write(b"".join(plain))
         if self.tally.done:
-            self._done()
-
-    def _done(self) -> None:
-        """Everything has been said: a client that leaves from here on has had its answer."""
-        self._work.finished = True
-        self._sink.last()
+            self._sink.last()
 
 
 class _Cached(msgspec.Struct):

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from gateway.accept import Share
 from gateway.clients import Proxies
@@ -26,9 +26,12 @@ _log = logging.getLogger("tiergate")
 
 
 class Serving:
-    """Puts an edge on the network. Nothing happens before one of the starts."""
+    """Puts an edge on the network. Nothing happens before one of the starts.
 
-    def __init__(self, config: Config, edge: Edge) -> None:
+    `others` returns when nothing is made here any more for clients of other processes: a drain waits for them, too.
+    """
+
+    def __init__(self, config: Config, edge: Edge, others: Callable[[], Awaitable[None]] | None = None) -> None:
         server = config.server
         bounds = Bounds(
             max_header=server.max_header,
@@ -44,6 +47,7 @@ class Serving:
         self._metrics_server = Server(edge.handle_metrics, bounds, edge.wire_error, share=0.05)
         self._ended = asyncio.Event()
         self._drain: asyncio.Task[None] | None = None
+        self._others = others
         edge.metrics_here = not server.metrics
 
     async def start(self) -> None:
@@ -94,6 +98,7 @@ class Serving:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._config.server.drain_timeout):
                 await edge.idle()
+                await self._served_others()
         if edge.running:
             _log.warning("drain timeout: ending %d requests", edge.running)
         await self._cut()
@@ -118,9 +123,14 @@ class Serving:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._config.server.drain_timeout):
                 await self.server.retire()
+                await self._served_others()
         if self._edge.running:
             _log.warning("drain timeout: ending %d requests", self._edge.running)
         await self._cut()
+
+    async def _served_others(self) -> None:
+        if self._others is not None:
+            await self._others()
 
     async def _cut(self) -> None:
         """End what still runs: each client is told, as an answer or as its stream's last event."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -81,7 +82,9 @@ def build_node(
 
     admin = build_calls(config, owner, own, status, keys_changed)
     calls = NodeCalls(owner, admin, status, lambda: tally.page(store))
-    node = Node(owner.local, owner.fleet, vault, calls=calls.by_verb(), counts=tally.absorb, forget=tally.gone)
+    node = Node(
+        owner.local, owner.fleet, vault, config=fingerprint(config), calls=calls.by_verb(), counts=tally.absorb, forget=tally.gone
+    )
     calls.collect = lambda: node.poll("counts")
     register(metrics, workers=lambda: len(node.sessions), restarts=restarts)
     return NodeParts(owner, node, own, admin, tally, metrics)
@@ -94,10 +97,16 @@ def build_worker(config: Config, secret: bytes, path: str, number: int, log: Req
     providers = {model.name: provider_of(config, model) for model in config.models if model.kind == "litellm"}
     replicas = Replicas(replica_maker(config), providers)
     front = Front(min(_FRONT, exact.max_bytes // _FRONT_SHARE) if exact.enabled else 0)
-    link = Link(path, number=number, replicas=replicas, front=front, clock=clock)
+    link = Link(path, number=number, config=fingerprint(config), replicas=replicas, front=front, clock=clock)
     own = build_pipeline(config, link, metrics, secret, clock, wall)
+    link.share(own.flights)
     edge = build_edge(config, own, Admin(config.admin.key.reveal(), RemoteCalls(link)), RemoteFace(link), log, clock)
     return WorkerParts(own, edge, link, replicas, metrics)
+
+
+def fingerprint(config: Config) -> str:
+    """The same for equal configs. Secrets take part as what they show, which is nothing."""
+    return hashlib.sha256(repr(config).encode()).hexdigest()
 
 
 class NodeCalls:

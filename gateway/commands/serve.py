@@ -6,6 +6,7 @@ import argparse
 import logging
 import resource
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 
 from gateway.config import Config, ConfigError, load
@@ -37,21 +38,26 @@ def run(args: argparse.Namespace) -> int:
         for problem in error.errors:
             print(problem, file=sys.stderr)
         return 2
+    return serve(_asked(config, args), lambda: _asked(load(args.path or args.config), args))
+
+
+def _asked(config: Config, args: argparse.Namespace) -> Config:
+    """The config, with what the command line says instead."""
     server = replace(config.server, host=args.host or config.server.host)
     if args.port is not None:
         server = replace(server, port=args.port)
     if args.workers is not None:
         server = replace(server, workers=args.workers)
-    return serve(replace(config, server=server))
+    return replace(config, server=server)
 
 
-def serve(config: Config) -> int:
-    """Run the gateway. Exit code 0 after a drain, 2 when it could not start."""
+def serve(config: Config, reload: Callable[[], Config] | None = None) -> int:
+    """Run the gateway. Exit code 0 after a drain, 2 when it could not start. `reload` reads the config anew."""
     _raise_descriptor_limit()
     level = config.observability.level.upper()
     logging.basicConfig(level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
-        return _run(config)
+        return _run(config, reload or (lambda: config))
     except TlsError as error:
         print(f"tiergate serve: tls.{error.key}: {error}", file=sys.stderr)
         return 2
@@ -64,12 +70,12 @@ def serve(config: Config) -> int:
         return 2
 
 
-def _run(config: Config) -> int:
+def _run(config: Config, reload: Callable[[], Config]) -> int:
     """One process, or several. Only what serves needs what is imported here."""
     if config.server.workers > 1:
         from gateway.node.start import serve as serve_node  # noqa: PLC0415
 
-        return serve_node(config)
+        return serve_node(config, reload)
     import uvloop  # noqa: PLC0415
 
     from gateway.app import Gateway  # noqa: PLC0415

@@ -24,14 +24,16 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("tiergate.dispatch")
 _BLOCKS = (LimitExceeded, QueueFull, QueueTimeout, NoReplica)
-TO_A_CASE = (m.LookUp, m.Begin, m.Next, m.Place, m.Raise, m.First)
-_Waited = m.LookUp | m.Begin | m.Next | m.End | m.Place
+TO_A_CASE = (m.LookUp, m.Begin, m.Next, m.Raise, m.First)
+_Waited = m.LookUp | m.Begin | m.Next | m.End
 
 
 class Case:
     """One request of a worker, and what is held for it."""
 
     __slots__ = (
+        "_answered",
+        "_begun",
         "_ended",
         "_inbox",
         "_lease",
@@ -44,6 +46,7 @@ class Case:
         "n",
         "session",
         "share",
+        "stream",
         "task",
         "ticket",
     )
@@ -52,10 +55,13 @@ class Case:
         self.session = session
         self.n = n
         self.share: bytes | None = None  # it makes the answer that others of this key may share
+        self.stream = False  # and makes it as one
         self.left = False  # its client is done
         self.task: asyncio.Task[None] | None = None
         self.ticket: LocalTicket | None = None
         self._w = 0
+        self._begun = False  # its task has had its first turn
+        self._answered = False  # its worker knows that it is admitted
         self._scope: LocalWork | None = None
         self._lease: Lease | None = None
         self._inbox: deque[_Waited] = deque()
@@ -77,7 +83,7 @@ class Case:
 
     # -- what comes in
 
-    def post(self, message: m.LookUp | m.Begin | m.Next | m.Place | m.Raise | m.First | m.End) -> None:
+    def post(self, message: m.LookUp | m.Begin | m.Next | m.Raise | m.First | m.End) -> None:
         if isinstance(message, m.Raise):
             if self._scope is not None:
                 self._scope.raise_priority(Priority(message.priority))
@@ -93,7 +99,11 @@ class Case:
                 waiter.set_result(None)
 
     def _interrupt(self, end: m.End) -> None:
-        if end.over:
+        if not self._begun:  # the worker thought better of it before the task had its turn: it will never have one
+            self.cancel()
+            self._seqs.append(end.seq)
+            self._close()
+        elif end.over:
             self._ended = end
             self.cancel()
         elif end.left:  # others want the answer
@@ -116,13 +126,18 @@ class Case:
     # -- its life
 
     async def _run(self, ask: m.Ask) -> None:
+        self._begun = True
         session = self.session
         scopes = [session.scopes[number] for number in ask.scopes]
         try:
             async with session.node.local.admit(scopes) as ticket:
                 self.ticket = ticket
-                await self._look(ticket, ask.look)
-                await self._go_on(ticket)
+                try:
+                    await self._look(ticket, ask.look)
+                    await self._go_on(ticket)
+                finally:
+                    if not self._answered:  # its worker knows nothing of it
+                        ticket.refund()
         except LimitExceeded as refused:
             if self.ticket is None:
                 standing = session.node.local.limiter.standing(scopes)
@@ -138,15 +153,15 @@ class Case:
             self._close()
 
     async def _resume(self, held: m.Held) -> None:
-        session = self.session
+        session, self._begun, self._answered = self.session, True, True
         try:
             scopes = [session.scopes[number] for number in held.scopes]
             async with session.node.local.adopt(scopes, refunded=held.refunded) as ticket:
-                self.ticket = ticket
+                self.ticket, self.stream = ticket, held.stream
                 if held.left:
                     self.left = True
                     await ticket.leave()
-                if held.work is not None:
+                if held.work is not None and held.work.model in session.node.local.lanes:
                     await self._resume_work(ticket, held.work, held.share)
                 await self._go_on(ticket)
         except asyncio.CancelledError:
@@ -158,19 +173,19 @@ class Case:
 
     async def _resume_work(self, ticket: LocalTicket, held: m.HeldWork, share: bytes | None) -> None:
         node, self._w = self.session.node, held.w
-        if share is not None and share not in node.berths:
-            node.berths[share], self.share = self, share
+        if share is not None:
+            self._take_berth(share)
         scope = None if held.model_scope is None else self.session.scopes[held.model_scope]
         replica = None if held.serial is None else node.roster.named(held.model, held.replica)
         work = ticket.resume(held.model, held.tokens, scope, replica, held.began)
         async with work as grant:
             lease = work.resumed()
             if lease is None:
-                message = await self._word()
+                message = await self._word(grant)
             else:
                 async with lease:
                     self._lease = lease
-                    message = await self._word()
+                    message = await self._word(grant)
                     self._lease = None
                     _report(lease, message.report)
             if isinstance(message, m.End):
@@ -187,10 +202,6 @@ class Case:
                 await self._work(ticket, message.w, message.work, message.share, None)
             elif isinstance(message, m.LookUp):
                 await self._look(ticket, message.look)
-            elif isinstance(message, m.Place):
-                answer = self._answer(standing=values_of(ticket.standing()))
-                self._place(message.share, answer)
-                self.session.send(answer)
             elif isinstance(message, m.End):
                 await self._obey(message)
 
@@ -225,22 +236,30 @@ class Case:
                 answer.entry = None if answer.same else kept_of(entry)
         if look is not None and not answer.same and answer.entry is None:
             if look.share is not None:
+                self.stream = look.stream
                 self._place(look.share, answer)
             if not answer.place and look.work is not None:
                 await self._work(ticket, 0, look.work, look.share, answer)
                 return
         answer.standing = values_of(ticket.standing())
-        self.session.send(answer)
+        self._say(answer)
 
     def _place(self, share: bytes, answer: m.Answer) -> None:
-        maker = self.session.node.berths.get(share)
+        node = self.session.node
+        maker = node.berths.get(share)
         if maker is None or maker is self:
             return
         if maker.session is self.session:
             answer.place = 1
-        else:
-            answer.place = 2
-            answer.feed = self.session.node.feeds.open(maker, self.session)
+        elif node.feeds.room(maker.session, self.session):
+            answer.place, answer.stream = 2, maker.stream
+
+    def _take_berth(self, share: bytes) -> None:
+        """Its worker says that it makes this answer: the latest of a worker is right, and of others the one that was first."""
+        berths = self.session.node.berths
+        maker = berths.get(share)
+        if maker is None or maker.session is self.session:
+            berths[share], self.share = self, share
 
     # -- work
 
@@ -248,17 +267,21 @@ class Case:
         """Tokens, a slot and replicas, until the worker says that it is over. `answer`: has still to be given."""
         node = self.session.node
         self._w = w
-        if share is not None and share not in node.berths:
-            node.berths[share], self.share = self, share
+        if share is not None:
+            self._take_berth(share)
+        if work.model not in node.local.lanes:  # the config is another one now
+            self._blocked(ticket, NoReplica(), answer)
+            return
         scope = self._scope = ticket.work(self._ask_of(work))
         if answer is not None and self.share is not None and node.local.lanes[work.model].scheduler.full:
             answer.pending, answer.standing = True, values_of(ticket.standing())
-            self.session.send(answer)  # so that the worker knows that it is the one whose answer others share
+            self._say(answer)  # so that the worker knows that it is the one whose answer others share
             answer = None
         try:
             async with scope as grant:
                 await self._attempts(ticket, grant, answer)
         except _BLOCKS as refused:
+            node.vacate(self)
             self._blocked(ticket, refused, answer)
         except asyncio.CancelledError:
             if self._ended is None:
@@ -277,12 +300,12 @@ class Case:
             lease = await grant.attempt()
             if lease is None:
                 self._granted(ticket, grant, None, answer, told=told)
-                message = await self._word()
+                message = await self._word(grant)
             else:
                 async with lease:
                     self._lease = lease
                     self._granted(ticket, grant, lease, answer, told=told)
-                    message = await self._word()
+                    message = await self._word(grant)
                     self._lease = None
                     _report(lease, message.report)
             if isinstance(message, m.End):
@@ -295,11 +318,19 @@ class Case:
             grant.settle(end.settled)
         await self._obey(end)
 
-    async def _word(self) -> m.Next | m.End:
-        """What the worker says of its attempt."""
+    async def _word(self, grant: LocalWork) -> m.Next | m.End:
+        """What the worker says of its attempt.
+
+        What a worker has used that is gone is not known. It stays charged as it was reserved, unless the worker comes back on
+        another connection and says what it was.
+        """
         self._wait = False
         while True:
-            message = await self._next()
+            try:
+                message = await self._next()
+            except asyncio.CancelledError:
+                grant.settle(grant.tokens)
+                raise
             if isinstance(message, m.Next) or (isinstance(message, m.End) and message.over):
                 self._wait = True
                 return message
@@ -320,7 +351,7 @@ class Case:
             self.session.send(m.Granted(self.n, self._w, granted, standing))
         else:
             answer.grant, answer.standing = granted, standing
-            self.session.send(answer)
+            self._say(answer)
 
     def _blocked(self, ticket: LocalTicket, refused: Exception, answer: m.Answer | None) -> None:
         refusal, standing = self._refusal(refused), values_of(ticket.standing())
@@ -328,7 +359,7 @@ class Case:
             self.session.send(m.Blocked(self.n, self._w, refusal, standing))
         else:
             answer.blocked, answer.standing = refusal, standing
-            self.session.send(answer)
+            self._say(answer)
 
     def _ask_of(self, work: m.Work) -> WorkAsk:
         return WorkAsk(
@@ -345,8 +376,14 @@ class Case:
             work.prompt_tokens,
         )
 
+    def _say(self, answer: m.Answer) -> None:
+        self._answered = True
+        self.session.send(answer)
+
     def _answer(self, refusal: m.Refusal | None = None, standing: m.StandingValues | None = None) -> m.Answer:
-        return m.Answer(self.n, refusal, standing, None, same=False, place=0, feed=0, grant=None, blocked=None, pending=False)
+        return m.Answer(
+            self.n, refusal, standing, None, same=False, place=0, stream=False, grant=None, blocked=None, pending=False
+        )
 
     def _refusal(self, error: Exception) -> m.Refusal:
         if isinstance(error, LimitExceeded):

@@ -1,14 +1,16 @@
-"""An error on its way from one process to the other."""
+"""An error answer on its way from one process to another."""
 
 from __future__ import annotations
 
 import msgspec
 
-from gateway.errors import ApiError
+from gateway.errors import ApiError, BackendAnswer
+
+INTERNAL = ApiError(500, "internal_error", "The gateway failed on this request.")
 
 
-class Fault(msgspec.Struct):
-    """An ApiError on its way from one process to the other."""
+class Fault(msgspec.Struct, omit_defaults=True):
+    """An ApiError. With `answer` it is a backend's own, which passes on byte for byte."""
 
     status: int
     code: str
@@ -17,15 +19,23 @@ class Fault(msgspec.Struct):
     param: str | None
     headers: dict[str, str]
     outcome: str
+    content_type: str = ""
+    answer: bytes | None = None
 
     def error(self) -> ApiError:
-        return ApiError(
-            self.status, self.code, self.message, kind=self.kind, param=self.param, headers=self.headers, outcome=self.outcome
-        )
+        if self.answer is not None:
+            error: ApiError = BackendAnswer(self.status, self.content_type.encode("latin-1"), self.answer, self.headers)
+        else:
+            error = ApiError(self.status, self.code, self.message, kind=self.kind, param=self.param, headers=self.headers)
+        error.outcome = self.outcome
+        return error
 
     @classmethod
     def of(cls, error: ApiError) -> Fault:
-        return cls(error.status, error.code, error.message, error.kind, error.param, error.headers, error.outcome)
+        fault = cls(error.status, error.code, error.message, error.kind, error.param, error.headers, error.outcome)
+        if isinstance(error, BackendAnswer):
+            fault.content_type, fault.answer = error.content_type.decode("latin-1"), error.answer
+        return fault
 
 
 def encoded(error: ApiError) -> bytes:

@@ -22,11 +22,14 @@ from os import getpid, urandom
 
 import msgspec
 
+from caches.flight import Flights
 from gateway.dispatch import messages as m
 from gateway.dispatch.channel import Channel, connect
 from gateway.dispatch.fault import decoded
 from gateway.dispatch.front import Front
+from gateway.dispatch.incoming import Incoming
 from gateway.dispatch.numbers import ScopeNumbers
+from gateway.dispatch.outgoing import Outgoing
 from gateway.dispatch.refused import Away
 from gateway.dispatch.roster import Replicas
 from gateway.dispatch.ticket import PATIENCE, RemoteTicket
@@ -51,6 +54,7 @@ class Link:
         path: str,
         *,
         number: int,
+        config: str,
         replicas: Replicas,
         front: Front,
         clock: Callable[[], float],
@@ -60,9 +64,12 @@ class Link:
         self.clock = clock
         self.scopes = ScopeNumbers()
         self.tickets: dict[int, RemoteTicket] = {}
+        self.incoming = Incoming(self.say)
+        self.outgoing: Outgoing | None = None
         self.away = True
         self._path = path
         self._number = number
+        self._config = config
         self.verbs: Mapping[str, Callable[[bytes], None]] = {}
         self.on_welcome: Callable[[], None] = lambda: None
         self._name = urandom(8).hex()
@@ -78,6 +85,15 @@ class Link:
         self._calls: dict[int, tuple[m.Call, asyncio.Future[bytes]]] = {}
         self._call_numbers = count(1)
         self._spoke = 0.0
+
+    def share(self, flights: Flights) -> None:
+        """Answers that are made here are for the clients of other workers, too."""
+        self.outgoing = Outgoing(flights, self.say, self._boarding)
+
+    async def served_others(self) -> None:
+        """Returns when nothing is made here any more for the clients of other workers."""
+        if self.outgoing is not None:
+            await self.outgoing.idle()
 
     # -- what requests use
 
@@ -118,6 +134,11 @@ class Link:
         if new:
             channel.send(m.encode(m.Scopes(new)))
         channel.send(m.encode(message))
+
+    def say(self, message: msgspec.Struct) -> None:
+        """Say it, if there is anybody to hear it now."""
+        if not self.away:
+            self.send(message)
 
     def tell(self, message: msgspec.Struct) -> None:
         """Say it when it suits."""
@@ -201,9 +222,8 @@ class Link:
         self._say_ends()
         held = self._held()
         self.scopes.forget({number for one in held for number in one.scopes})
-        hello = m.Hello(
-            self._name, self._number, getpid(), self._epoch, list(self.replicas.known.values()), self.scopes.everybody(), held
-        )
+        known, scopes = list(self.replicas.known.values()), self.scopes.everybody()
+        hello = m.Hello(self._name, self._number, getpid(), self._epoch, self._config, known, scopes, held)
         self._channel.send(m.encode(hello))
 
     def _held(self) -> list[m.Held]:
@@ -213,6 +233,9 @@ class Link:
 
     def _closed(self) -> None:
         self.away = True
+        self.incoming.lost()
+        if self.outgoing is not None:
+            self.outgoing.lost()
         self._lost.set()
         loop = asyncio.get_running_loop()
         for ticket in self.tickets.values():
@@ -256,6 +279,11 @@ class Link:
             ticket = self.tickets.get(message.n)
             if ticket is not None:
                 ticket.hear(message)
+        elif isinstance(message, m.Piece | m.FeedHead | m.FeedEnd):
+            self.incoming.said(message)
+        elif isinstance(message, m.Subscribe | m.Credit | m.Unsubscribe):
+            if self.outgoing is not None:
+                self.outgoing.said(message)
         elif isinstance(message, m.Ack):
             self._acked(message.seq)
         elif isinstance(message, m.Roster):
@@ -279,3 +307,7 @@ class Link:
             waiting.set_exception(decoded(reply.fault))
         else:
             waiting.set_result(reply.payload)
+
+    def _boarding(self, n: int) -> bool:
+        ticket = self.tickets.get(n)
+        return ticket is not None and ticket.boarding

@@ -70,7 +70,7 @@ class LocalTicket:
     async def look(self, question: Question) -> Entry | None:
         return None if question.lookup is None else await self._owner.exact.get(question.lookup)
 
-    async def elsewhere(self) -> Elsewhere | None:
+    def elsewhere(self) -> Elsewhere | None:
         return None
 
     def work(self, ask: WorkAsk) -> LocalWork:

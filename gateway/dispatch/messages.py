@@ -41,6 +41,7 @@ class Look(msgspec.Struct, array_like=True, gc=False):
     lookup: bytes | None
     have: int
     share: bytes | None
+    stream: bool
     work: Work | None
 
 
@@ -104,6 +105,7 @@ class Held(msgspec.Struct, array_like=True, gc=False):
     left: bool
     refunded: bool
     share: bytes | None
+    stream: bool
     work: HeldWork | None
     ended: int
 
@@ -118,6 +120,7 @@ class Hello(msgspec.Struct, array_like=True, tag=0):
     number: int
     pid: int
     epoch: str
+    config: str  # names the config that it runs with
     roster: list[Known]
     scopes: list[ScopeTerms]
     held: list[Held]
@@ -190,13 +193,6 @@ class Store(msgspec.Struct, array_like=True, tag=9, gc=False):
     entry: Kept
 
 
-class Place(msgspec.Struct, array_like=True, tag=10, gc=False):
-    """Whose answer a request may share, asked anew: the one it waited for failed. Answered by Answer."""
-
-    n: int
-    share: bytes
-
-
 class Call(msgspec.Struct, array_like=True, tag=11, gc=False):
     """Anything that is no request of a model. Answered by Reply."""
 
@@ -260,9 +256,9 @@ StandingValues = tuple[int | None, int | None, float | None, int | None, int | N
 
 
 class Answer(msgspec.Struct, array_like=True, tag=34, gc=False):
-    """To Ask, LookUp and Place.
+    """To Ask and LookUp.
 
-    `place`: 0 the request makes its answer itself, 1 this worker makes it already, 2 another one does, and `feed` is its number.
+    `place`: 0 the request makes its answer itself, 1 this worker makes it already, 2 another one does, as a `stream` or not.
     `pending`: it waits for a slot, and Granted or Blocked follows.
     """
 
@@ -272,7 +268,7 @@ class Answer(msgspec.Struct, array_like=True, tag=34, gc=False):
     entry: Kept | None
     same: bool  # the worker's own copy is still good
     place: int
-    feed: int
+    stream: bool
     grant: Grant | None
     blocked: Refusal | None
     pending: bool
@@ -321,27 +317,31 @@ class Poll(msgspec.Struct, array_like=True, tag=40, gc=False):
     payload: bytes
 
 
-# -- an answer on its way to the clients of other workers (`gateway.dispatch.feeds`)
+# -- an answer on its way to the clients of other workers; who says what is told in `gateway.dispatch.feeds`
 
 
 class Subscribe(msgspec.Struct, array_like=True, tag=64, gc=False):
-    """To the worker that makes an answer: somebody else wants it too."""
+    """To the worker that makes an answer: somebody else wants it too. Said again for a more urgent class."""
 
     feed: int
     share: bytes
-    n: int  # the request whose work it is
-    stream: bool
+    n: int  # the request whose work it is, as the dispatcher knows it
+    stream: bool  # how the answer is made
     priority: int
 
 
 class Piece(msgspec.Struct, array_like=True, tag=65, gc=False):
+    """`more`: the rest of it is still to come. `last`: the stream has said that it is complete."""
+
     feed: int
     data: bytes
     usage_only: bool
+    more: bool
+    last: bool
 
 
 class FeedHead(msgspec.Struct, array_like=True, tag=66, gc=False):
-    """The head of an answer, and what is known of the work so far (JSON)."""
+    """The head of an answer, and what is known of the work so far (`gateway.dispatch.facts`)."""
 
     feed: int
     status: int
@@ -351,7 +351,7 @@ class FeedHead(msgspec.Struct, array_like=True, tag=66, gc=False):
 
 
 class FeedEnd(msgspec.Struct, array_like=True, tag=67, gc=False):
-    """The answer is over. `fault`: why it is not whole (JSON), or empty."""
+    """The answer is over. `fault`: why it is not whole, `gateway.dispatch.fault` or one of the words of `feeds`; or empty."""
 
     feed: int
     work: bytes
@@ -371,7 +371,7 @@ class Unsubscribe(msgspec.Struct, array_like=True, tag=69, gc=False):
 
 FeedMessage = Subscribe | Piece | FeedHead | FeedEnd | Credit | Unsubscribe
 FromWorker = (
-    Hello | Scopes | Ask | LookUp | Begin | Next | Raise | First | End | Store | Place | Call | Return | Counts
+    Hello | Scopes | Ask | LookUp | Begin | Next | Raise | First | End | Store | Call | Return | Counts
     | Subscribe | Piece | FeedHead | FeedEnd | Credit | Unsubscribe
 )  # fmt: skip
 FromDispatcher = (

@@ -15,7 +15,7 @@ import msgspec
 from caches.types import Entry
 from gateway.dispatch import messages as m
 from gateway.dispatch.case import Case
-from gateway.dispatch.fault import encoded
+from gateway.dispatch.fault import INTERNAL, encoded
 from gateway.dispatch.feeds import Feeds
 from gateway.dispatch.local import LocalDispatcher
 from gateway.dispatch.roster import Roster, spec_of_known
@@ -42,18 +42,20 @@ class Node:
         fleet: Fleet,
         vault: Vault,
         *,
+        config: str,
         calls: Calls,
         counts: Callable[[str, bytes], Sequence[str]],
         forget: Callable[[str], None],
     ) -> None:
         self.local = local
         self.roster = Roster(fleet, local.lanes)
-        self.feeds = Feeds()
+        self.feeds = Feeds(self)
         self.epoch = urandom(8).hex()
         self.berths: dict[bytes, Case] = {}  # who makes the answer of a key, that others may share
         self.sessions: set[Session] = set()
         self._fleet = fleet
         self._vault = vault
+        self._config = config
         self._calls = calls
         self._counts = counts
         self._forget = forget
@@ -72,7 +74,7 @@ class Node:
         self.sessions.add(session)
         if hello.epoch and hello.epoch != self.epoch and not self._restored:
             self._restored = True
-            self._restore(hello.roster)
+            self._restore(hello.roster, same_config=hello.config == self._config)
 
     def left(self, session: Session) -> None:
         self.sessions.discard(session)
@@ -132,7 +134,7 @@ class Node:
             payload, fault = b"", encoded(error)
         except Exception:  # noqa: BLE001 - the edge of a call: its fault must be seen, and not end the dispatcher
             _log.exception("a call of worker %d failed", session.number)
-            payload, fault = b"", encoded(ApiError(500, "internal_error", "The gateway failed on this request."))
+            payload, fault = b"", encoded(INTERNAL)
         session.send(m.Reply(call.id, payload, fault))
 
     async def poll(self, verb: str, payload: bytes = b"", but: Session | None = None) -> list[tuple[Session, bytes]]:
@@ -168,8 +170,11 @@ class Node:
             await asyncio.sleep(_ROSTER_SECONDS)
             self.tell_roster()
 
-    def _restore(self, known: list[m.Known]) -> None:
-        """What the operator and discovery had changed under a predecessor of this process, as a worker was told."""
+    def _restore(self, known: list[m.Known], *, same_config: bool) -> None:
+        """What the operator and discovery had changed under a predecessor of this process, as a worker was told.
+
+        What the config has and the worker was not told of had been taken out by hand, unless the config is another one now.
+        """
         named = {(one.model, one.name): one for one in known}
         for (model, name), one in named.items():
             if not self._fleet.has(model):
@@ -177,12 +182,15 @@ class Node:
             with suppress(ApiError):
                 if name not in self._fleet.members(model) and one.source != CONFIG:
                     self._fleet.add(model, spec_of_known(one), source=one.source, at_start=True)
+                member = self._fleet.members(model).get(name)
+                if member is None or member.spec.url != one.url:
+                    continue
                 if one.held:
                     self._fleet.drain(model, name)
                 if one.up:
-                    self._fleet.members(model)[name].replica.up = True
+                    member.replica.up = True
         for model in self.local.lanes:
-            if self._fleet.has(model):
+            if same_config and self._fleet.has(model):
                 for name, member in list(self._fleet.members(model).items()):
                     if member.source == CONFIG and (model, name) not in named:
                         self._fleet.leave(model, name)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PATIENCE = 2.0  # seconds that a request waits for an owner that has gone
 _UNKNOWN = Standing()
 
-_Asked = m.Ask | m.LookUp | m.Begin | m.Next | m.Place
+_Asked = m.Ask | m.LookUp | m.Begin | m.Next
 Heard = m.Answer | m.Granted | m.Blocked | m.Another
 
 
@@ -57,6 +57,7 @@ class RemoteTicket:
         "_settled",
         "_share",
         "_standing",
+        "_stream",
         "_waiter",
         "_working",
         "_works",
@@ -80,9 +81,10 @@ class RemoteTicket:
         self._granted: m.Granted | m.Blocked | None = None  # came before anybody waited for it
         self._answer: m.Answer | None = None
         self._at_once: WorkAsk | None = None  # the work that was asked for with the admission
-        self._fresh = False  # `_answer` says who shares, as of just now
+        self._fresh = True  # `_answer`, or the one that is to come, was not acted on
         self._kept: Entry | None = None
         self._share: bytes | None = None
+        self._stream = False
         self._impatience: asyncio.TimerHandle | None = None
         self._working: RemoteWork | None = None
         self._works = 0  # the number of the one that runs, or comes next
@@ -132,12 +134,13 @@ class RemoteTicket:
 
     async def look(self, question: Question) -> Entry | None:
         answer = self._answer
-        if answer is None:
+        if answer is None or not self._fresh:
+            self._forgo()
+            self._granted, self._fresh = None, True
             reply = await self._ask(m.LookUp(self.n, self._look_of(question)))
             assert isinstance(reply, m.Answer)
             answer = self._answer = reply
             self._stand(answer.standing)
-        self._fresh = True
         if answer.same:
             return self._kept
         if answer.entry is None:
@@ -146,16 +149,12 @@ class RemoteTicket:
         self._link.front.put(entry)
         return entry
 
-    async def elsewhere(self) -> Elsewhere | None:
-        if self._share is None:
-            return None
-        if not self._fresh:
-            reply = await self._ask(m.Place(self.n, self._share))
-            assert isinstance(reply, m.Answer)
-            self._answer = reply
+    def elsewhere(self) -> Elsewhere | None:
         self._fresh = False
-        assert self._answer is not None
-        return None
+        answer, share = self._answer, self._share
+        if share is None or answer is None or answer.place != 2:
+            return None
+        return self._link.incoming.intake(share, stream=answer.stream)
 
     def work(self, ask: WorkAsk) -> RemoteWork:
         return RemoteWork(self, ask)
@@ -194,9 +193,22 @@ class RemoteTicket:
         return self._left and self._working is None
 
     @property
+    def boarding(self) -> bool:
+        """It has still to take its seat among those who share an answer, and is about to."""
+        return self._fresh and not self._left
+
+    @property
     def _unused(self) -> bool:
         """A grant came, or is to come, for work that nobody took up."""
         return self._at_once is not None
+
+    def _forgo(self) -> None:
+        """Work that was asked for with the admission is not taken up; that is said before anything else is asked."""
+        if self._at_once is not None:
+            self._at_once = None
+            self._over = True
+            self._link.leave(self)
+        self._link.say_end(self)
 
     async def begin(self, work: RemoteWork, ask: WorkAsk) -> m.Grant:
         """The grant of work, asked for with the admission or now."""
@@ -210,10 +222,8 @@ class RemoteTicket:
                 self._link.send(m.Raise(self.n, int(ask.priority)))  # it may have changed since
                 heard = self._granted or await self._wait()
         else:
-            if at_once is not None:
-                self._over = True
-                self._link.leave(self)
-            self._link.say_end(self)
+            self._at_once = at_once
+            self._forgo()
             self._works += 1
             heard = await self._ask(m.Begin(self.n, self._works, self._work_of(ask), self._share))
         self._granted = None
@@ -276,7 +286,7 @@ class RemoteTicket:
         work = self._past if self._working is None else self._working.held()
         if work is None and self._at_once is not None and self._answer is not None and self._answer.grant is not None:
             work = self._prospect(self._at_once, self._answer.grant)
-        return m.Held(self.n, self.numbers, self._said_left, self._refunded, self._share, work, ended)
+        return m.Held(self.n, self.numbers, self._said_left, self._refunded, self._share, self._stream, work, ended)
 
     def _prospect(self, ask: WorkAsk, grant: m.Grant) -> m.HeldWork:
         """Work that was granted with the admission, and that nobody has taken up yet."""
@@ -287,6 +297,8 @@ class RemoteTicket:
         if not isinstance(heard, m.Answer) and heard.w != self._works:
             return  # of work that was given up before it was granted
         waiter = self._waiter
+        if waiter is not None and isinstance(self._asked, m.Ask | m.LookUp) and not isinstance(heard, m.Answer):
+            return  # likewise
         if waiter is not None and not waiter.done():
             waiter.set_result(heard)
         elif isinstance(heard, m.Granted | m.Blocked):
@@ -333,12 +345,13 @@ class RemoteTicket:
 
     def _look_of(self, question: Question) -> m.Look:
         link = self._link
-        self._share = question.share
+        self._share, self._stream = question.share, question.stream
         kept = self._kept = None if question.lookup is None else link.front.get(question.lookup)
         ask = self._at_once = question.first()
         return m.Look(
-            question.lookup, kept.generation if kept else 0, question.share, None if ask is None else self._work_of(ask)
-        )
+            question.lookup, kept.generation if kept else 0, question.share, question.stream,
+            None if ask is None else self._work_of(ask),
+        )  # fmt: skip
 
     def _work_of(self, ask: WorkAsk) -> m.Work:
         scope = ask.model_scope

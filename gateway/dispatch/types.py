@@ -62,6 +62,7 @@ class Question:
 
     lookup: bytes | None  # the cache key to look up
     share: bytes | None  # the key under which identical requests share one answer
+    stream: bool  # the answer is to be one
     first: Callable[[], WorkAsk | None]
 
 
@@ -103,18 +104,23 @@ class WorkScope(AbstractAsyncContextManager[Grant], Protocol):
 class Elsewhere(Protocol):
     """The same answer is being made for another process's client."""
 
+    stream: bool  # how it is made
+
     def feed(self, flight: Flight) -> Coroutine[Any, Any, None]:
-        """The producer of a flight that gets the pieces from there."""
+        """The producer of a flight that gets the pieces from there. `flight.note` is then the record of that work."""
 
 
 class Ticket(Protocol):
     """An admitted request."""
 
     async def look(self, question: Question) -> Entry | None:
-        """The answer that is kept, if any. Asked once."""
+        """The answer that is kept, if any. Asked again when the answer that the request shared has failed."""
 
-    async def elsewhere(self) -> Elsewhere | None:
-        """Who makes this answer already, in another process; None when this request is to make it, or to join one here."""
+    def elsewhere(self) -> Elsewhere | None:
+        """Who makes this answer already, in another process; None when this request is to make it, or to join one here.
+
+        As of the last look, and for the flight that it joins at once.
+        """
 
     def work(self, ask: WorkAsk) -> WorkScope:
         """What one model needs. May outlive the ticket's own scope: work is shared."""

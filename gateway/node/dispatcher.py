@@ -65,7 +65,10 @@ class DispatcherProcess:
         return self.parts.node.session().channel
 
     async def stop(self) -> None:
-        """Safe to call twice."""
+        """Safe to call twice. The next one goes on from what is written here."""
+        self.parts.node.commit()
+        with contextlib.suppress(OSError, ValueError):
+            self._inherited.tally.write(self.parts.tally.keep())
         if self._server is not None:
             self._server.close()
         for task in self._tasks:

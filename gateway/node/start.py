@@ -2,41 +2,84 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import uvloop
 
 from gateway.build.requests import draw_secret
-from gateway.config import Config
+from gateway.config import Config, ConfigError
 from gateway.keys import KeyRing
 from gateway.node import dispatcher, worker
 from gateway.node.child import Child
 from gateway.node.inherited import Inherited
 from gateway.node.sockets import listen
-from gateway.node.supervisor import Supervisor
+from gateway.node.supervisor import Reread, Supervisor
 from gateway.serving import metrics_address
 from gateway.tls import Certificate
 
+_log = logging.getLogger("tiergate.node")
 
-def serve(config: Config) -> int:
-    """Until signals have ended the node; the exit code. OSError, KeyFileError and TlsError before anything has started."""
+
+class Configs:
+    """The config in use. `reread` looks at its file again, `revert` undoes the last change."""
+
+    def __init__(self, config: Config, load: Callable[[], Config]) -> None:
+        self.config = config
+        self._before = config
+        self._load = load
+
+    def reread(self) -> Reread:
+        """What listens, and how many, stays as it was: that takes a restart."""
+        try:
+            found = self._load()
+        except ConfigError as error:
+            for problem in error.errors:
+                _log.error("the config is not reloaded: %s", problem)
+            return Reread.REFUSED
+        own, other = self.config.server, found.server
+        if (own.host, own.port, own.metrics, own.workers) != (other.host, other.port, other.metrics, other.workers):
+            _log.warning("host, port, metrics and workers of the server stay as they are until a restart")
+        server = replace(other, host=own.host, port=own.port, metrics=own.metrics, workers=own.workers)
+        found = replace(found, server=server)
+        if found == self.config:
+            return Reread.SAME
+        self._before, self.config = self.config, found
+        return Reread.CHANGED
+
+    def revert(self) -> None:
+        self.config = self._before
+
+
+def serve(config: Config, load: Callable[[], Config]) -> int:
+    """Until signals have ended the node; the exit code. OSError, KeyFileError and TlsError before anything has started.
+
+    `load` reads the config anew.
+    """
+    configs = Configs(config, load)
     server = config.server
     if server.tls is not None:
         Certificate(server.tls)
     KeyRing(config.keys.path, [tenant.name for tenant in config.tenants]).load()
+    if config.admin.key:
+        import_module("gateway.admin.api")  # once, here: a dispatcher that has to be started again has no half second for it
     sockets = listen(server.host, server.port)
     metrics = listen(*metrics_address(server.metrics)) if server.metrics else []
     inherited = Inherited(server.workers, draw_secret(config), sockets, metrics)
     try:
         supervisor = Supervisor(
-            _child(dispatcher.run, config, inherited),
-            _child(worker.run, config, inherited),
+            _child(dispatcher.run, configs, inherited),
+            _child(worker.run, configs, inherited),
             server.workers,
             server.drain_timeout,
             sockets=[*sockets, *metrics],
             on_ready=lambda: _say(config, sockets[0].getsockname()[1]),
+            reread=configs.reread,
+            revert=configs.revert,
             on_restart=lambda number: inherited.restarts.count(worker=bool(number)),
         )
         return supervisor.run()
@@ -47,9 +90,9 @@ def serve(config: Config) -> int:
 Main = Callable[[Child, Config, Inherited], Coroutine[Any, Any, int]]
 
 
-def _child(main: Main, config: Config, inherited: Inherited) -> Callable[[Child], int]:
+def _child(main: Main, configs: Configs, inherited: Inherited) -> Callable[[Child], int]:
     def run(child: Child) -> int:
-        return uvloop.run(main(child, config, inherited))
+        return uvloop.run(main(child, configs.config, inherited))
 
     return run
 

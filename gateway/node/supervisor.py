@@ -7,7 +7,7 @@ Rules of this file
    does a process end it, by the exit code 2: it says that the config, an address or a file cannot be used, and
    trying again would not help. Later there is a node to keep: such a process is tried again like any other.
 3. SIGTERM and SIGINT drain, a second one ends at once. SIGHUP replaces the workers one by one, each only when its
-   replacement is ready.
+   replacement is ready; before them the dispatcher, if there is another config. One that cannot start with it gets the old.
 4. Every wait for a child to get ready, or to end, has an end; then comes SIGKILL.
 
 What is expected of a worker: SIGTERM begins its drain (it accepts on, to say so); SIGHUP begins one in which it stops accepting
@@ -18,6 +18,7 @@ handles SIGINT: a terminal's Ctrl-C goes to all, and would be the second signal.
 
 from __future__ import annotations
 
+import enum
 import logging
 import signal
 import socket
@@ -30,6 +31,15 @@ from gateway.node.posts import Post, Reload
 from gateway.node.signals import how
 
 CANNOT_START = 2
+
+
+class Reread(enum.Enum):
+    """What a look at the config found, when a reload was asked for."""
+
+    SAME = enum.auto()
+    CHANGED = enum.auto()
+    REFUSED = enum.auto()  # it cannot be used: nothing is reloaded
+
 
 _log = logging.getLogger("tiergate.node")
 
@@ -53,6 +63,8 @@ class Supervisor:
         sockets: Sequence[socket.socket] = (),
         on_ready: Callable[[], None] = lambda: None,
         on_restart: Callable[[int], None] = lambda _: None,
+        reread: Callable[[], Reread] = lambda: Reread.SAME,
+        revert: Callable[[], None] = lambda: None,
         grace: float = 10.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -65,6 +77,9 @@ class Supervisor:
         self._grace = grace
         self._on_ready = on_ready
         self._on_restart = on_restart
+        self._reread = reread
+        self._revert = revert
+        self._unproven = False  # no dispatcher has started with the config that there is now
         self._clock = clock
         self._family = Family(clock)
         self._reload = Reload()
@@ -130,6 +145,8 @@ class Supervisor:
         _log.info("%s is ready (pid %d)", process.name, process.pid)
         if not (self._draining and process.number):
             process.deadline = float("inf")
+        if process is self._dispatcher.holder:
+            self._unproven = False
         if process is self._reload.heir:
             self._hand_over()
         if not self._was_ready and all(post.serving for post in self._posts):
@@ -142,6 +159,8 @@ class Supervisor:
         _log.log(level, "%s ended %s (pid %d)", process.name, how(code), process.pid)
         if process is self._reload.heir:
             self._give_up(f"{process.name} did not get ready")
+        if self._unproven and not process.number and not process.ready:
+            self._go_back()
         for post in self._posts:
             if post.holder is process:
                 self._vacated(post, process, code)
@@ -153,7 +172,7 @@ class Supervisor:
             self._code = code
             self._drain()
             return
-        if self._wanted(post):
+        if self._wanted(post) and not process.retiring:
             self._on_restart(process.number)
         if pause and self._wanted(post):
             _log.warning("%s is started again in %.1f s", post.name, pause)
@@ -165,8 +184,7 @@ class Supervisor:
             else:
                 self._drain()
         elif number == signal.SIGHUP and self._was_ready and not self._draining:
-            _log.info("reloading: the workers are replaced one by one")
-            self._reload.ask(self._workers)
+            self._begin_reload()
 
     def _kill_late(self) -> None:
         now = self._clock()
@@ -178,6 +196,30 @@ class Supervisor:
                 process.signal(signal.SIGKILL)
 
     # -- reload
+
+    def _begin_reload(self) -> None:
+        found = self._reread()
+        if found is Reread.REFUSED:
+            return
+        if found is Reread.CHANGED:
+            self._unproven = True
+            self._replace_dispatcher()
+        _log.info("reloading: the workers are replaced one by one")
+        self._reload.ask(self._workers)
+
+    def _replace_dispatcher(self) -> None:
+        """Workers keep what they hold, and tell the next one of it."""
+        process = self._dispatcher.holder
+        if process is not None and not process.retiring:
+            process.retiring = True
+            self._limit(process, self._grace)
+            process.signal(signal.SIGTERM)
+
+    def _go_back(self) -> None:
+        """The dispatcher did not start with the new config."""
+        self._unproven = False
+        self._revert()
+        self._give_up("the dispatcher did not start with the new config, the one of before is kept")
 
     def _continue_reload(self) -> None:
         """Start the next replacement, when it is time for one."""

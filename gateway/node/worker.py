@@ -30,7 +30,7 @@ class WorkerProcess:
         self.parts: WorkerParts = build_worker(config, inherited.secret, inherited.path, number, self._log)
         self.parts.link.on_welcome = self._welcomed
         self.parts.link.verbs = {"keys": self._refresh_keys, "counts": self._report_now, "only": self._only}
-        self.serving = Serving(config, self.parts.edge)
+        self.serving = Serving(config, self.parts.edge, self.parts.link.served_others)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:

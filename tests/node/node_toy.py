@@ -2,9 +2,11 @@
 
 What happens is a line of FOLDER/events each: name, pid, event. Files of FOLDER change what the children do: `exit-NAME` holds
 the code that a child called NAME ends with before it is ready, `hang-NAME` keeps it from getting ready while it is there, `hold`
-from ending while it drains, `deaf` from hearing any signal.
+from ending while it drains, `deaf` from hearing any signal. `config` holds the config: a word that each child tells, and its end
+at once if it is `bad`; one that is `unreadable` is refused.
 """
 
+import contextlib
 import json
 import logging
 import os
@@ -14,7 +16,7 @@ import sys
 from pathlib import Path
 
 from gateway.node.sockets import listen
-from gateway.node.supervisor import Supervisor
+from gateway.node.supervisor import Reread, Supervisor
 
 FOLDER, OPTIONS = Path(sys.argv[1]), json.loads(sys.argv[2])
 
@@ -22,6 +24,12 @@ FOLDER, OPTIONS = Path(sys.argv[1]), json.loads(sys.argv[2])
 def tell(name, event):
     with (FOLDER / "events").open("ab", buffering=0) as file:
         file.write(f"{name}\t{os.getpid()}\t{event}\n".encode())
+
+
+def note(name, event):
+    """By the supervisor, whom a test may have left without descriptors."""
+    with contextlib.suppress(OSError):
+        tell(name, event)
 
 
 def descriptors():
@@ -35,6 +43,31 @@ def is_open(number):
     except OSError:
         return False
     return True
+
+
+class Config:
+    """The word of the file `config`."""
+
+    def __init__(self):
+        self.word = self.before = ""
+
+    def reread(self):
+        file = FOLDER / "config"
+        found = file.read_text() if file.exists() else ""
+        note("config", "looked")
+        if found == "unreadable":
+            return Reread.REFUSED
+        if found == self.word:
+            return Reread.SAME
+        self.before, self.word = self.word, found
+        return Reread.CHANGED
+
+    def revert(self):
+        note("config", f"reverted {self.word}")
+        self.word = self.before
+
+
+CONFIG = Config()
 
 
 class Toy:
@@ -54,6 +87,10 @@ class Toy:
         if (code := FOLDER / f"exit-{name.replace(' ', '-')}").exists():
             print(f"{name} cannot start", file=sys.stderr)
             return int(code.read_text())
+        if CONFIG.word:
+            tell(name, f"config {CONFIG.word}")
+        if CONFIG.word == "bad":
+            return 1
         reading, writing = os.pipe()
         os.set_blocking(writing, False)
         signal.set_wakeup_fd(writing)
@@ -121,6 +158,9 @@ def main():
         ready_timeout=OPTIONS.get("ready_timeout", 60),
         grace=OPTIONS.get("grace", 60),
         sockets=sockets,
+        reread=CONFIG.reread,
+        revert=CONFIG.revert,
+        on_restart=lambda number: note("restarts", str(number)),
         on_ready=lambda: tell("supervisor", f"listening {port}"),
     ).run()
     sys.exit(code)

@@ -165,3 +165,62 @@ def test_old_workers_that_never_end_are_killed(node):
     one.send(signal.SIGHUP)
     one.until(lambda: f"worker 1 ended by SIGKILL (pid {old})" in one.log)
     assert len(one.children()) == 2
+
+
+def test_another_config_replaces_the_dispatcher_first(node):
+    """It ends before another one starts, workers that start later know the new config, and nobody counts as having died."""
+    one = node()
+    one.listening()
+    (old,) = one.pids("ready", "dispatcher")
+    one.file("config", "new")
+    one.send(signal.SIGHUP)
+    until_reloaded(one)
+    one.come("config new", "dispatcher")
+    whats = [what for name, _, what in one.events if name == "dispatcher" and what in ("ready", "SIGTERM", "ended", "config new")]
+    assert whats == ["ready", "SIGTERM", "ended", "config new", "ready"]
+    assert one.gone(old)
+    assert {name for name, _, what in one.events if what == "config new"} >= {"worker 2"}
+    assert not [what for name, _, what in one.events if name == "restarts"]
+    one.send()
+    assert one.ended() == 0
+
+
+def test_the_same_config_leaves_the_dispatcher_alone(node):
+    """Then only the workers are replaced."""
+    one = node()
+    one.listening()
+    one.send(signal.SIGHUP)
+    until_reloaded(one)
+    assert len(one.pids("ready", "dispatcher")) == 1
+    one.send()
+    assert one.ended() == 0
+
+
+def test_a_config_that_cannot_be_read_changes_nothing(node):
+    """No process is replaced; the next signal looks again."""
+    one = node()
+    one.listening()
+    one.file("config", "unreadable")
+    one.send(signal.SIGHUP)
+    one.come("looked", "config")
+    one.file("config", "new")
+    one.send(signal.SIGHUP)
+    until_reloaded(one)
+    assert len(one.pids("ready", "dispatcher")) == 2
+    assert one.log.count("reloading") == 1
+    one.send()
+    assert one.ended() == 0
+
+
+def test_a_config_that_no_dispatcher_starts_with_is_undone(node):
+    """The dispatcher starts with the config of before, and the old workers go on."""
+    one = node()
+    one.listening()
+    workers = one.pids("ready", "worker 1") + one.pids("ready", "worker 2")
+    one.file("config", "bad")
+    one.send(signal.SIGHUP)
+    one.come("reverted bad", "config")
+    one.come("ready", "dispatcher", 2)
+    assert not any(one.gone(pid) for pid in workers)
+    one.send()
+    assert one.ended() == 0

@@ -1,0 +1,27 @@
+"""What was done to make an answer, on its way to another process whose clients share it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from gateway.exchange import Work
+
+_FACTS: Final = frozenset(Work.__annotations__) - {"assembled"}  # that one each process makes for itself
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(dict[str, Any]).decode
+
+
+def facts_of(work: Work, *, reported: bool) -> bytes:
+    """All that is known so far. `reported`: its tokens are told where it was done, or by somebody else."""
+    return _encode({name: value for name, value in vars(work).items() if name in _FACTS} | {"reported": reported})
+
+
+def learn(work: Work, facts: bytes) -> None:
+    """Put on `work` what another process knows of it."""
+    known = _decode(facts)
+    known["terms"] = tuple([(term, weight) for term, weight in known.get("terms", ())])
+    for name, value in known.items():
+        if name in _FACTS:
+            setattr(work, name, value)

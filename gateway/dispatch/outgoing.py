@@ -1,0 +1,196 @@
+"""Answers that this worker makes, on their way to clients of other workers.
+
+A worker that wants one has a seat in the flight, as a client of this worker's own has: it keeps the work going as long as it
+listens, reads at its own pace, and holds up nobody.
+
+Whose line tells the tokens: this worker's, while a client of its own is aboard or has told them. If none is, the worker that
+is told of the end first gets them with it (`reported` is then False there).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import cast
+
+import msgspec
+
+from caches.errors import FlightLagged, Orphaned
+from caches.flight import Flight, Flights, Seat
+from gateway.dispatch import messages as m
+from gateway.dispatch.facts import facts_of
+from gateway.dispatch.fault import INTERNAL, encoded
+from gateway.dispatch.feeds import GONE, LAGGED, WINDOW
+from gateway.errors import ApiError
+from gateway.exchange import Work
+from gateway.refusals import REFUSALS, refusal
+from gateway.reply import Head
+
+_log = logging.getLogger("tiergate.dispatch")
+_MOST_TICKS = 100
+
+Send = Callable[[msgspec.Struct], None]
+
+
+class Outgoing:
+    """`boarding` tells of one of this worker's requests, by its number, that it is about to take its seat in a flight."""
+
+    def __init__(self, flights: Flights, send: Send, boarding: Callable[[int], bool]) -> None:
+        self._flights = flights
+        self._send = send
+        self._boarding = boarding
+        self._feeds: dict[int, tuple[Outlet, asyncio.Task[bytes]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._feeds)
+
+    def said(self, message: m.Subscribe | m.Credit | m.Unsubscribe) -> None:
+        outlet, task = self._feeds.get(message.feed, (None, None))
+        if isinstance(message, m.Subscribe):
+            if outlet is None:
+                self._begin(message)
+            else:
+                outlet.urge(message.priority)
+        elif isinstance(message, m.Credit):
+            if outlet is not None:
+                outlet.credit(message.taken)
+        elif task is not None:
+            task.cancel()
+
+    def lost(self) -> None:
+        """The owner has gone, and nobody hears us."""
+        for _, task in self._feeds.values():
+            task.cancel()
+
+    async def idle(self) -> None:
+        """Returns when nothing is on its way: before that, the end of this process breaks streams of others."""
+        while self._feeds:  # noqa: ASYNC110 - once, at the end of the process
+            await asyncio.sleep(0.02)
+
+    def _begin(self, asked: m.Subscribe) -> None:
+        outlet = Outlet(asked.feed, self._send, asked.priority)
+        task = asyncio.get_running_loop().create_task(self._run(outlet, asked))
+        task.add_done_callback(partial(self._ended, outlet))
+        self._feeds[asked.feed] = outlet, task
+
+    async def _run(self, outlet: Outlet, asked: m.Subscribe) -> bytes:
+        return await self._pass_on(outlet, asked.share) if await self._found(asked) else GONE
+
+    def _ended(self, outlet: Outlet, task: asyncio.Task[bytes]) -> None:
+        """Also when nobody there listens any more: it is told how far the work came, all the same."""
+        del self._feeds[outlet.number]
+        self._send(m.FeedEnd(outlet.number, _account(outlet.flight), GONE if task.cancelled() else task.result()))
+
+    async def _found(self, asked: m.Subscribe) -> bool:
+        """Whether there is such a flight, in the format that the owner told of it. It may be made only in the next ticks."""
+        for _ in range(_MOST_TICKS):
+            flight = self._flights.flying(asked.share)
+            if flight is not None:
+                return flight.stream == asked.stream
+            if not self._boarding(asked.n):
+                break
+            await asyncio.sleep(0)
+        return False
+
+    async def _pass_on(self, outlet: Outlet, share: bytes) -> bytes:
+        """Everything, until it ends; why it is not whole."""
+        try:
+            async with self._flights.attend(share, priority=outlet.priority) as seat:
+                outlet.take(seat)
+                await seat.follow(outlet)
+                await outlet.emptied()
+        except Orphaned:
+            return GONE
+        except FlightLagged:
+            return LAGGED
+        except ApiError as error:
+            return encoded(error)
+        except REFUSALS as error:
+            return encoded(refusal(error))
+        except Exception:  # noqa: BLE001 - the edge of a feed, as of a request: those who lead tell of the same one
+            _log.exception("an answer for another worker failed")
+            return encoded(INTERNAL)
+        return b""
+
+
+class Outlet:
+    """The sink of one feed: it says what it is given, as far as there is credit."""
+
+    __slots__ = ("_rest", "_rest_usage", "_room", "_send", "_waiter", "flight", "number", "priority", "seat")
+
+    def __init__(self, number: int, send: Send, priority: int) -> None:
+        self.number = number
+        self.priority = priority
+        self.seat: Seat | None = None
+        self.flight: Flight | None = None
+        self._send = send
+        self._room = WINDOW
+        self._rest = b""  # of a piece that there was not enough credit for
+        self._rest_usage = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    @property
+    def writable(self) -> bool:
+        return self._room > 0 and not self._rest
+
+    def take(self, seat: Seat) -> None:
+        self.seat, self.flight = seat, seat.flight
+
+    def urge(self, priority: int) -> None:
+        """Somebody more urgent waits there."""
+        self.priority = min(priority, self.priority)
+        if self.flight is not None:
+            self.flight.raise_priority(priority)
+
+    def begin(self, head: object) -> None:
+        facts = facts_of(self._work, reported=True)
+        begun = cast(Head, head)
+        self._send(m.FeedHead(self.number, begun.status, begun.content_type, begun.stream, facts))
+
+    def write(self, data: bytes, usage_only: bool) -> None:
+        size = len(data)
+        if size <= self._room:
+            self._room -= size
+            self._send(m.Piece(self.number, data, usage_only, False, self._work.finished))
+        else:
+            self._rest, self._rest_usage = data, usage_only
+            self._push()
+
+    def credit(self, taken: int) -> None:
+        self._room += taken
+        if self._rest:
+            self._push()
+        if self.writable and self.seat is not None:
+            if self._waiter is not None and not self._waiter.done():
+                self._waiter.set_result(None)
+            self.seat.catch_up()
+
+    async def emptied(self) -> None:
+        """Returns when nothing is left over."""
+        while self._rest:
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+
+    @property
+    def _work(self) -> Work:
+        assert self.flight is not None, "written to by its flight"
+        return cast(Work, self.flight.note)
+
+    def _push(self) -> None:
+        part, self._rest = self._rest[: self._room], self._rest[self._room :]
+        if part:
+            self._room -= len(part)
+            self._send(m.Piece(self.number, part, self._rest_usage, bool(self._rest), self._work.finished))
+
+
+def _account(flight: Flight | None) -> bytes:
+    """What the work came to, and whether its tokens are the other's to tell."""
+    work = None if flight is None else flight.note
+    if flight is None or not isinstance(work, Work):
+        return b""
+    theirs = work.settled and not work.reported and all(isinstance(reader.sink, Outlet) for reader in flight.readers)
+    facts = facts_of(work, reported=not theirs)
+    work.reported = work.reported or theirs
+    return facts

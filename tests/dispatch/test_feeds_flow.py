@@ -1,0 +1,298 @@
+"""The two ends of a feed without a socket between them: what is under way, in which parts, and who is found."""
+
+import asyncio
+from collections import deque
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from caches.errors import Orphaned
+from caches.flight import Flights
+from gateway.dispatch import messages as m
+from gateway.dispatch.feeds import GONE, WINDOW
+from gateway.dispatch.incoming import Incoming
+from gateway.dispatch.outgoing import Outgoing
+from gateway.errors import ApiError
+from gateway.exchange import Work
+from gateway.reply import Head
+
+HEAD = Head(200, b"text/event-stream", stream=True)
+
+
+class Client:
+    """A sink that takes everything, or `room` pieces until it is told otherwise."""
+
+    def __init__(self, room=None):
+        self.head, self.pieces, self.room = None, [], room
+
+    @property
+    def writable(self):
+        return self.room is None or self.room > 0
+
+    def begin(self, head):
+        self.head = head
+
+    def write(self, data, usage_only):
+        self.pieces.append((data, usage_only))
+        if self.room is not None:
+            self.room -= 1
+
+
+class Line:
+    """Two workers, and what each has said to the other; it arrives when told."""
+
+    def __init__(self, boarding=lambda _: False):
+        self.maker, self.taker = Flights(), Flights()
+        self.there, self.here = deque(), deque()  # to the maker, to the taker
+        self.outgoing = Outgoing(self.maker, self.here.append, boarding)
+        self.incoming = Incoming(self.there.append)
+        self.under_way = 0
+
+    def to_maker(self, count=None):
+        for _ in range(len(self.there) if count is None else min(count, len(self.there))):
+            message = self.there.popleft()
+            if isinstance(message, m.Credit):
+                self.under_way -= message.taken
+            self.outgoing.said(message)
+
+    def to_taker(self, count=None):
+        for _ in range(len(self.here) if count is None else min(count, len(self.here))):
+            self.incoming.said(self.here.popleft())
+
+    async def settle(self):
+        for _ in range(400):
+            self.to_maker()
+            self.to_taker()
+            await asyncio.sleep(0)
+
+    def most_under_way(self):
+        """Bytes that the maker has said and not heard of again."""
+        return self.under_way + sum(len(one.data) for one in self.here if isinstance(one, m.Piece))
+
+    def follow(self, client, *, stream=True):
+        intake = self.incoming.intake(b"k", stream=stream)
+        return asyncio.create_task(self._follow(intake, client))
+
+    async def _follow(self, intake, client):
+        async with self.taker.join(b"k", stream=intake.stream, start=intake.feed, fed=intake.stream) as seat:
+            client.seat = seat
+            assert not seat.leader
+            await seat.follow(client)
+
+
+class Maker:
+    """Leads a flight of the key at the maker, whose pieces the test says."""
+
+    def __init__(self, line, *, stream=True):
+        self.line, self.stream, self.over = line, stream, asyncio.Event()
+        self.client, self.failure = Client(), None
+        self.task = asyncio.create_task(self._lead())
+
+    async def _lead(self):
+        async with self.line.maker.join(b"k", stream=self.stream, start=self._produce) as seat:
+            seat.flight.note = self.work = Work()
+            self.flight = seat.flight
+            await seat.follow(self.client)
+
+    async def _produce(self, flight):
+        await self.over.wait()
+        if self.failure is not None:
+            raise self.failure
+        flight.end()
+
+
+pieces = st.lists(st.tuples(st.integers(0, 3 * WINDOW), st.booleans()), max_size=12)
+
+
+@given(pieces, st.lists(st.integers(0, 3), min_size=1, max_size=30))
+def test_what_is_said_is_what_arrives(sizes, pace):
+    """Every piece arrives whole, in order, marked as it was, at whatever pace; never more is under way than the credit."""
+
+    async def run():
+        line = Line()
+        maker, client = Maker(line), Client()
+        await asyncio.sleep(0)
+        task = line.follow(client)
+        await line.settle()
+        maker.flight.begin(HEAD)
+        said = [(bytes([65 + n]) * size, usage) for n, (size, usage) in enumerate(sizes)]
+        sent = 0
+        for n, (data, usage) in enumerate(said):
+            maker.flight.write(data, usage)
+            for way in (line.to_taker, line.to_maker):
+                way(pace[n % len(pace)])
+            sent += len(data)
+            assert sum(len(one.data) for one in line.here if isinstance(one, m.Piece)) <= WINDOW
+        maker.over.set()
+        await line.settle()
+        await asyncio.gather(task, maker.task)
+        assert client.pieces == maker.client.pieces == said
+        assert (client.head, len(line.outgoing), len(line.incoming)) == (HEAD, 0, 0)
+
+    asyncio.run(run())
+
+
+async def test_a_client_that_does_not_read_stops_its_own_feed_alone():
+    """It leaves the maker's own client at its pace; what waits here and on the way is bounded; all comes once it reads."""
+    line = Line()
+    maker, client = Maker(line), Client(room=0)
+    await asyncio.sleep(0)
+    task = line.follow(client)
+    await line.settle()
+    maker.flight.begin(HEAD)
+    piece = b"x" * 16 * 1024
+    for _ in range(200):  # 3.2 MiB: less than what a record keeps, more than what a flight runs ahead
+        maker.flight.write(piece)
+        line.to_taker()
+        line.to_maker()
+    assert len(maker.client.pieces) == 200
+    assert client.seat.flight.size <= 1024 * 1024 + 2 * WINDOW
+    maker.over.set()
+    await maker.task
+    client.room = None
+    client.seat.catch_up()
+    await line.settle()
+    await task
+    assert len(client.pieces) == 200
+
+
+async def test_a_flight_that_is_about_to_be_is_waited_for():
+    """A word that comes before the leader has taken its seat finds it some ticks later."""
+    boarding = True
+    line = Line(lambda n: boarding)
+    client = Client()
+    task = line.follow(client)
+    await asyncio.sleep(0)
+    line.to_maker()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not line.here
+    maker = Maker(line)
+    await asyncio.sleep(0)
+    boarding = False
+    maker.over.set()
+    maker.flight.begin(HEAD)
+    await line.settle()
+    await task
+    assert client.head == HEAD
+    await maker.task
+
+
+@pytest.mark.parametrize("boarding", [False, True], ids=["no such request", "one that never takes its seat"])
+async def test_what_is_not_there_is_gone(boarding):
+    """Who asks for an answer that nobody makes is told to ask again, and soon."""
+    line = Line(lambda n: boarding)
+    task = line.follow(Client())
+    await line.settle()
+    with pytest.raises(Orphaned) as orphaned:
+        await task
+    assert not orphaned.value.spent
+
+
+async def test_an_answer_in_another_format_than_told_is_gone():
+    """Clients who took their seats for a stream are not given what is none."""
+    line = Line()
+    maker = Maker(line, stream=False)
+    await asyncio.sleep(0)
+    task = line.follow(Client(), stream=True)
+    await line.settle()
+    with pytest.raises(Orphaned):
+        await task
+    maker.flight.begin(Head(200, b"application/json", stream=False))
+    maker.over.set()
+    await maker.task
+
+
+async def test_what_is_only_passed_on_is_not_passed_on_again():
+    """A worker gives others what it makes, not what it has from others."""
+    line = Line()
+    maker, client = Maker(line), Client()
+    await asyncio.sleep(0)
+    task = line.follow(client)
+    await line.settle()
+    assert line.maker.flying(b"k") is maker.flight
+    assert line.taker.flying(b"k") is None
+    with pytest.raises(Orphaned):
+        async with line.taker.attend(b"k"):
+            pass
+    maker.flight.begin(HEAD)
+    maker.over.set()
+    await line.settle()
+    await asyncio.gather(task, maker.task)
+
+
+async def test_who_leaves_at_once_is_told_the_end_all_the_same():
+    """A word and its withdrawal that come together end in the last word that every feed has."""
+    line = Line()
+    maker = Maker(line)
+    await asyncio.sleep(0)
+    task = line.follow(Client())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    task.cancel()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert [type(one) for one in line.there] == [m.Subscribe, m.Unsubscribe]
+    await line.settle()
+    assert task.cancelled()
+    assert (len(line.outgoing), len(line.incoming)) == (0, 0)
+    maker.flight.begin(HEAD)
+    maker.over.set()
+    await maker.task
+
+
+async def test_a_failure_of_the_work_is_heard_as_it_is_the_second_time():
+    """Who is left with nothing may try once more; then it hears the very error."""
+    line = Line()
+    maker, client = Maker(line), Client()
+    await asyncio.sleep(0)
+    maker.failure = ApiError(502, "upstream_error", "It broke.", headers={"retry-after": "3"}, outcome="upstream_error")
+    intake = line.incoming.intake(b"k", stream=True)
+    task = asyncio.create_task(_spent(line, intake, client))
+    await line.settle()
+    maker.over.set()
+    await line.settle()
+    with pytest.raises(ApiError) as heard:
+        await task
+    assert vars(heard.value) == vars(maker.failure)
+    with pytest.raises(ApiError):
+        await maker.task
+
+
+async def _spent(line, intake, client):
+    async with line.taker.join(b"k", stream=True, start=intake.feed, fed=True, spent=True) as seat:
+        await seat.follow(client)
+
+
+@pytest.mark.parametrize("stays", [True, False], ids=["a client of its own stays", "none does"])
+async def test_the_tokens_are_told_once(stays):
+    """With the end goes whether its tokens are the subscriber's to tell: only when nobody of the maker's own can."""
+    line = Line()
+    maker, client = Maker(line), Client()
+    await asyncio.sleep(0)
+    task = line.follow(client)
+    await line.settle()
+    maker.flight.begin(HEAD)
+    if not stays:
+        maker.task.cancel()
+        await asyncio.sleep(0)
+    maker.work.charged, maker.work.settled = 7, True
+    maker.over.set()
+    await asyncio.sleep(0)
+    note = client.seat.flight.note
+    if stays:
+        maker.work.reported = True  # as its line does
+    await line.settle()
+    await task
+    assert (note.charged, note.settled, note.reported) == (7, True, stays)
+    assert maker.work.reported
+
+
+async def test_gone_is_said_in_one_word():
+    """Where there is no error to tell, the fault is no JSON."""
+    line = Line()
+    line.outgoing.said(m.Subscribe(1, b"k", 1, True, 0))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert line.here.pop() == m.FeedEnd(1, b"", GONE)
