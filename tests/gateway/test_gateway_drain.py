@@ -272,7 +272,7 @@ async def test_a_broken_config_tells_all_its_errors(tmp_path):
     ],
 )
 async def test_a_mistake_at_start_is_one_line_and_2(words, says):
-    """A missing file, more workers than are built, a port that cannot be: one line that names it, exit code 2."""
+    """A missing file, no workers at all, a port that cannot be: one line that names it, exit code 2."""
     code, out, err = await cli("serve", *words)
     assert (code, out) == (2, "")
     assert says in err
