@@ -140,7 +140,7 @@ async def test_a_worker_that_comes_back_holds_what_it_held_and_no_token_more(own
         assert owner.left() == (599, 60_000 - RESERVED)
         session._closed()
         await ticks()
-        assert owner.left() == (599, 60_000)
+        assert owner.left() == (599, 60_000 - RESERVED)
         assert owner.idle
         session = owner.connect(held(1), before=owner)
         await ticks()
