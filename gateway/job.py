@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from caches.policy import Directives, Use, directives
 from gateway.auth import Principal
-from gateway.dispatch.types import Question, Ticket, WorkAsk, WorkScope
+from gateway.dispatch.types import Ticket, WorkAsk, WorkScope
 from gateway.endpoints import Endpoint
 from gateway.errors import ApiError
 from gateway.exchange import Work
@@ -75,7 +75,6 @@ class Job:
     work: Work = field(default_factory=Work)
     failures: Failures = field(default_factory=Failures)
     ticket: Ticket | None = None  # once it is admitted
-    question: Question | None = None
     use: Use | None = None  # of the cache
     key: bytes | None = None  # in the cache, where it has a part in it
     decision: Decision | None = None

@@ -139,10 +139,12 @@ class Pipeline:
             await admit.peek()
             raise
         early: Job | Exception | None = None
+        question: Question | None = None
         if reading.encoding is None and len(body) <= _SMALL:
             early = self._try(x, endpoint, body, path_model, principal, reading)
             if isinstance(early, Job):
-                admit = self._dispatcher.admit(principal.scopes, self._question(early))
+                question = self._question(early)
+                admit = self._dispatcher.admit(principal.scopes, question)
         async with admit as ticket:
             try:
                 if isinstance(early, Exception):
@@ -152,7 +154,7 @@ class Pipeline:
                 job = early or self.understand(x, endpoint, body, path_model, principal, reading)
                 job.ticket = ticket
                 reply.show_usage = job.ask.include_usage
-                await self._answer(x, job, reply)
+                await self._answer(x, job, question or self._question(job), reply)
             except (QueueFull, QueueTimeout):
                 ticket.refund()
                 raise
@@ -173,19 +175,17 @@ class Pipeline:
             return error.with_traceback(None)
 
     def _question(self, job: Job) -> Question:
-        """What its admission may as well find out."""
-        if job.question is None:
-            use = job.use = self.cache_use(job)
-            if use.lookup or use.store:
-                job.key = self.cache_key(job)
-            job.shared = use.store and use.share
-            job.question = Question(
-                lookup=job.key if use.lookup else None,
-                share=job.key if job.shared else None,
-                stream=job.ask.stream,
-                first=lambda: self._first(job),
-            )
-        return job.question
+        """What its admission may as well find out. It knows the job, so the job is not to know it: see `Question`."""
+        use = job.use = self.cache_use(job)
+        if use.lookup or use.store:
+            job.key = self.cache_key(job)
+        job.shared = use.store and use.share
+        return Question(
+            lookup=job.key if use.lookup else None,
+            share=job.key if job.shared else None,
+            stream=job.ask.stream,
+            first=lambda: self._first(job),
+        )
 
     def _first(self, job: Job) -> WorkAsk | None:
         """What it will ask of its first model, if it comes to that."""
@@ -221,9 +221,8 @@ class Pipeline:
 
     # -- cache
 
-    async def _answer(self, x: Exchange, job: Job, reply: Reply) -> None:
+    async def _answer(self, x: Exchange, job: Job, question: Question, reply: Reply) -> None:
         """From the cache, from an identical request in flight, or from a model."""
-        question = self._question(job)
         use, key = cast(Use, job.use), job.key
         if key is None:
             x.cache, x.cache_reason = unanswered(use)

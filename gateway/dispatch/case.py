@@ -12,12 +12,11 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from backends.lease import Lease
-from backends.types import Outcome
 from gateway.dispatch import messages as m
 from gateway.dispatch.entries import kept_of
 from gateway.dispatch.local import LocalTicket, LocalWork
 from gateway.dispatch.types import NoReplica, WorkAsk
-from limits.types import LimitExceeded, Priority, QueueFull, QueueTimeout, Standing
+from limits.types import LimitExceeded, QueueFull, QueueTimeout, Standing
 
 if TYPE_CHECKING:
     from gateway.dispatch.session import Session
@@ -68,7 +67,7 @@ class Case:
         self._waiter: asyncio.Future[None] | None = None
         self._wait = True  # something is being found out or waited for: an End is not waited for, it interrupts
         self._ended: m.End | None = None  # what interrupted
-        self._seqs: list[int] = []  # Ends that are obeyed when the scopes are left
+        self._seqs: list[int] = []  # Ends that are obeyed when the scopes of the work are left
 
     def ask(self, ask: m.Ask) -> None:
         self.task = asyncio.get_running_loop().create_task(self._run(ask))
@@ -86,7 +85,7 @@ class Case:
     def post(self, message: m.LookUp | m.Begin | m.Next | m.Raise | m.First | m.End) -> None:
         if isinstance(message, m.Raise):
             if self._scope is not None:
-                self._scope.raise_priority(Priority(message.priority))
+                self._scope.raise_priority(message.priority)
         elif isinstance(message, m.First):
             if self._lease is not None:
                 self._lease.first_byte(message.at)
@@ -109,9 +108,9 @@ class Case:
         elif end.left:  # others want the answer
             self.left = True
             self._refund(end)
-            self._seqs.append(end.seq)
             if self.ticket is not None:
                 self.session.node.spawn(self.ticket.leave())
+            self.session.heard(end.seq)
 
     async def _next(self) -> _Waited:
         inbox = self._inbox
@@ -141,14 +140,14 @@ class Case:
         except LimitExceeded as refused:
             if self.ticket is None:
                 standing = session.node.local.limiter.standing(scopes)
-                session.send(self._answer(refusal=self._refusal(refused), standing=values_of(standing)))
+                session.send(m.Answer(self.n, self._refusal(refused), values_of(standing)))
         except asyncio.CancelledError:
             if self._ended is None:
                 raise
             self._seqs.append(self._ended.seq)
         except Exception:  # noqa: BLE001 - the edge of a request: its fault must be seen, and not be another's
             _log.exception("a request of worker %d failed in the dispatcher", session.number)
-            session.send(self._answer(refusal=m.Refusal("fault")))
+            session.send(m.Answer(self.n, m.Refusal("fault")))
         finally:
             self._close()
 
@@ -194,7 +193,10 @@ class Case:
                 await self._attempts(ticket, grant, None, told=True)
 
     async def _go_on(self, ticket: LocalTicket) -> None:
-        while not self.left:
+        while True:
+            self._heard()
+            if self.left:
+                return
             self._wait = False
             message = await self._next()
             self._wait = True
@@ -209,8 +211,13 @@ class Case:
         session = self.session
         session.cases.pop(self.n, None)
         session.node.vacate(self)
+        self._heard()
+
+    def _heard(self) -> None:
+        """Everything that was obeyed is done with: no work is under way."""
         for seq in self._seqs:
-            session.heard(seq)
+            self.session.heard(seq)
+        self._seqs.clear()
 
     async def _obey(self, end: m.End) -> None:
         """An End outside work, or after it: is the client done too?"""
@@ -228,7 +235,7 @@ class Case:
     # -- the cache, and who shares
 
     async def _look(self, ticket: LocalTicket, look: m.Look | None) -> None:
-        node, answer = self.session.node, self._answer()
+        node, answer = self.session.node, m.Answer(self.n)
         if look is not None and look.lookup is not None:
             entry = await node.local.exact.get(look.lookup)
             if entry is not None:
@@ -336,12 +343,13 @@ class Case:
                 return message
             if isinstance(message, m.End):
                 await self._obey(message)
+                self._heard()
 
     def _granted(
         self, ticket: LocalTicket, grant: LocalWork, lease: Lease | None, answer: m.Answer | None, *, told: bool
     ) -> None:
         node = self.session.node
-        serial, first = (None, False) if lease is None else (node.roster.serial(lease.replica), grant.wants_first_byte(lease))
+        serial, first = (None, False) if lease is None else (node.serial(lease.replica), grant.wants_first_byte(lease))
         if told:
             self.session.send(m.Another(self.n, self._w, serial, first))
             return
@@ -367,7 +375,7 @@ class Case:
             work.tokens,
             work.clamp,
             None if work.model_scope is None else self.session.scopes[work.model_scope],
-            Priority(work.priority),
+            work.priority,
             work.tenant,
             work.weight,
             work.size,
@@ -379,11 +387,6 @@ class Case:
     def _say(self, answer: m.Answer) -> None:
         self._answered = True
         self.session.send(answer)
-
-    def _answer(self, refusal: m.Refusal | None = None, standing: m.StandingValues | None = None) -> m.Answer:
-        return m.Answer(
-            self.n, refusal, standing, None, same=False, place=0, stream=False, grant=None, blocked=None, pending=False
-        )
 
     def _refusal(self, error: Exception) -> m.Refusal:
         if isinstance(error, LimitExceeded):
@@ -402,7 +405,7 @@ def _report(lease: Lease, report: m.Report | None) -> None:
     if report.first_at is not None:
         lease.first_byte(report.first_at)
     if report.outcome is not None:
-        lease.settle(Outcome(report.outcome), report.retry_after)
+        lease.settle(report.outcome, report.retry_after)
     if report.suspect:
         lease.suspect()
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
+from backends.types import Outcome
+from limits.types import Priority
+
 
 class ScopeTerms(msgspec.Struct, array_like=True, gc=False):
     number: int
@@ -20,13 +23,13 @@ class ScopeTerms(msgspec.Struct, array_like=True, gc=False):
 
 
 class Work(msgspec.Struct, array_like=True, gc=False):
-    """`gateway.dispatch.types.WorkAsk`; the class as its number."""
+    """`gateway.dispatch.types.WorkAsk`."""
 
     model: str
     tokens: int
     clamp: bool
     model_scope: int | None
-    priority: int
+    priority: Priority
     tenant: str
     weight: int
     size: int
@@ -46,10 +49,10 @@ class Look(msgspec.Struct, array_like=True, gc=False):
 
 
 class Report(msgspec.Struct, array_like=True, gc=False):
-    """What an attempt at a replica showed. `outcome` is a `backends.types.Outcome`'s value, None when it said nothing."""
+    """What an attempt at a replica showed; no outcome when it said nothing."""
 
     first_at: float | None = None
-    outcome: str | None = None
+    outcome: Outcome | None = None
     retry_after: bool = False
     suspect: bool = False
 
@@ -164,7 +167,7 @@ class Next(msgspec.Struct, array_like=True, tag=5, gc=False):
 
 class Raise(msgspec.Struct, array_like=True, tag=6, gc=False):
     n: int
-    priority: int
+    priority: Priority
 
 
 class First(msgspec.Struct, array_like=True, tag=7, gc=False):
@@ -263,15 +266,15 @@ class Answer(msgspec.Struct, array_like=True, tag=34, gc=False):
     """
 
     n: int
-    refusal: Refusal | None
-    standing: StandingValues | None
-    entry: Kept | None
-    same: bool  # the worker's own copy is still good
-    place: int
-    stream: bool
-    grant: Grant | None
-    blocked: Refusal | None
-    pending: bool
+    refusal: Refusal | None = None
+    standing: StandingValues | None = None
+    entry: Kept | None = None
+    same: bool = False  # the worker's own copy is still good
+    place: int = 0
+    stream: bool = False
+    grant: Grant | None = None
+    blocked: Refusal | None = None
+    pending: bool = False
 
 
 class Granted(msgspec.Struct, array_like=True, tag=35, gc=False):

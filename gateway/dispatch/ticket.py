@@ -103,7 +103,8 @@ class RemoteTicket:
         link = self._link
         self.numbers = link.scopes.of(self._scopes)
         link.tickets[self.n] = self
-        look = None if self._question is None else self._look_of(self._question)
+        question, self._question = self._question, None
+        look = None if question is None else self._look_of(question)
         answer = await self._admission(m.Ask(self.n, self.numbers, look))
         self._stand(answer.standing)
         if answer.refusal is not None:
@@ -219,7 +220,7 @@ class RemoteTicket:
             heard: Heard = answer
             if answer.pending:
                 self._asked = m.Begin(self.n, 0, self._work_of(ask), self._share)  # what a successor is asked
-                self._link.send(m.Raise(self.n, int(ask.priority)))  # it may have changed since
+                self._link.send(m.Raise(self.n, ask.priority))  # it may have changed since
                 heard = self._granted or await self._wait()
         else:
             self._at_once = at_once
@@ -230,13 +231,13 @@ class RemoteTicket:
         return self._grant_of(heard)
 
     def _grant_of(self, heard: Heard) -> m.Grant:
-        if isinstance(heard, m.Answer | m.Granted | m.Blocked):
+        if not isinstance(heard, m.Another):
             self._stand(heard.standing)
         refusal = heard.blocked if isinstance(heard, m.Answer) else heard.refusal if isinstance(heard, m.Blocked) else None
         if refusal is not None:
             self._refunded = self._refunded or refusal.kind == "limit"
             raise_refusal(refusal, self._link.scopes)
-        grant = heard.grant if isinstance(heard, m.Answer | m.Granted) else None
+        grant = heard.grant if isinstance(heard, (m.Answer, m.Granted)) else None
         if grant is None:
             raise NoReplica
         self._refunded = False
@@ -301,7 +302,7 @@ class RemoteTicket:
             return  # likewise
         if waiter is not None and not waiter.done():
             waiter.set_result(heard)
-        elif isinstance(heard, m.Granted | m.Blocked):
+        elif isinstance(heard, (m.Granted, m.Blocked)):
             self._granted = heard
 
     def lose_patience(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -356,7 +357,7 @@ class RemoteTicket:
     def _work_of(self, ask: WorkAsk) -> m.Work:
         scope = ask.model_scope
         return m.Work(
-            ask.model, ask.tokens, ask.clamp, None if scope is None else self._link.scopes.one(scope), int(ask.priority),
+            ask.model, ask.tokens, ask.clamp, None if scope is None else self._link.scopes.one(scope), ask.priority,
             ask.tenant, ask.weight, ask.size, ask.deadline, ask.session, ask.prompt_tokens,
         )  # fmt: skip
 
@@ -368,14 +369,15 @@ class RemoteTicket:
 class RemoteWork:
     """Tokens and a slot that are held elsewhere. While it is entered it is its own grant."""
 
-    __slots__ = ("_ask", "_attempt", "_began", "_grant", "_held", "_next", "_settled", "_ticket", "queued", "report", "tokens")
+    __slots__ = ("_ask", "_began", "_grant", "_name", "_next", "_serial", "_settled", "_ticket", "queued", "report", "tokens")
 
     def __init__(self, ticket: RemoteTicket, ask: WorkAsk) -> None:
         self._ticket = ticket
         self._ask = ask
         self._settled: int | None = None
         self._next = False  # the replica that came with the grant was tried
-        self._attempt: RemoteAttempt | None = None
+        self._serial: int | None = None  # of the replica that is asked, or was last. Not the attempt: it knows its work,
+        self._name = ""  # and a cycle would leave both to the garbage collector
         self._began = 0.0
         self.report: m.Report | None = None
         self.tokens = ask.tokens
@@ -401,7 +403,7 @@ class RemoteWork:
         self._ask.priority = priority
         link = self._ticket.link
         if not link.away:
-            link.send(m.Raise(self._ticket.n, int(priority)))
+            link.send(m.Raise(self._ticket.n, priority))
 
     async def attempt(self) -> RemoteAttempt | None:
         if not self._next:
@@ -413,22 +415,20 @@ class RemoteWork:
             serial, tell_first = another.serial, another.tell_first
         replica = None if serial is None else self._ticket.link.replicas.get(serial)
         if replica is None or serial is None:
-            self._attempt = None
+            self._serial, self._name = None, ""
             return None
-        self._began = self._ticket.link.clock()
-        attempt = self._attempt = RemoteAttempt(self, replica, serial, tell_first=tell_first)
-        return attempt
+        self._serial, self._name, self._began = serial, replica.name, self._ticket.link.clock()
+        return RemoteAttempt(self, replica, tell_first=tell_first)
 
     def settle(self, tokens: int) -> None:
         self._settled = tokens
 
     def held(self) -> m.HeldWork | None:
-        if self._attempt is None and not self._next:
+        if not self._next:
             return None
         ask, scopes = self._ask, self._ticket.link.scopes
         scope = None if ask.model_scope is None else scopes.one(ask.model_scope)
-        serial, name = (None, "") if self._attempt is None else (self._attempt.serial, self._attempt.replica.name)
-        return m.HeldWork(self._ticket.w, ask.model, self.tokens, scope, serial, name, self._began)
+        return m.HeldWork(self._ticket.w, ask.model, self.tokens, scope, self._serial, self._name, self._began)
 
     def first_byte(self) -> None:
         link = self._ticket.link
@@ -442,14 +442,13 @@ class RemoteWork:
 class RemoteAttempt:
     """One attempt at a replica, counted here and, as long as its work says nothing, there."""
 
-    __slots__ = ("_report", "_tell_first", "_work", "replica", "serial")
+    __slots__ = ("_report", "_tell_first", "_work", "replica")
 
-    def __init__(self, work: RemoteWork, replica: Replica, serial: int, *, tell_first: bool) -> None:
+    def __init__(self, work: RemoteWork, replica: Replica, *, tell_first: bool) -> None:
         self._work = work
         self._tell_first = tell_first
         self._report = m.Report()
         self.replica = replica
-        self.serial = serial
 
     async def __aenter__(self) -> Self:
         self.replica.inflight += 1
@@ -470,7 +469,7 @@ class RemoteAttempt:
 
     def settle(self, outcome: Outcome, retry_after: bool = False) -> None:
         if self._report.outcome is None:
-            self._report.outcome, self._report.retry_after = outcome.value, retry_after
+            self._report.outcome, self._report.retry_after = outcome, retry_after
 
     def suspect(self) -> None:
         self._report.suspect = True

@@ -58,7 +58,11 @@ class WorkAsk:
 
 @dataclass(slots=True)
 class Question:
-    """What a request wants to know beyond its admission. `first` tells what it will ask for where nothing is cached."""
+    """What a request wants to know beyond its admission. `first` tells what it will ask for where nothing is cached.
+
+    `first` knows the request, so nothing that the request keeps may keep a question: that would be a cycle for each request,
+    and memory that waits for the garbage collector is cold when it is used again.
+    """
 
     lookup: bytes | None  # the cache key to look up
     share: bytes | None  # the key under which identical requests share one answer

@@ -23,7 +23,8 @@ class Post:
 
     @property
     def serving(self) -> bool:
-        return self.holder is not None and self.holder.ready
+        """Its holder does its work, and has not been told to go."""
+        return self.holder is not None and self.holder.ready and not self.holder.retiring
 
     def vacate(self, now: float, lived: float, *, served: bool) -> float:
         """Its holder died, or could not be started; how long it stays empty."""

@@ -26,6 +26,12 @@ def tell(name, event):
         file.write(f"{name}\t{os.getpid()}\t{event}\n".encode())
 
 
+def note(name, event):
+    """By the supervisor, whom a test may have left without descriptors."""
+    with contextlib.suppress(OSError):
+        tell(name, event)
+
+
 def descriptors():
     """Those that are open: the one that lists them has gone by then."""
     return sorted(number for number in map(int, os.listdir("/dev/fd")) if is_open(number))
@@ -48,7 +54,7 @@ class Config:
     def reread(self):
         file = FOLDER / "config"
         found = file.read_text() if file.exists() else ""
-        tell("config", "looked")
+        note("config", "looked")
         if found == "unreadable":
             return Reread.REFUSED
         if found == self.word:
@@ -57,16 +63,11 @@ class Config:
         return Reread.CHANGED
 
     def revert(self):
-        tell("config", f"reverted {self.word}")
+        note("config", f"reverted {self.word}")
         self.word = self.before
 
 
 CONFIG = Config()
-
-
-def restarted(number):
-    with contextlib.suppress(OSError):  # a test leaves it no descriptors
-        tell("restarts", str(number))
 
 
 class Toy:
@@ -159,7 +160,7 @@ def main():
         sockets=sockets,
         reread=CONFIG.reread,
         revert=CONFIG.revert,
-        on_restart=restarted,
+        on_restart=lambda number: note("restarts", str(number)),
         on_ready=lambda: tell("supervisor", f"listening {port}"),
     ).run()
     sys.exit(code)

@@ -1,0 +1,270 @@
+"""What several workers cost: `serve --workers N` beside one process without a dispatcher, the same config and upstream.
+
+    make bench-workers
+    python -m bench.workers [--workers 2,3] [--rounds 5] [--seconds 2] [--loads closed,mid] [--also PATH/OF/A/CHECKOUT] [--json]
+
+CPU is that of the whole process tree: supervisor, dispatcher and workers. All take turns within a round, and the ratio of a round
+is what counts: above 1, a request costs more than in one process. `--also` puts one process of another checkout beside them.
+What a node uses when nobody asks it anything is measured by itself, and is in the figures of every load as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import uvloop
+
+from bench import machine
+from bench.arrivals import Mix, Pace, Sender, Took
+from bench.compare import BUSY, INTERRUPTED, ROOT, end_at_sigterm, until_terminated
+from bench.figures import Spread, percentile
+from bench.load import Target
+from bench.peers import Place, serve_tiergate
+from bench.processes import Running, free_port, upstream
+from bench.rounds import rotated
+from bench.tree import Spent, connections, spent
+from bench.upstream import TOKENS
+
+ONE = "one process"
+_QUIET = 0.05  # seconds after which all has been said that was to be said of earlier requests
+LOADS: dict[str, tuple[Mix, Pace]] = {
+    "low": (Mix(), Pace(32, 100)),
+    "mid": (Mix(), Pace(64, 1000)),
+    "closed 32": (Mix(), Pace(32)),
+    "closed 64": (Mix(), Pace(64)),
+    "streams": (Mix(streamed=1.0), Pace(32)),
+    "hits": (Mix(again=1.0), Pace(32)),
+    "mixed": (Mix(streamed=0.1, again=0.2), Pace(64, 300)),
+}
+TOLD = {
+    "low": "100 unstreamed requests a second, at random",
+    "mid": "1,000 of them a second",
+    "closed 32": "each of 32 connections asks again as soon as it is answered",
+    "closed 64": "each of 64",
+    "streams": f"32 connections, streams of {TOKENS} tokens 10 ms apart",
+    "hits": "32 connections, answers that are in the exact cache",
+    "mixed": "300 a second, one in ten streamed, one in five in the cache",
+}
+
+
+@dataclass(slots=True)
+class Cell:
+    """One load's turn at one entrant. Microseconds of CPU, milliseconds of time."""
+
+    requests: int
+    request_us: float
+    dispatcher_us: float  # of it
+    token_us: float | None
+    whole: list[float]
+    first: list[float]
+    late_ms: float
+    a_second: float
+
+
+@dataclass(slots=True)
+class Entrant:
+    running: Running
+    sender: Sender
+    workers: int
+    idle: list[float] = field(default_factory=list)  # CPU milliseconds a second
+    shares: list[float] = field(default_factory=list)  # of the connections of each turn, the fullest worker's
+    cells: dict[str, list[Cell]] = field(default_factory=dict)
+
+    def spent(self) -> Spent:
+        return spent(self.running.tree())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = arguments(argv)
+    objections = machine.objections(machine.mood())
+    for objection in objections:
+        print(f"the machine is busy: {objection}", file=sys.stderr)
+    if objections and not args.force:
+        return BUSY
+    end_at_sigterm()
+    try:
+        entrants = raced(args)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except (OSError, RuntimeError, BaseExceptionGroup) as errors:
+        print(f"a load could not be carried: {_first(errors)}", file=sys.stderr)
+        return 1
+    print(json.dumps(told(entrants)) if args.json else table(entrants, args))
+    return 0
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workers", default="2", help="numbers of workers, with commas; empty: none")
+    parser.add_argument("--loads", default=",".join(LOADS), help=f"some of {', '.join(LOADS)}; the first word is enough")
+    parser.add_argument("--also", type=Path, help="another checkout, whose one process has its turns too")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each turn")
+    parser.add_argument("--force", action="store_true", help="also on a busy machine, where the figures are the neighbours'")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args(argv)
+    wanted = [word.strip() for word in args.loads.split(",") if word.strip()]
+    args.loads = [name for name in LOADS if any(name.startswith(word) for word in wanted)]
+    if not args.loads:
+        parser.error(f"no such load; there are {', '.join(LOADS)}")
+    args.workers = [int(number) for number in args.workers.split(",") if number.strip()]
+    return args
+
+
+def raced(args: argparse.Namespace) -> dict[str, Entrant]:
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tiergate-bench-")))
+        ports = stack.enter_context(upstream(ROOT))
+        fields = {ONE: (ROOT, 1), **({f"{ONE}, {args.also.name}": (args.also.resolve(), 1)} if args.also else {})}
+        fields |= {f"{number} workers": (ROOT, number) for number in args.workers}
+        entrants = {}
+        for name, (checkout, workers) in fields.items():
+            entrants[name] = entered(name, checkout, workers, folder / name.replace(" ", "-"), ports)
+            stack.callback(entrants[name].running.stop)
+            entrants[name].running.wait()
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(until_terminated(measure(entrants, args)))
+    return entrants
+
+
+def entered(name: str, checkout: Path, workers: int, folder: Path, ports: Sequence[int]) -> Entrant:
+    folder.mkdir()
+    place = Place(checkout, folder, free_port(), ports)
+    target = Target(place.port, "auto")
+    command = serve_tiergate(sys.executable, place) + (["--workers", str(workers)] if workers > 1 else [])
+    print(f"starting {name}", file=sys.stderr)
+    running = Running(command, target, folder / "log", {"PYTHONPATH": str(checkout)})
+    return Entrant(running, Sender(target), workers)
+
+
+async def measure(entrants: Mapping[str, Entrant], args: argparse.Namespace) -> None:
+    for entrant in entrants.values():
+        await _turn(entrant, "closed 32", args.seconds / 2)  # warm
+    for number in range(args.rounds):
+        print(f"round {number + 1} of {args.rounds}", file=sys.stderr)
+        await _idle(entrants, args.seconds)
+        for load in args.loads:
+            for name in rotated(list(entrants), number):
+                entrants[name].cells.setdefault(load, []).append(await _turn(entrants[name], load, args.seconds))
+
+
+async def _idle(entrants: Mapping[str, Entrant], seconds: float) -> None:
+    """All at once: nobody does anything."""
+    before = {name: entrant.spent().whole for name, entrant in entrants.items()}
+    await asyncio.sleep(seconds)
+    for name, entrant in entrants.items():
+        entrant.idle.append((entrant.spent().whole - before[name]) / seconds * 1e3)
+
+
+async def _turn(entrant: Entrant, load: str, seconds: float) -> Cell:
+    mix, pace = LOADS[load]
+    await entrant.sender.open(pace.connections)
+    try:
+        held = connections(entrant.running.tree(), entrant.running.target.port)
+        entrant.shares += [most / pace.connections for most in (max(held.values(), default=0),)]
+        await asyncio.sleep(_QUIET)
+        before, began = entrant.spent(), time.perf_counter()
+        took = await entrant.sender.send(mix, pace, seconds)
+        await asyncio.sleep(_QUIET)
+        return _cell(mix, took, before, entrant.spent(), time.perf_counter() - began - _QUIET)
+    finally:
+        entrant.sender.close()
+
+
+def _cell(mix: Mix, took: Took, before: Spent, after: Spent, seconds: float) -> Cell:
+    each = 1e6 / took.requests
+    whole = (after.whole - before.whole) * each
+    others = list(after.running)[1:]  # the supervisor starts the dispatcher first
+    dispatcher = (after.running[others[0]] - before.running.get(others[0], 0.0)) * each if others else 0.0
+    token = whole / TOKENS if mix.streamed == 1.0 else None
+    return Cell(took.requests, whole, dispatcher, token, took.whole, took.first, took.late * 1e3, took.requests / seconds)
+
+
+def _first(error: BaseException) -> BaseException:
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+
+
+# -- what is told
+
+
+def table(entrants: Mapping[str, Entrant], args: argparse.Namespace) -> str:
+    parts = [
+        f"{args.rounds} rounds, {args.seconds:g} s a turn; load average {os.getloadavg()[0]:.1f}",
+        *(f"  {name:10} {TOLD[name]}" for name in args.loads),
+        "",
+        f"{'load':10} {'':24} {'us of CPU a request':>22}  {'ratio, round by round':>22}  {'us a token':>10}"
+        f"  {'dispatcher':>10}  {'a second':>8}  {'p50, p99 ms':>14}  {'TTFT p50, p99':>14}",
+    ]
+    for load in args.loads:
+        parts += [_line(load, name, entrants) for name in entrants]
+    parts += ["", *(f"{name:24} idle {_spread(one.idle)} ms of CPU a second, {_placed(one)}" for name, one in entrants.items())]
+    return "\n".join(parts)
+
+
+def _line(load: str, name: str, entrants: Mapping[str, Entrant]) -> str:
+    cells, base = entrants[name].cells[load], entrants[ONE].cells[load]
+    ratio = "" if name == ONE else _spread(ratios(cells, base), 2)
+    tokens = [cell.token_us for cell in cells if cell.token_us is not None]
+    dispatcher = _spread([cell.dispatcher_us for cell in cells]).split()[0] if entrants[name].workers > 1 else ""
+    return (
+        f"{load:10} {name:24} {_spread([cell.request_us for cell in cells]):>22}  {ratio:>22}"
+        f"  {f'{Spread.of(tokens).median:.1f}' if tokens else '':>10}  {dispatcher:>10}"  # type: ignore[union-attr]
+        f"  {_spread([cell.a_second for cell in cells]).split()[0]:>8}"
+        f"  {_tail([cell.whole for cell in cells]):>14}  {_tail([cell.first for cell in cells]):>14}"
+    )
+
+
+def ratios(cells: Sequence[Cell], base: Sequence[Cell]) -> list[float]:
+    return [ours.request_us / theirs.request_us for ours, theirs in zip(cells, base, strict=True)]
+
+
+def _tail(rounds: Sequence[Sequence[float]]) -> str:
+    """The median of the rounds' percentiles."""
+    some = [figures for figures in rounds if figures]
+    if not some:
+        return ""
+    p50, p99 = (Spread.of([percentile(figures, share) for figures in some]) for share in (0.5, 0.99))
+    assert p50 is not None
+    assert p99 is not None
+    return f"{p50.median:.2f}, {p99.median:.2f}"
+
+
+def _spread(figures: Sequence[float], digits: int = 0) -> str:
+    found = Spread.of(figures)
+    return f"{found.median:.{digits}f} ({found.low:.{digits}f} to {found.high:.{digits}f})" if found else ""
+
+
+def _placed(entrant: Entrant) -> str:
+    return f"of the connections the fullest process had {_spread([100 * share for share in entrant.shares])} %"
+
+
+def told(entrants: Mapping[str, Entrant]) -> dict[str, object]:
+    """All figures of all rounds, single times left out."""
+    return {
+        name: {
+            "idle_ms_a_second": entrant.idle,
+            "fullest_share_of_connections": entrant.shares,
+            "loads": {load: [_brief(cell) for cell in cells] for load, cells in entrant.cells.items()},
+        }
+        for name, entrant in entrants.items()
+    }
+
+
+def _brief(cell: Cell) -> dict[str, object]:
+    times = {"whole": cell.whole, "first": cell.first}
+    tails = {name: [percentile(each, 0.5), percentile(each, 0.99)] if each else None for name, each in times.items()}
+    return asdict(cell) | tails
+
+
+if __name__ == "__main__":
+    sys.exit(main())
