@@ -258,6 +258,7 @@ class Link:
             self._channel.send(m.encode(end))
         self.away = False
         self._welcomed.set()
+        self.incoming.welcomed()
         self.on_welcome()
         for ticket in self.tickets.values():
             ticket.ask_again()
