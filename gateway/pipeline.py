@@ -32,7 +32,7 @@ from caches.replay import as_events, worth_keeping
 from caches.types import Entry
 from gateway import multipart, wire
 from gateway.auth import Authenticator, Principal
-from gateway.dispatch.types import Dispatcher, NoReplica, Question, WorkAsk
+from gateway.dispatch.types import Admit, Dispatcher, NoReplica, Question, WorkAsk
 from gateway.endpoints import Endpoint
 from gateway.errors import ApiError
 from gateway.exchange import Exchange, Work
@@ -128,14 +128,15 @@ class Pipeline:
         what it is about. A large one costs more to read than to refuse.
         """
         principal = x.principal = self.authenticate(request)
-        admit = self._dispatcher.admit(principal.scopes)
-        x.standing = lambda: rate_lines(admit.standing())
+        admit: Admit | None = None
+        x.standing = lambda: rate_lines((admit or self._dispatcher.admit(principal.scopes)).standing())
         try:
             reading = read_headers(request.headers, principal, endpoint)
             started = self._clock()
             body = await request.body()
             x.body_wait = self._clock() - started
         except ApiError:
+            admit = self._dispatcher.admit(principal.scopes)
             await admit.peek()
             raise
         early: Job | Exception | None = None
@@ -144,7 +145,7 @@ class Pipeline:
             early = self._try(x, endpoint, body, path_model, principal, reading)
             if isinstance(early, Job):
                 question = self._question(early)
-                admit = self._dispatcher.admit(principal.scopes, question)
+        admit = self._dispatcher.admit(principal.scopes, question)
         async with admit as ticket:
             try:
                 if isinstance(early, Exception):

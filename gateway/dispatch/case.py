@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from typing import TYPE_CHECKING
 
 from backends.lease import Lease
@@ -63,7 +62,7 @@ class Case:
         self._answered = False  # its worker knows that it is admitted
         self._scope: LocalWork | None = None
         self._lease: Lease | None = None
-        self._inbox: deque[_Waited] = deque()
+        self._inbox: list[_Waited] = []  # never more than a few
         self._waiter: asyncio.Future[None] | None = None
         self._wait = True  # something is being found out or waited for: an End is not waited for, it interrupts
         self._ended: m.End | None = None  # what interrupted
@@ -123,7 +122,7 @@ class Case:
                 await waiter
             finally:
                 self._waiter = None
-        return inbox.popleft()
+        return inbox.pop(0)
 
     # -- its life
 

@@ -62,6 +62,8 @@ class Node:
         self._counts = counts
         self._forget = forget
         self._scopes: dict[Scope, Scope] = {}
+        self._heard: dict[bytes, int] = {}  # Ends of workers by name, since the last commit
+        self._storing: list[Entry] = []
         self._polls = count(1)
         self._tasks: set[asyncio.Task[None]] = set()
         self._restored = False
@@ -109,22 +111,33 @@ class Node:
     # -- what lasts
 
     def commit(self) -> None:
-        """What was decided so far outlives this process."""
+        """What was decided so far outlives this process, and with it, in one batch, how far workers were heard."""
+        heard = self._heard
+        if heard:
+            for worker, seq in heard.items():
+                self._vault.set_mark(worker, seq)
+            heard.clear()
         self.local.limiter.commit()
 
-    def heard(self, worker: str) -> int:
-        return self._vault.mark(bytes.fromhex(worker).ljust(16, b"\0"))
+    def heard(self, worker: bytes) -> int:
+        """The last End that was heard of the worker of this name."""
+        return self._heard.get(worker) or self._vault.mark(worker)
 
-    def hear(self, worker: str, seq: int) -> None:
-        self._vault.set_mark(bytes.fromhex(worker).ljust(16, b"\0"), seq)
+    def hear(self, worker: bytes, seq: int) -> None:
+        self._heard[worker] = seq
 
     # -- what workers send
 
     def store(self, entry: Entry) -> None:
-        self.spawn(self._store(entry))
+        """With whatever else comes in this tick."""
+        self._storing.append(entry)
+        if len(self._storing) == 1:
+            self.spawn(self._store())
 
-    async def _store(self, entry: Entry) -> None:
-        await self.local.exact.put(entry)
+    async def _store(self) -> None:
+        storing, self._storing = self._storing, []
+        for entry in storing:
+            await self.local.exact.put(entry)
 
     def absorb(self, session: Session, counts: bytes) -> None:
         only = self._counts(session.worker, counts)

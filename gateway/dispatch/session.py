@@ -39,6 +39,7 @@ class Session:
         self.worker = ""  # names the process; empty before its Hello
         self.number = 0
         self.pid = 0
+        self._name = b""  # the same in the vault
         self.cases: dict[int, Case] = {}
         self.scopes: dict[int, Scope] = {}
         self.numbers: dict[int, int] = {}  # of scopes, by the identity of those in `scopes`
@@ -106,7 +107,8 @@ class Session:
 
     def _hello(self, hello: m.Hello) -> None:
         self.worker, self.number, self.pid = hello.worker, hello.number, hello.pid
-        self._heard = self.node.heard(hello.worker)
+        self._name = bytes.fromhex(hello.worker)
+        self._heard = self.node.heard(self._name)
         self.learn(hello.scopes)
         self.node.welcome(self, hello)
         for held in _unheard(hello.held, self._heard):
@@ -119,11 +121,15 @@ class Session:
         """An End was obeyed. They may be done with out of order; what is remembered is up to where none is missing."""
         if seq <= self._heard:
             return
-        self._early.add(seq)
-        while self._heard + 1 in self._early:
+        early = self._early
+        if seq != self._heard + 1:
+            early.add(seq)
+            return
+        self._heard = seq
+        while early and self._heard + 1 in early:
             self._heard += 1
-            self._early.remove(self._heard)
-        self.node.hear(self.worker, self._heard)
+            early.remove(self._heard)
+        self.node.hear(self._name, self._heard)
         if not self._ack_due:
             self._ack_due = True
             asyncio.get_running_loop().call_later(_ACK_SECONDS, self._acknowledge)
