@@ -91,7 +91,7 @@ async def test_a_request_that_is_taken_back_in_the_same_read_leaves_nothing(owne
     say(session, ask(1), m.End(1, 1, True, True, False, None, None), ask(2), m.End(2, 2, True, True, False, None, None))
     await ticks()
     assert not session.cases
-    assert owner.parts.node.heard(WORKER) == 2
+    assert owner.parts.node.heard(bytes.fromhex(WORKER)) == 2
     assert owner.left() == (598, 60_000)
 
 
@@ -102,11 +102,11 @@ async def test_an_end_is_heard_while_its_client_still_reads(owner: Owner) -> Non
     await ticks()
     say(session, m.End(1, 1, True, False, False, 10, None), m.End(2, 2, True, True, False, 20, None))
     await ticks()
-    assert owner.parts.node.heard(WORKER) == 2
+    assert owner.parts.node.heard(bytes.fromhex(WORKER)) == 2
     assert list(session.cases) == [1]
     say(session, m.End(3, 1, False, True, False, None, None))
     await ticks()
-    assert owner.parts.node.heard(WORKER) == 3
+    assert owner.parts.node.heard(bytes.fromhex(WORKER)) == 3
     assert owner.idle
     assert owner.left() == (598, 60_000 - 30)
 
@@ -124,7 +124,7 @@ async def test_what_was_settled_before_a_restart_is_not_settled_again(tmp_path: 
     session = after.connect(held(1, 1), m.Held(1, (1,), False, False, None, False, None, 0), before=owner)
     await ticks()
     for one in (end, m.End(2, 1, False, True, False, None, None)):
-        if one.seq > after.parts.node.heard(WORKER):  # as the worker is told by Welcome
+        if one.seq > after.parts.node.heard(bytes.fromhex(WORKER)):  # as the worker is told by Welcome
             say(session, one)
     await ticks()
     assert after.idle
