@@ -91,8 +91,9 @@ class Node:
             self._forget(session.worker)
             self._departed[session.worker] = None
         while len(self._departed) > _MOST_DEPARTED:  # it will not come back
-            self.hear(next(iter(self._departed)), 0)
-            del self._departed[next(iter(self._departed))]
+            oldest = next(iter(self._departed))
+            self.hear(bytes.fromhex(oldest), 0)
+            del self._departed[oldest]
 
     def vacate(self, case: Case) -> None:
         """Its work is over: the next request of its key makes the answer anew."""

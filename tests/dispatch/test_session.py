@@ -37,11 +37,11 @@ class Owner:
         [replica] = self.lane.pool.replicas
         replica.up = True
 
-    def connect(self, *held: m.Held, before: "Owner | None" = None) -> Session:
+    def connect(self, *held: m.Held, before: "Owner | None" = None, worker: str = WORKER) -> Session:
         """The worker says Hello; it knew the owner `before`. What it is told goes nowhere."""
         session = self.parts.node.session()
         epoch, roster = (before.parts.node.epoch, before.parts.node.roster.everybody()) if before else ("", [])
-        say(session, m.Hello(WORKER, 1, 1, epoch, "", roster, [ACME], list(held)))
+        say(session, m.Hello(worker, 1, 1, epoch, "", roster, [ACME], list(held)))
         return session
 
     def left(self) -> tuple[int | None, int | None]:
@@ -165,3 +165,17 @@ async def test_a_former_connection_may_end_after_the_new_one_began(owner: Owner)
     await ticks()
     assert owner.idle
     assert owner.left() == (599, 60_000 - 10)
+
+
+async def test_workers_that_do_not_come_back_are_forgotten(owner: Owner) -> None:
+    """What was heard of a worker that has gone is kept for a while, and for the last ones only."""
+    names = [f"{number:016x}" for number in range(1, 67)]
+    for name in names:
+        session = owner.connect(worker=name)
+        say(session, ask(1))
+        await ticks()
+        say(session, m.End(1, 1, True, True, False, 10, None))
+        await ticks()
+        session._closed()
+    owner.parts.node.commit()
+    assert [owner.parts.node.heard(bytes.fromhex(name)) for name in names] == [0, 0] + 64 * [1]
