@@ -352,7 +352,7 @@ class RemoteTicket:
         link = self._link
         self._share, self._stream = question.share, question.stream
         kept = self._kept = None if question.lookup is None else link.front.get(question.lookup)
-        ask = self._at_once = question.first()
+        ask = self._at_once = None if kept else question.first()  # what is kept is most likely good: then no model is asked
         return m.Look(
             question.lookup, kept.generation if kept else 0, question.share, question.stream,
             None if ask is None else self._work_of(ask),
