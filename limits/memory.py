@@ -18,11 +18,11 @@ from typing import Self
 
 from limits.kept import KeptLedger
 from limits.ledger import Ledger
-from limits.types import Limiter, LimitExceeded, Scope, Standing
+from limits.types import LastingLimiter, LimitExceeded, Scope, Standing
 from limits.vault import Vault
 
 
-class MemoryLimiter(Limiter):
+class MemoryLimiter(LastingLimiter):
     def __init__(self, clock: Callable[[], float] = time.monotonic, vault: Vault | None = None) -> None:
         self.ledger = Ledger() if vault is None else KeptLedger(vault)
         self._clock = clock

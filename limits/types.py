@@ -122,6 +122,23 @@ class Limiter(Protocol):
         """Spends nothing; also for the answer to a refusal."""
 
 
+class Adopted(AbstractAsyncContextManager[Admission], Protocol):
+    """A request that a predecessor of this process admitted. Entering takes its slots, free or not, and debits nothing."""
+
+    def adopt_reservation(self, tokens: int, model_scope: Scope | None = None) -> AbstractAsyncContextManager[Reservation]:
+        """The reservation that it held: `tokens` are what was set aside, after clamping."""
+
+
+class LastingLimiter(Limiter, Protocol):
+    """One whose balances outlive the process that decides, so that a successor goes on from them."""
+
+    def adopt(self, scopes: Sequence[Scope], *, refunded: bool = False) -> Adopted:
+        """A request that runs on; `refunded`: it was given back meanwhile."""
+
+    def commit(self) -> None:
+        """What was decided so far is lasting."""
+
+
 class Priority(enum.IntEnum):
     """The class of a request; the smaller, the more urgent."""
 

@@ -176,6 +176,7 @@ class RemoteCalls:
     async def answer(self, call: Call, path: str, /) -> Answer:
         talk: AdminTalk = call.method, call.url, call.content_type, call.body, path
         status, content_type, body = msgspec.msgpack.decode(
-            await self._link.call("admin", _encode(talk)), type=tuple[int, bytes, bytes]
+            await self._link.call("admin", _encode(talk), once=call.method not in (b"GET", b"HEAD")),
+            type=tuple[int, bytes, bytes],
         )
         return Answer(status, content_type, body)

@@ -46,7 +46,9 @@ class Cors:
 class Server:
     host: t.Host = key("127.0.0.1", "Address to listen on; 0.0.0.0 for all.")
     port: Annotated[int, Whole(0, 65535)] = key(8000, "Port to listen on; 0 takes any free one.")
-    workers: Annotated[int, Whole(1, 256)] = key(1, "Processes that serve; with more than 1 another one decides for all.")
+    workers: Annotated[int, Whole(1, 256)] = key(
+        1, "Processes that serve; above 1 there is a dispatcher beside them, which decides for all (docs/architecture.md)."
+    )
     max_body: t.Bytes = key(16 * 2**20, "Largest request body; over it the answer is 413.")
     drain_timeout: t.Seconds = key(120.0, "After SIGTERM, how long running requests may take to finish.")
     header_timeout: t.Seconds = key(10.0, "How long a client may take to send its request head.")
@@ -220,7 +222,7 @@ class Cache:
     exact: ExactCache = section(ExactCache, "Identical requests.")
     semantic: SemanticCache = section(SemanticCache, "Requests that mean the same.")
     prefix: PrefixCache = section(PrefixCache, "The engines' own prefix cache.")
-    secret: t.HiddenText = key(Secret(), "Secret of cache keys and salts; empty: a random one for each process.")
+    secret: t.HiddenText = key(Secret(), "Secret of cache keys and salts; empty: a random one for each start.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +232,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redis:
-    url: t.RedisAddress = key(SecretUrl("redis://127.0.0.1:6379/0"), "Used by stores of kind redis only.")
+    url: t.RedisAddress = key(
+        SecretUrl("redis://127.0.0.1:6379/0"), "Without effect so far: no store of kind redis is built yet."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,7 +354,7 @@ class Config:
     routing: Routing = section(Routing, "How a model name becomes a model.")
     cache: Cache = section(Cache, "Caches.")
     limits: Limits = section(Limits, "Rate limits.")
-    redis: Redis = section(Redis, "The Redis that stores may share.")
+    redis: Redis = section(Redis, "The Redis that stores may share, once one is built.")
     queue: Queue = section(Queue, "The queue in front of each model.")
     plans: Mapping[t.Name, Plan] = section(dict, "Named sets of limits.")
     tenants: tuple[Tenant, ...] = key((), "Who may call; no tenant, no access.")

@@ -15,7 +15,7 @@ from gateway.dispatch import messages as m
 from gateway.dispatch.entries import kept_of
 from gateway.dispatch.local import LocalTicket, LocalWork
 from gateway.dispatch.types import NoReplica, WorkAsk
-from limits.types import LimitExceeded, QueueFull, QueueTimeout, Standing
+from limits.types import LimitExceeded, Priority, QueueFull, QueueTimeout, Standing
 
 if TYPE_CHECKING:
     from gateway.dispatch.session import Session
@@ -67,7 +67,7 @@ class Case:
         self._waiter: asyncio.Future[None] | None = None
         self._wait = True  # something is being found out or waited for: an End is not waited for, it interrupts
         self._ended: m.End | None = None  # what interrupted
-        self._seqs: list[int] = []  # Ends that are obeyed when the scopes are left
+        self._seqs: list[int] = []  # Ends that are obeyed when the scopes of the work are left
 
     def ask(self, ask: m.Ask) -> None:
         self.task = asyncio.get_running_loop().create_task(self._run(ask))
@@ -84,12 +84,11 @@ class Case:
 
     def post(self, message: m.LookUp | m.Begin | m.Next | m.Raise | m.First | m.End) -> None:
         if isinstance(message, m.Raise):
-            if self._scope is not None:
-                self._scope.raise_priority(message.priority)
+            self._raise(message.priority)
         elif isinstance(message, m.First):
             if self._lease is not None:
                 self._lease.first_byte(message.at)
-        elif isinstance(message, m.End) and self._wait:
+        elif isinstance(message, m.End) and self._wait and self._ended is None:
             self._interrupt(message)
         else:
             self._inbox.append(message)
@@ -98,19 +97,23 @@ class Case:
                 waiter.set_result(None)
 
     def _interrupt(self, end: m.End) -> None:
-        if not self._begun:  # the worker thought better of it before the task had its turn: it will never have one
-            self.cancel()
-            self._seqs.append(end.seq)
-            self._close()
-        elif end.over:
+        if end.over:
             self._ended = end
-            self.cancel()
+            if self._begun:  # else it sees for itself: a task that is cancelled before its first turn never has one
+                self.cancel()
         elif end.left:  # others want the answer
             self.left = True
             self._refund(end)
-            self._seqs.append(end.seq)
             if self.ticket is not None:
                 self.session.node.spawn(self.ticket.leave())
+            self.session.heard(end.seq)
+
+    def _raise(self, priority: Priority) -> None:
+        if self._scope is not None:
+            self._scope.raise_priority(priority)
+        for message in self._inbox:
+            if isinstance(message, m.Begin):  # not begun yet
+                message.work.priority = min(message.work.priority, priority)
 
     async def _next(self) -> _Waited:
         inbox = self._inbox
@@ -132,10 +135,11 @@ class Case:
             async with session.node.local.admit(scopes) as ticket:
                 self.ticket = ticket
                 try:
-                    await self._look(ticket, ask.look)
-                    await self._go_on(ticket)
+                    if self._ended is None:
+                        await self._look(ticket, ask.look)
+                        await self._go_on(ticket)
                 finally:
-                    if not self._answered:  # its worker knows nothing of it
+                    if not self._answered and self._ended is None:  # its worker knows nothing of it, and asks again
                         ticket.refund()
         except LimitExceeded as refused:
             if self.ticket is None:
@@ -144,7 +148,6 @@ class Case:
         except asyncio.CancelledError:
             if self._ended is None:
                 raise
-            self._seqs.append(self._ended.seq)
         except Exception:  # noqa: BLE001 - the edge of a request: its fault must be seen, and not be another's
             _log.exception("a request of worker %d failed in the dispatcher", session.number)
             session.send(m.Answer(self.n, m.Refusal("fault")))
@@ -193,23 +196,35 @@ class Case:
                 await self._attempts(ticket, grant, None, told=True)
 
     async def _go_on(self, ticket: LocalTicket) -> None:
-        while not self.left:
+        while True:
+            self._heard()
+            if self.left:
+                return
             self._wait = False
             message = await self._next()
             self._wait = True
-            if isinstance(message, m.Begin):
+            if isinstance(message, m.End):
+                await self._obey(message)
+            elif any(isinstance(later, m.End) and later.over for later in self._inbox):
+                continue  # nobody waits for it any more, so it must not wait for anything
+            elif isinstance(message, m.Begin):
                 await self._work(ticket, message.w, message.work, message.share, None)
             elif isinstance(message, m.LookUp):
                 await self._look(ticket, message.look)
-            elif isinstance(message, m.End):
-                await self._obey(message)
 
     def _close(self) -> None:
         session = self.session
+        if self._ended is not None:
+            self._seqs.append(self._ended.seq)
         session.cases.pop(self.n, None)
         session.node.vacate(self)
+        self._heard()
+
+    def _heard(self) -> None:
+        """Everything that was obeyed is done with: no work is under way."""
         for seq in self._seqs:
-            session.heard(seq)
+            self.session.heard(seq)
+        self._seqs.clear()
 
     async def _obey(self, end: m.End) -> None:
         """An End outside work, or after it: is the client done too?"""
@@ -277,9 +292,9 @@ class Case:
             self._blocked(ticket, NoReplica(), answer)
             return
         scope = self._scope = ticket.work(self._ask_of(work))
-        if answer is not None and self.share is not None and node.local.lanes[work.model].scheduler.full:
+        if answer is not None and node.local.lanes[work.model].scheduler.full:
             answer.pending, answer.standing = True, values_of(ticket.standing())
-            self._say(answer)  # so that the worker knows that it is the one whose answer others share
+            self._say(answer)  # so that the worker knows that it waits in line, and that others may share what it waits for
             answer = None
         try:
             async with scope as grant:
@@ -292,9 +307,10 @@ class Case:
                 raise
             end, self._ended = self._ended, None
             task = asyncio.current_task()
-            if task is not None:
-                task.uncancel()
+            lost = task is not None and task.uncancel()
             await self._obey(end)
+            if lost:  # the connection has ended, too
+                raise
         finally:
             self._scope = self._lease = None
 
@@ -340,12 +356,13 @@ class Case:
                 return message
             if isinstance(message, m.End):
                 await self._obey(message)
+                self._heard()
 
     def _granted(
         self, ticket: LocalTicket, grant: LocalWork, lease: Lease | None, answer: m.Answer | None, *, told: bool
     ) -> None:
         node = self.session.node
-        serial, first = (None, False) if lease is None else (node.roster.serial(lease.replica), grant.wants_first_byte(lease))
+        serial, first = (None, False) if lease is None else (node.serial(lease.replica), grant.wants_first_byte(lease))
         if told:
             self.session.send(m.Another(self.n, self._w, serial, first))
             return

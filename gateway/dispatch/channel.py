@@ -20,6 +20,7 @@ import logging
 import socket
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import Final, cast
 
 MIB: Final = 1024 * 1024
@@ -253,4 +254,8 @@ async def listen(at: socket.socket | str, make_channel: Callable[[], Channel]) -
     loop = asyncio.get_running_loop()
     if isinstance(at, str):
         return await loop.create_unix_server(make_channel, at)
-    return await loop.create_unix_server(make_channel, sock=at, cleanup_socket=False)  # type: ignore[call-arg] # uvloop's own
+    listening = partial(loop.create_unix_server, make_channel, sock=at)
+    try:
+        return await listening(cleanup_socket=False)  # type: ignore[call-arg] # not every version has it
+    except TypeError:  # asyncio before 3.13 does not know the word, and lets every path be
+        return await listening()

@@ -12,7 +12,9 @@ Rules of this file
 1. A feed lasts from Subscribe to FeedEnd. The owner says FeedEnd itself where the maker cannot: it is not there, it died.
 2. Nothing is kept here but who talks to whom. What is under way of one feed is bounded by its credit (`WINDOW`), what is under
    way to one worker or from one by the number of its feeds: together they stay well below what its connection may hold.
-3. Who says that it has no such answer to give is not the maker any more: the next request makes it anew, so asking again ends.
+3. The dispatcher's end ends no feed, if the next one is there soon: the subscriber says how much it has had, the maker says
+   again what was lost on the way. That is no more than the credit, so it is kept until it is taken.
+4. Who says that it has no such answer to give is not the maker any more: the next request makes it anew, so asking again ends.
 """
 
 from __future__ import annotations

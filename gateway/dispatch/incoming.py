@@ -22,6 +22,8 @@ from gateway.dispatch.feeds import GONE, LAGGED, WINDOW, broken
 from gateway.exchange import Work
 from gateway.reply import Head
 
+_PATIENCE = 2.0  # seconds that it may take until a feed whose dispatcher has gone goes on
+_RETRY = 0.05  # until its maker, too, has found the next one
 _LAST_WORD = 1.0  # seconds that the maker has for it, once nobody here listens any more
 _CREDIT = WINDOW // 4  # bytes that are worth a word
 _LOST = encoded(broken("The dispatcher that passed this answer on has gone."))
@@ -55,15 +57,23 @@ class Incoming:
             feed.said(message)
 
     def lost(self) -> None:
-        """The owner has gone: what it passed on has broken off."""
+        """The owner has gone. What it passed on goes on where it stopped if there is another one soon."""
         for feed in self._feeds.values():
-            feed.end(_LOST)
+            feed.interrupt()
+
+    def welcomed(self) -> None:
+        """There is an owner."""
+        for feed in self._feeds.values():
+            feed.again()
 
 
 class Intake:
     """An answer that is made elsewhere (`gateway.dispatch.types.Elsewhere`), and the brake of the flight that passes it on."""
 
-    __slots__ = ("_feeds", "_flight", "_number", "_over", "_parts", "_paused", "_share", "_taken", "_work", "stream")
+    __slots__ = (
+        *("_feeds", "_flight", "_had", "_number", "_over", "_parts", "_patience", "_paused", "_share", "_taken", "_work"),
+        "stream",
+    )
 
     def __init__(self, feeds: Incoming, share: bytes, *, stream: bool) -> None:
         self.stream = stream
@@ -76,6 +86,8 @@ class Intake:
         self._parts: list[bytes] = []  # of a piece that is not whole
         self._taken = 0  # bytes that the maker has not been told of
         self._paused = False
+        self._had = 0  # messages of the answer
+        self._patience: asyncio.TimerHandle | None = None  # while it has to go on elsewhere
 
     def feed(self, flight: Flight) -> Coroutine[Any, Any, None]:
         self._flight = flight
@@ -97,6 +109,7 @@ class Intake:
             raise
         finally:
             self._feeds.remove(self._number)
+            self._calm()
             flight.flow = None
         if fault:
             raise _failure(fault, begun=flight.begun)
@@ -116,16 +129,46 @@ class Intake:
     # -- what the maker says
 
     def said(self, message: m.FeedHead | m.Piece | m.FeedEnd) -> None:
-        if isinstance(message, m.Piece):
-            self._piece(message)
-        elif isinstance(message, m.FeedHead):
-            learn(self._work, message.work)
-            if self._flight is not None:
-                self._flight.begin(Head(message.status, message.content_type, message.stream))
-        else:
+        if isinstance(message, m.FeedEnd):
+            if message.fault == GONE and self._patience is not None:  # the maker has not found the next dispatcher yet
+                asyncio.get_running_loop().call_later(_RETRY, self.again)
+                return
             if message.work:
                 learn(self._work, message.work)
             self.end(message.fault)
+            return
+        self._had += 1
+        self._calm()
+        if isinstance(message, m.Piece):
+            self._piece(message)
+        else:
+            learn(self._work, message.work)
+            if self._flight is not None:
+                self._flight.begin(Head(message.status, message.content_type, message.stream))
+
+    def interrupt(self) -> None:
+        """What was on its way is lost."""
+        self._calm()
+        self._taken = 0  # the maker counts anew
+        self._patience = asyncio.get_running_loop().call_later(_PATIENCE, self._give_up)
+
+    def again(self) -> None:
+        """Ask the next dispatcher for the rest."""
+        if self._patience is None:
+            return
+        priority = 0 if self._flight is None else self._flight.priority
+        self._feeds.send(m.Subscribe(self._number, self._share, 0, self.stream, priority, self._had))
+        if self._flight is None:
+            self._feeds.send(m.Unsubscribe(self._number))
+
+    def _give_up(self) -> None:
+        self._patience = None
+        self.end(_LOST)
+
+    def _calm(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
 
     def end(self, fault: bytes) -> None:
         if self._over is not None and not self._over.done():

@@ -82,7 +82,7 @@ class Link:
         self._kept: deque[tuple[m.End, m.Held | None]] = deque()  # with what was held before each
         self._leaving: list[RemoteTicket] = []
         self._timer = False
-        self._calls: dict[int, tuple[m.Call, asyncio.Future[bytes]]] = {}
+        self._calls: dict[int, tuple[m.Call, asyncio.Future[bytes], bool]] = {}
         self._call_numbers = count(1)
         self._spoke = 0.0
 
@@ -104,12 +104,15 @@ class Link:
         answer = await self.call("delete", msgspec.msgpack.encode((entry, tenant)))
         return bool(msgspec.msgpack.decode(answer))
 
-    async def call(self, verb: str, payload: bytes = b"", seconds: float = 30.0) -> bytes:
-        """Something that is no request of a model. Raises ApiError: what the owner says, or 503 when it stays away."""
+    async def call(self, verb: str, payload: bytes = b"", seconds: float = 30.0, *, once: bool = False) -> bytes:
+        """Something that is no request of a model. Raises ApiError: what the owner says, or 503 when it stays away.
+
+        `once`: it is not said again to another owner, for the first may have obeyed before it went.
+        """
         number = next(self._call_numbers)
         waiting: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         call = m.Call(number, verb, payload)
-        self._calls[number] = call, waiting
+        self._calls[number] = call, waiting, once
         if not self.away:
             self.send(call)
         try:
@@ -223,7 +226,8 @@ class Link:
         self._spoke = asyncio.get_running_loop().time()
         self._say_ends()
         held = self._held()
-        self.scopes.forget({number for one in held for number in one.scopes})
+        asking = {number for ticket in self.tickets.values() for number in ticket.numbers}
+        self.scopes.forget(asking | {number for one in held for number in one.scopes})
         known, scopes = list(self.replicas.known.values()), self.scopes.everybody()
         hello = m.Hello(self._name, self._number, getpid(), self._epoch, self._config, known, scopes, held)
         self._channel.send(m.encode(hello))
@@ -242,21 +246,25 @@ class Link:
         loop = asyncio.get_running_loop()
         for ticket in self.tickets.values():
             ticket.lose_patience(loop)
+        for _, waiting, once in self._calls.values():
+            if once and not waiting.done():
+                waiting.set_exception(Away())
 
     def _welcome(self, welcome: m.Welcome) -> None:
         if welcome.epoch != self._epoch:
             self._epoch = welcome.epoch
             self.front.clear()
-            self.replicas.replace(welcome.roster)
+        self.replicas.replace(welcome.roster)
         self._acked(welcome.heard)
         for end, _ in self._kept:
             self._channel.send(m.encode(end))
         self.away = False
         self._welcomed.set()
+        self.incoming.welcomed()
         self.on_welcome()
         for ticket in self.tickets.values():
             ticket.ask_again()
-        for call, _ in self._calls.values():
+        for call, _, _ in self._calls.values():
             self._channel.send(m.encode(call))
 
     def _acked(self, seq: int) -> None:
@@ -302,7 +310,7 @@ class Link:
         self._channel.send(m.encode(m.Return(poll.id, b"")))
 
     def _replied(self, reply: m.Reply) -> None:
-        _, waiting = self._calls.get(reply.id, (None, None))
+        _, waiting, _ = self._calls.get(reply.id, (None, None, None))
         if waiting is None or waiting.done():
             return
         if reply.fault:

@@ -17,13 +17,14 @@ from backends.replica import Replica
 from backends.types import Ask as BalanceAsk
 from caches.types import Entry, ExactStore
 from gateway.dispatch.types import Elsewhere, Lane, NoReplica, Question, WorkAsk
-from limits.memory import AdoptedAdmission, AdoptedReservation, MemoryLimiter
 from limits.slots import Slot
-from limits.types import Admission, Priority, Reservation, Scope, SlotAsk, Standing
+from limits.types import Admission, Adopted, LastingLimiter, Priority, Reservation, Scope, SlotAsk, Standing
+
+Reserved = AbstractAsyncContextManager[Reservation]
 
 
 class LocalDispatcher:
-    def __init__(self, limiter: MemoryLimiter, exact: ExactStore, lanes: Mapping[str, Lane]) -> None:
+    def __init__(self, limiter: LastingLimiter, exact: ExactStore, lanes: Mapping[str, Lane]) -> None:
         self.limiter = limiter
         self.exact = exact
         self.lanes = lanes
@@ -44,7 +45,7 @@ class LocalTicket:
 
     __slots__ = ("_admission", "_adopted", "_entered", "_held", "_owner", "_scopes")
 
-    def __init__(self, owner: LocalDispatcher, scopes: Sequence[Scope], adopted: AdoptedAdmission | None = None) -> None:
+    def __init__(self, owner: LocalDispatcher, scopes: Sequence[Scope], adopted: Adopted | None = None) -> None:
         self._owner = owner
         self._scopes = scopes
         self._entered = owner.limiter.admit(scopes) if adopted is None else adopted
@@ -107,9 +108,7 @@ class LocalWork:
     def __init__(self, lane: Lane, admission: Admission, ask: WorkAsk) -> None:
         self._lane = lane
         self._ask = ask
-        self._reserved: AbstractAsyncContextManager[Reservation] = admission.reserve(
-            ask.tokens, model_scope=ask.model_scope, clamp=ask.clamp
-        )
+        self._reserved: Reserved = admission.reserve(ask.tokens, model_scope=ask.model_scope, clamp=ask.clamp)
         self._slot: Slot | None = None
         self._tried: list[Replica] = []
         self.tokens = ask.tokens
@@ -167,7 +166,7 @@ class ResumedWork(LocalWork):
 
     __slots__ = ("_began", "_replica")
 
-    def __init__(self, lane: Lane, reserved: AdoptedReservation, tokens: int, replica: Replica | None, began: float) -> None:
+    def __init__(self, lane: Lane, reserved: Reserved, tokens: int, replica: Replica | None, began: float) -> None:
         self._lane = lane
         self._ask = WorkAsk(lane.name, tokens, False, None, Priority.STANDARD, "", 1, 0, 0.0, None, 0)
         self._reserved = reserved

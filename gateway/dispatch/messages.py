@@ -333,6 +333,7 @@ class Subscribe(msgspec.Struct, array_like=True, tag=64, gc=False):
     n: int  # the request whose work it is, as the dispatcher knows it
     stream: bool  # how the answer is made
     priority: int
+    had: int | None = None  # of a feed that a dispatcher's end interrupted: how many FeedHeads and Pieces have come
 
 
 class Piece(msgspec.Struct, array_like=True, tag=65, gc=False):

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from backends.replica import Replica
 from caches.types import Entry
 from gateway.dispatch import messages as m
 from gateway.dispatch.case import Case
@@ -27,6 +28,7 @@ from limits.vault import Vault
 
 _log = logging.getLogger("tiergate.dispatch")
 _MOST_SCOPES = 65_536
+_MOST_DEPARTED = 64
 _ROSTER_SECONDS = 0.2
 _POLL_SECONDS = 1.0
 
@@ -65,6 +67,7 @@ class Node:
         self._polls = count(1)
         self._tasks: set[asyncio.Task[None]] = set()
         self._restored = False
+        self._departed: dict[str, None] = {}  # workers without a connection
 
     # -- sessions
 
@@ -73,16 +76,23 @@ class Node:
         return Session(self)
 
     def welcome(self, session: Session, hello: m.Hello) -> None:
-        self.sessions.add(session)
+        self._departed.pop(hello.worker, None)
+        self.tell_roster()
         if hello.epoch and hello.epoch != self.epoch and not self._restored:
             self._restored = True
             self._restore(hello.roster, same_config=hello.config == self._config)
+            self.tell_roster()
+        self.sessions.add(session)
 
     def left(self, session: Session) -> None:
         self.sessions.discard(session)
         self.feeds.left(session)
         if session.worker:
             self._forget(session.worker)
+            self._departed[session.worker] = None
+        while len(self._departed) > _MOST_DEPARTED:  # it will not come back
+            self.hear(next(iter(self._departed)), 0)
+            del self._departed[next(iter(self._departed))]
 
     def vacate(self, case: Case) -> None:
         """Its work is over: the next request of its key makes the answer anew."""
@@ -176,6 +186,12 @@ class Node:
             message = m.Roster(changed, gone)
             for session in self.sessions:
                 session.send(message)
+
+    def serial(self, replica: Replica) -> int | None:
+        """The number of a replica that is about to be granted: whoever is granted it has been told of it."""
+        if not self.roster.seen(replica):
+            self.tell_roster()
+        return self.roster.serial(replica)
 
     async def run(self) -> None:
         """For ever: tell the workers which replicas there are."""

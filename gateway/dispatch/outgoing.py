@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import cast
@@ -30,6 +31,7 @@ from gateway.reply import Head
 
 _log = logging.getLogger("tiergate.dispatch")
 _MOST_TICKS = 100
+_PATIENCE = 3.0  # seconds that a feed waits for its subscriber, once a dispatcher has gone
 
 Send = Callable[[msgspec.Struct], None]
 
@@ -42,6 +44,7 @@ class Outgoing:
         self._send = send
         self._boarding = boarding
         self._feeds: dict[int, tuple[Outlet, asyncio.Task[bytes]]] = {}
+        self._losses = 0
 
     def __len__(self) -> int:
         return len(self._feeds)
@@ -49,10 +52,7 @@ class Outgoing:
     def said(self, message: m.Subscribe | m.Credit | m.Unsubscribe) -> None:
         outlet, task = self._feeds.get(message.feed, (None, None))
         if isinstance(message, m.Subscribe):
-            if outlet is None:
-                self._begin(message)
-            else:
-                outlet.urge(message.priority)
+            self._asked(outlet, message)
         elif isinstance(message, m.Credit):
             if outlet is not None:
                 outlet.credit(message.taken)
@@ -60,9 +60,29 @@ class Outgoing:
             task.cancel()
 
     def lost(self) -> None:
-        """The owner has gone, and nobody hears us."""
-        for _, task in self._feeds.values():
-            task.cancel()
+        """The owner has gone, and nobody hears us until there is another one, and the subscribers have found it."""
+        self._losses += 1
+        for outlet, _ in self._feeds.values():
+            outlet.lost = self._losses
+        if self._feeds:
+            asyncio.get_running_loop().call_later(_PATIENCE, self._give_up, self._losses)
+
+    def _give_up(self, loss: int) -> None:
+        for number, (outlet, task) in list(self._feeds.items()):
+            if outlet.lost == loss and not task.cancel():
+                del self._feeds[number]
+
+    def _asked(self, outlet: Outlet | None, message: m.Subscribe) -> None:
+        if outlet is not None and message.had is not None:
+            outlet.again(message.had)
+            if outlet.end is not None:
+                del self._feeds[outlet.number]
+        elif outlet is not None:
+            outlet.urge(message.priority)
+        elif message.had is not None:
+            self._send(m.FeedEnd(message.feed, b"", GONE))
+        else:
+            self._begin(message)
 
     async def idle(self) -> None:
         """Returns when nothing is on its way: before that, the end of this process breaks streams of others."""
@@ -80,8 +100,11 @@ class Outgoing:
 
     def _ended(self, outlet: Outlet, task: asyncio.Task[bytes]) -> None:
         """Also when nobody there listens any more: it is told how far the work came, all the same."""
-        del self._feeds[outlet.number]
-        self._send(m.FeedEnd(outlet.number, _account(outlet.flight), GONE if task.cancelled() else task.result()))
+        fault = GONE if task.cancelled() else task.result()
+        outlet.end = m.FeedEnd(outlet.number, _account(outlet.flight), fault)
+        if not outlet.lost or task.cancelled():  # else it is said when somebody asks again
+            del self._feeds[outlet.number]
+            self._send(outlet.end)
 
     async def _found(self, asked: m.Subscribe) -> bool:
         """Whether there is such a flight, in the format that the owner told of it. It may be made only in the next ticks."""
@@ -116,16 +139,24 @@ class Outgoing:
 
 
 class Outlet:
-    """The sink of one feed: it says what it is given, as far as there is credit."""
+    """The sink of one feed: it says what it is given, as far as there is credit, and keeps it until it is taken."""
 
-    __slots__ = ("_rest", "_rest_usage", "_room", "_send", "_waiter", "flight", "number", "priority", "seat")
+    __slots__ = (
+        *("_first", "_rest", "_rest_usage", "_room", "_said", "_send", "_taken", "_waiter"),
+        *("end", "flight", "lost", "number", "priority", "seat"),
+    )
 
     def __init__(self, number: int, send: Send, priority: int) -> None:
         self.number = number
         self.priority = priority
         self.seat: Seat | None = None
         self.flight: Flight | None = None
+        self.lost = 0  # in which of the losses it was, while nobody has asked for the rest
+        self.end: m.FeedEnd | None = None
         self._send = send
+        self._said: deque[m.FeedHead | m.Piece] = deque()  # and not known to have come
+        self._first = 0  # the number of the first of them
+        self._taken = 0  # bytes of them that have come
         self._room = WINDOW
         self._rest = b""  # of a piece that there was not enough credit for
         self._rest_usage = False
@@ -147,19 +178,37 @@ class Outlet:
     def begin(self, head: object) -> None:
         facts = facts_of(self._work, reported=True)
         begun = cast(Head, head)
-        self._send(m.FeedHead(self.number, begun.status, begun.content_type, begun.stream, facts))
+        self._say(m.FeedHead(self.number, begun.status, begun.content_type, begun.stream, facts))
 
     def write(self, data: bytes, usage_only: bool) -> None:
         size = len(data)
         if size <= self._room:
             self._room -= size
-            self._send(m.Piece(self.number, data, usage_only, False, self._work.finished))
+            self._say(m.Piece(self.number, data, usage_only, False, self._work.finished))
         else:
             self._rest, self._rest_usage = data, usage_only
             self._push()
 
     def credit(self, taken: int) -> None:
         self._room += taken
+        self._taken += taken
+        self._forget()
+        self._go_on()
+
+    def again(self, had: int) -> None:
+        """After a loss: say what has not come."""
+        said, self.lost, self._taken = self._said, 0, 0
+        while self._first < had and said:
+            said.popleft()
+            self._first += 1
+        self._room = WINDOW - sum(map(_size, said))
+        for message in said:
+            self._send(message)
+        if self.end is not None:
+            self._send(self.end)
+        self._go_on()
+
+    def _go_on(self) -> None:
         if self._rest:
             self._push()
         if self.writable and self.seat is not None:
@@ -182,7 +231,22 @@ class Outlet:
         part, self._rest = self._rest[: self._room], self._rest[self._room :]
         if part:
             self._room -= len(part)
-            self._send(m.Piece(self.number, part, self._rest_usage, bool(self._rest), self._work.finished))
+            self._say(m.Piece(self.number, part, self._rest_usage, bool(self._rest), self._work.finished))
+
+    def _say(self, message: m.FeedHead | m.Piece) -> None:
+        self._said.append(message)
+        self._send(message)
+
+    def _forget(self) -> None:
+        """What has come."""
+        said = self._said
+        while self._taken > 0 and said:
+            self._taken -= _size(said.popleft())
+            self._first += 1
+
+
+def _size(message: m.FeedHead | m.Piece) -> int:
+    return len(message.data) if isinstance(message, m.Piece) else 0
 
 
 def _account(flight: Flight | None) -> bytes:

@@ -47,8 +47,7 @@ class Roster:
         return next((replica for replica in self._lanes[model].pool.replicas if replica.name == name), None)
 
     def everybody(self) -> list[Known]:
-        """All there are now."""
-        self.changes()
+        """All that the workers were told of."""
         return list(self._told.values())
 
     def changes(self) -> tuple[list[Known], list[int]]:
@@ -61,6 +60,11 @@ class Roster:
 
     def _look(self) -> Iterator[Known]:
         serials: dict[Replica, int] = {}
+        for replica, serial in self._serials.items():
+            known = self._told.get(serial)
+            if replica.inflight and known is not None:  # granted, and perhaps not asked yet; those that are there still follow
+                serials[replica] = serial
+                yield known
         for model, lane in self._lanes.items():
             if not self._fleet.has(model):
                 for replica in lane.pool.replicas:

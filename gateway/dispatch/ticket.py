@@ -91,7 +91,7 @@ class RemoteTicket:
         self._working: RemoteWork | None = None
         self._works = 0  # the number of the one that runs, or comes next
         self._past: m.HeldWork | None = None  # the one that has just ended
-        self._refunded = False  # a limit refused, and the owner gave the request back
+        self._refunded = False  # its request was given back, by the owner when a limit refused or by an End that was said
         # What is to be said at the end.
         self._left = self._said_left = False
         self._over = False
@@ -167,7 +167,9 @@ class RemoteTicket:
         self._link.tell(m.Store(kept_of(entry)))
 
     def refund(self) -> None:
-        self._refund = True
+        if not self._refund and not self._refunded:
+            self._refund = True
+            _give_request_back(self._standing)
 
     def standing(self) -> Standing:
         return self._standing
@@ -262,7 +264,7 @@ class RemoteTicket:
         self._over, self._settled, self._report = True, settled, report
         self._past = None if self._working is None else self._working.held()
         self._working = None
-        _give_back(self._standing, charged - (settled or 0))
+        _give_tokens_back(self._standing, charged - (settled or 0))
         self._link.leave(self)
 
     def give_up(self) -> None:
@@ -282,6 +284,7 @@ class RemoteTicket:
         end = m.End(seq, self.n, self._over, self._left, self._refund, self._settled, self._report)
         held = self.held(seq) if self.admitted else None
         self.queued_end = False
+        self._refunded = self._refunded or self._refund
         self._over, self._refund, self._settled, self._report, self._past = False, False, None, None, None
         self._said_left = self._left
         return end, held
@@ -479,10 +482,17 @@ class RemoteAttempt:
         self._report.suspect = True
 
 
-def _give_back(standing: Standing, tokens: int) -> None:
+def _give_tokens_back(standing: Standing, tokens: int) -> None:
     """What a settlement changes, as far as it is known here. What refilled meanwhile is left out: no client is told too much."""
     limit = standing.token_limit
-    if not limit or standing.token_remaining is None or standing.token_reset is None:
-        return
-    standing.token_remaining = max(0, min(limit, standing.token_remaining + tokens))
-    standing.token_reset = max(0.0, standing.token_reset - tokens * 60 / limit)
+    if limit and standing.token_remaining is not None and standing.token_reset is not None:
+        standing.token_remaining = max(0, min(limit, standing.token_remaining + tokens))
+        standing.token_reset = max(0.0, standing.token_reset - tokens * 60 / limit)
+
+
+def _give_request_back(standing: Standing) -> None:
+    """The same for a request."""
+    limit = standing.request_limit
+    if limit and standing.request_remaining is not None and standing.request_reset is not None:
+        standing.request_remaining = min(limit, standing.request_remaining + 1)
+        standing.request_reset = max(0.0, standing.request_reset - 60 / limit)

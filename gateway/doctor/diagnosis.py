@@ -81,7 +81,7 @@ async def diagnose(reading: Reading, options: Options, this: Machine, wall: Call
     found = [*state.found, *machine.interpreter(this), *machine.libraries(this), *machine.descriptors(this, config)]
     for path, (host, port, facts) in state.ports.items():
         found += ports.judge(path, host, port, facts) if facts is not None else []
-    found += _listeners(config)
+    found += [*_listeners(config), *machine.workers(this, config)]
     if _uses_redis(config):
         found += redis.judge(("redis", "url"), state.redis or RedisFacts("it was not asked before the time was up"))
     for index, model in enumerate(config.models):

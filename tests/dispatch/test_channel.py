@@ -428,9 +428,14 @@ async def test_nothing_is_said_before_there_is_a_connection() -> None:
     assert (end.closings, end.channel.pending) == (0, 0)
 
 
-async def test_a_listener_takes_over_an_inherited_socket(tmp_path: Path) -> None:
-    """The bound socket outlives the one who listened on it: who comes next answers at the same path."""
-    path = str(tmp_path / "s")
+@pytest.mark.parametrize("loop", [uvloop.new_event_loop, asyncio.SelectorEventLoop], ids=["uvloop", "asyncio"])
+def test_a_listener_takes_over_an_inherited_socket(tmp_path: Path, loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    """The bound socket outlives the one who listened on it: who comes next answers at the same path, on either event loop."""
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(_take_over(str(tmp_path / "s")))
+
+
+async def _take_over(path: str) -> None:
     with socket.socket(socket.AF_UNIX) as bound:
         bound.bind(path)
         bound.listen()
@@ -441,7 +446,8 @@ async def test_a_listener_takes_over_an_inherited_socket(tmp_path: Path) -> None
             channel = await connect(path, lambda near=near: near.channel)
             assert channel is near.channel
             channel.send(b"ask")
-            await near.until(lambda far=far: bool(far))
+            while not far:
+                await asyncio.sleep(0.001)
             await far[0].until(lambda far=far: far[0].frames == [b"ask"])
             server.close()
             channel.close()

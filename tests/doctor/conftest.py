@@ -22,7 +22,7 @@ from gateway.lab.fake import FakeVLLM
 from gateway.lab.fake import Options as FakeOptions
 
 KEY = "tg-test-key-of-acme"
-HEALTHY = Machine("cpython 3.12.0", True, False, {"uvloop": "0.22", "httptools": "0.7", "msgspec": "0.20"}, 1_000_000)
+HEALTHY = Machine("cpython 3.12.0", True, False, {"uvloop": "0.22", "httptools": "0.7", "msgspec": "0.20"}, 1_000_000, 4, "/tmp")
 
 
 @dataclass

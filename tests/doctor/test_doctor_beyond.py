@@ -17,6 +17,7 @@ from gateway.commands.doctor import text
 from gateway.doctor import disk
 from gateway.doctor.clocks import http_date, skew
 from gateway.doctor.diagnosis import Line
+from gateway.doctor.machine import cores
 
 ROOT = Path(__file__).resolve().parents[2]
 URL = "models[0].replicas[0].url"
@@ -175,6 +176,36 @@ async def test_a_slow_interpreter_and_few_descriptors_are_warnings(doctor, fake)
     assert [line.severity for line in doctor.bad] == ["warn", "warn"]
     assert "profile-guided" in doctor.bad[0].what
     assert "1024 descriptors" in doctor.bad[1].what
+
+
+@pytest.mark.parametrize(
+    ("workers", "change", "severity", "said"),
+    [
+        (1, {"cores": 1, "temporary": ""}, "", ""),
+        (4, {}, "ok", "4 workers and a dispatcher on 4 cores"),
+        (5, {}, "warn", "5 workers on 4 cores"),
+        (2, {"temporary": ""}, "fail", "no temporary directory"),
+        (2, {"temporary": "/" + 74 * "t"}, "fail", "too long"),
+    ],
+)
+async def test_several_workers_need_cores_and_a_place_for_a_socket(doctor, fake, workers, change, severity, said):
+    """More workers than cores are a warning, no place for the dispatcher's socket a failure; one worker needs neither."""
+    engine = await fake()
+    await doctor(config(engine.url, server={"port": 0, "workers": workers}), machine=replace(HEALTHY, **change))
+    found = [line for line in doctor.lines if line.key == "server.workers"]
+    assert [line.severity for line in found] == [severity] * bool(severity)
+    assert all(said in line.what for line in found)
+
+
+@pytest.mark.parametrize(
+    ("quota", "most"), [("max 100000", None), ("150000 100000", 2), ("1000 100000", 1), ("?", None), (None, None)]
+)
+def test_a_container_has_the_cores_that_its_quota_gives(tmp_path, quota, most):
+    """cpu.max of a control group, rounded up, where there is one and it says a number."""
+    if quota is not None:
+        (tmp_path / "cpu.max").write_text(quota)
+    unbounded = cores(tmp_path / "none")
+    assert cores(tmp_path / "cpu.max") == min(most or unbounded, unbounded)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """A dispatcher and its workers in the test's own loop: the real processes' objects and the real socket between them."""
 
 import asyncio
-import socket
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +11,7 @@ from gateway.node.dispatcher import DispatcherProcess
 from gateway.node.inherited import Inherited
 from gateway.node.sockets import listen
 from gateway.node.worker import WorkerProcess
+from gateway.serving import metrics_address
 
 
 @dataclass
@@ -44,12 +44,12 @@ class Apart:
         server = self.config.server
         sockets = listen(server.host, server.port)
         self.port = sockets[0].getsockname()[1]
-        self._sockets = sockets
-        self.inherited = Inherited(self._count, draw_secret(self.config), sockets, [])
+        self._metrics = listen(*metrics_address(server.metrics)) if server.metrics else []
+        self.inherited = Inherited(self._count, draw_secret(self.config), sockets, self._metrics)
         await self.start_dispatcher()
         for number in range(1, self._count + 1):
             await self.start_worker(number)
-        for sock in sockets:
+        for sock in (*sockets, *self._metrics):
             sock.close()
 
     async def start_dispatcher(self) -> None:
@@ -59,7 +59,7 @@ class Apart:
 
     async def start_worker(self, number: int) -> WorkerProcess:
         """Each has sockets of its own to close, as it would after a fork."""
-        worker = WorkerProcess(self.config, _Copy(self.inherited, self._sockets), number, self._log)
+        worker = WorkerProcess(self.config, _Copy(self.inherited), number, self._log)
         await worker.start()
         self.workers.append(worker)
         self._look()
@@ -89,6 +89,16 @@ class Apart:
     async def drain(self) -> None:
         await asyncio.gather(*(worker.serving.drain() for worker in self.workers))
 
+    def idle(self) -> bool:
+        """Nobody holds anything, here or there, and every word about it was heard."""
+        links = [worker.parts.link for worker in self.workers]
+        return (
+            not any(session.cases for session in self.dispatcher.parts.node.sessions)
+            and not self.dispatcher.parts.node.berths
+            and not any(link.tickets or link._leaving for link in links)
+            and not any(worker.parts.edge.running or worker.parts.own.flights.tasks for worker in self.workers)
+        )
+
     async def stop(self) -> None:
         for worker in self.workers:
             await worker.stop()
@@ -97,7 +107,10 @@ class Apart:
 
 
 class _Copy:
-    def __init__(self, inherited: Inherited, sockets: list[socket.socket]) -> None:
-        self.secret, self.path, self.metrics = inherited.secret, inherited.path, []
+    """What a worker has after a fork: descriptors of its own."""
+
+    def __init__(self, inherited: Inherited) -> None:
+        self.secret, self.path = inherited.secret, inherited.path
         self.shares, self.metrics_shares = inherited.shares, inherited.metrics_shares
-        self.sockets = [sock.dup() for sock in sockets]
+        self.sockets = [sock.dup() for sock in inherited.sockets]
+        self.metrics = [sock.dup() for sock in inherited.metrics]

@@ -50,7 +50,7 @@ class MemoryLog:
 class Stack:
     """`small` and `large` are the fakes of the two tiers; more replicas of them are in `fakes` by name."""
 
-    gateway: Gateway
+    gateway: Any  # Gateway, or Apart
     fakes: dict[str, FakeVLLM]
     log: MemoryLog
     client: httpx.AsyncClient
@@ -88,12 +88,19 @@ class Stack:
             while not condition():
                 await asyncio.sleep(0.005)
 
+    async def at_rest(self) -> None:
+        """Every counter of the gateway is back at zero: in one process now, else once the dispatcher has heard of the ends."""
+        if isinstance(self.gateway, Apart):
+            await self.until(self.idle)
+        assert self.idle()
+
     def idle(self) -> bool:
         """Every counter of the gateway is back at zero."""
         parts = self.gateway.parts
         stations = parts.lanes.values()
         return (
-            all(not replica.inflight for station in stations for replica in station.pool.replicas)
+            (not isinstance(self.gateway, Apart) or self.gateway.idle())
+            and all(not replica.inflight for station in stations for replica in station.pool.replicas)
             and all(not s.scheduler.inflight and not s.scheduler.queue.load.requests for s in stations)
             and not len(parts.flights)
             and not parts.flights.tasks

@@ -41,7 +41,7 @@ async def test_a_transcription(gateway, path):
     assert (line["endpoint"], line["outcome"], line["requested"]) == ("transcriptions", "ok", "small-model")
     assert (line["prompt_tokens"], line["completion_tokens"], line["charged_tokens"]) == (200, 0, 200)
     assert answer.headers["x-tiergate-model"] == "small-model"
-    assert gateway.idle()
+    await gateway.at_rest()
 
 
 @pytest.mark.parametrize("times", [1, 160])

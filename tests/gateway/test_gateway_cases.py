@@ -83,7 +83,7 @@ async def test_an_error_in_mid_stream_ends_it_and_keeps_its_words(stack):
     assert answer.clean
     assert len(posts(stack.small)) == 1
     assert posts(stack.large) == []
-    assert stack.idle()
+    await stack.at_rest()
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])

@@ -124,6 +124,18 @@ async def test_a_drain_without_work_ends_at_once(serve):
         assert (await served.ended())[0] == 0
 
 
+async def test_a_reload_of_one_process_changes_nothing(serve):
+    """SIGHUP, which replaces the workers of several, is told in the log of one that is alone, and it serves on."""
+    served, _ = await serve()
+    one = await streaming(served, 20)
+    served.process.send_signal(signal.SIGHUP)
+    assert payloads(await rest(one))[-1] == "[DONE]"
+    served.process.send_signal(signal.SIGTERM)
+    code, _, err = await served.ended()
+    assert code == 0
+    assert "nothing is reloaded" in err
+
+
 async def test_ctrl_c_drains_as_well(serve):
     """SIGINT is as good as SIGTERM, and leaves no traceback."""
     served, _ = await serve()
@@ -255,12 +267,12 @@ async def test_a_broken_config_tells_all_its_errors(tmp_path):
     ("words", "says"),
     [
         (("--config", "there/is/none.yaml"), "none.yaml"),
-        (("--workers", "4"), "--workers"),
+        (("--workers", "0"), "--workers"),
         (("--port", "70000"), "--port"),
     ],
 )
 async def test_a_mistake_at_start_is_one_line_and_2(words, says):
-    """A missing file, more workers than are built, a port that cannot be: one line that names it, exit code 2."""
+    """A missing file, no workers at all, a port that cannot be: one line that names it, exit code 2."""
     code, out, err = await cli("serve", *words)
     assert (code, out) == (2, "")
     assert says in err

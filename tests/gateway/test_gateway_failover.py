@@ -27,7 +27,7 @@ async def test_a_failure_before_the_first_byte_goes_to_another_replica(start, fa
         assert answer.headers["x-tiergate-replica"] == "s2"
     assert calls(stack)["s1"] >= 1
     assert calls(stack)["l1"] == 0
-    assert stack.idle()
+    await stack.at_rest()
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -40,7 +40,7 @@ async def test_a_backends_own_client_error_passes_as_it_is(stack, status, stream
     assert answer.status_code == status
     assert answer.json() == body
     assert calls(stack) == {"s1": 1, "l1": 0}
-    assert stack.idle()
+    await stack.at_rest()
 
 
 @pytest.mark.parametrize("status", [307, 401, 402, 403, 404, 405, 418, 451])
@@ -59,7 +59,7 @@ async def test_auto_falls_back_to_the_other_tier(stack):
     assert answer.status_code == 200
     assert answer.headers["x-tiergate-route"] == "fallback"
     assert answer.headers["x-tiergate-tier"] == "large"
-    assert stack.idle()
+    await stack.at_rest()
 
 
 async def test_the_last_429_is_kept(stack):
@@ -103,7 +103,7 @@ async def test_a_hanging_backend_is_a_timeout_and_does_not_hold_others(start):
         assert answer.status_code == 504
         assert answer.json()["error"]["code"] == "upstream_timeout"
     assert (await stack.chat("hi", model="large-model")).status_code == 200
-    assert stack.idle()
+    await stack.at_rest()
 
 
 async def test_no_replica_ready_is_a_503_that_invites_a_retry(stack):
@@ -179,7 +179,7 @@ async def test_a_success_without_an_answer_moves_on(start, case):
     assert refused.status_code == 502
     assert refused.json()["error"]["code"] == "upstream_error"
     assert (await stack.line())["charged_tokens"] == 0
-    assert stack.idle()
+    await stack.at_rest()
 
 
 async def test_retries_keep_to_the_pools_budget(start):

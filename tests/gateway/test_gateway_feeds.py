@@ -327,6 +327,25 @@ async def test_the_dispatcher_dies_in_the_middle(start):
     await done(pair, 2)
 
 
+async def test_a_stream_goes_on_under_the_next_dispatcher(start):
+    """A dispatcher that is replaced in the middle costs the other worker's client no byte."""
+    pair = await start(fakes={"s1": Options(itl=0.01), "l1": Options()})
+    body = chat("[[tokens: 120]]", **GREEDY, stream=True)
+    async with wire(pair.a.gateway.port) as leader, wire(pair.b.gateway.port) as follower:
+        for one in (leader, follower):
+            one.send(body)
+            await one.head()
+        first = await follower.piece()
+        await pair.dispatcher.stop()
+        await pair.a.until(lambda: pair.a.link.away and pair.b.link.away)
+        await pair.start_dispatcher()
+        whole, rest = await asyncio.gather(leader.pieces(), follower.pieces())
+    assert first + b"".join(rest) == b"".join(whole)
+    assert len(posts(pair.small)) == 1
+    await done(pair, 2)
+    assert charged(pair) == posts(pair.small)[0].prompt_tokens + posts(pair.small)[0].tokens
+
+
 async def test_a_drain_waits_for_who_listens_elsewhere(start):
     """A worker that drains stays until the other worker's client has its answer, though its own client has left."""
     pair = await start(fakes=SLOW)

@@ -55,7 +55,7 @@ async def test_fifty_identical_requests_are_one_upstream_call(stack):
     assert total(found, "tiergate_tokens_total", direction="completion") == stack.small.calls[0].tokens
     assert total(found, "tiergate_cache_lookups_total", result="shared") == 49
     assert total(found, "tiergate_requests_total", outcome="ok") == 50
-    assert stack.idle()
+    await stack.at_rest()
 
 
 async def test_a_follower_has_no_tokens_of_its_own_in_the_log(stack):
@@ -221,7 +221,7 @@ async def test_a_leader_that_meets_its_own_limit_does_not_fail_the_others(start,
     assert (served.status_code, shared.status_code) == (200, 200)
     assert said(served) == said(shared)
     assert len(posts(stack.small)) == 1
-    assert stack.idle()
+    await stack.at_rest()
 
 
 async def test_a_leaders_upstream_failure_gives_the_others_a_second_chance(stack):
@@ -231,7 +231,7 @@ async def test_a_leaders_upstream_failure_gives_the_others_a_second_chance(stack
     answers = await asyncio.gather(*tasks)
     assert sorted(answer.status_code for answer in answers) == [200, 200, 400]
     assert len(posts(stack.small)) == 2
-    assert stack.idle()
+    await stack.at_rest()
 
 
 async def test_a_failure_for_all_is_heard_by_all(stack):
@@ -240,7 +240,7 @@ async def test_a_failure_for_all_is_heard_by_all(stack):
     answers = await asyncio.gather(*(ask(stack, chat("hi", **GREEDY)) for _ in range(5)))
     assert {answer.status_code for answer in answers} == {400}
     assert len(posts(stack.small)) == 2
-    assert stack.idle()
+    await stack.at_rest()
 
 
 async def test_a_stream_that_breaks_is_heard_by_everybody_who_was_given_some_of_it(start):
@@ -252,7 +252,7 @@ async def test_a_stream_that_breaks_is_heard_by_everybody_who_was_given_some_of_
     assert all(answer.clean for answer in answers)
     assert len(posts(stack.small)) == 1
     assert {line["outcome"] for line in await lines(stack, 3)} == {"broken_stream"}
-    assert stack.idle()
+    await stack.at_rest()
 
 
 async def test_a_realtime_follower_raises_the_leader(start):
@@ -342,7 +342,7 @@ async def test_an_answer_outlives_the_account_of_its_leader(start, stream):
     answer = await follower
     assert answer.status_code == 200
     assert said(answer)[0]["finish"] == "stop"
-    assert stack.idle()
+    await stack.at_rest()
 
 
 async def test_the_cost_of_a_work_whose_leader_left_before_it_broke_is_on_a_line(start):

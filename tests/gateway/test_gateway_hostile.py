@@ -84,7 +84,7 @@ async def test_a_deadline_of_ones_own_is_no_way_around_the_price(start, stream):
     assert answer.status_code == 504
     line = await stack.line()
     assert line["charged_tokens"] > 0
-    assert stack.idle()
+    await stack.at_rest()
 
 
 def test_a_pipe_is_no_key_file(tmp_path):

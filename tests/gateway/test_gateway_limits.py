@@ -118,7 +118,7 @@ async def test_requests_at_once(start, scope):
     wake()
     assert {answer.status_code for answer in await asyncio.gather(*tasks)} == {200}
     assert (await ask(stack, chat())).status_code == 200
-    assert stack.idle()
+    await stack.at_rest()
 
 
 async def test_a_models_limit_leaves_the_other_models_alone(start):

@@ -75,7 +75,7 @@ async def test_a_chat(overflow, stream):
         assert payloads(answer.text)[-1] == "[DONE]"
     assert [body["model"] for body in asked(stack)] == ["gpt-x"]
     assert (b"authorization", f"Bearer {SECRET}".encode()) in stack.fakes["provider"].calls[-1].raw_headers
-    assert stack.idle()
+    await stack.at_rest()
 
 
 async def test_a_usage_chunk_that_nobody_asked_for_is_left_out(overflow):
@@ -158,7 +158,7 @@ async def test_a_dead_fleet_falls_back_to_the_provider(overflow, stream):
         assert [one["content"] for one in said(answer)] == ["from outside"]
         assert (answer.headers["x-tiergate-route"], answer.headers["x-tiergate-model"]) == ("fallback", "provider-model")
         await stack.until(lambda: not station(stack).pool.replicas[0].up)
-    assert stack.idle()
+    await stack.at_rest()
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -195,7 +195,7 @@ async def test_an_error_of_the_provider(overflow, status, seen, code, stream):
     if code is None:
         assert answer.json()["error"]["message"].startswith("no good, with key ***")
     assert len(asked(stack)) == 1, "litellm retries nothing itself"
-    assert stack.idle()
+    await stack.at_rest()
 
 
 async def test_the_providers_429_is_kept(overflow):
@@ -256,7 +256,7 @@ async def test_a_stream_that_breaks(overflow, fault):
     assert events[-1]["error"]["code"] == "stream_broken"
     assert "[DONE]" not in events
     assert (await stack.line())["outcome"] == "broken_stream"
-    assert stack.idle()
+    await stack.at_rest()
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ async def test_a_provider_that_is_silent(overflow, stream, fault, code):
     answer = await stack.chat("hi", **OVERFLOW, stream=stream)
     assert (answer.status_code, answer.json()["error"]["code"]) == (504, code)
     await stack.until(lambda: stack.fakes["provider"].calls[-1].aborted)
-    assert stack.idle()
+    await stack.at_rest()
 
 
 async def test_a_stream_that_falls_silent(overflow):

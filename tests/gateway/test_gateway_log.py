@@ -117,7 +117,7 @@ async def test_a_client_that_leaves_before_its_body_is_complete_has_a_line(stack
     line = (await lines(stack, 1))[0]
     assert line["outcome"] == "client_gone"
     assert posts(stack.small) == []
-    assert stack.idle()
+    await stack.at_rest()
 
 
 async def test_retries_show_as_attempts(start):

@@ -180,7 +180,7 @@ async def test_a_deadline_that_passes_in_a_replica_is_a_504(stack, stream):
     assert late.json()["error"]["code"] == "upstream_timeout"
     await stack.until(lambda: posts(stack.small)[0].aborted)
     assert len(posts(stack.small)) == 1
-    assert stack.idle()
+    await stack.at_rest()
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "1.5", "soon", "9999999999", "١"])
@@ -232,7 +232,7 @@ async def test_a_client_that_leaves_the_queue_frees_its_place(start):
     await line.stack.until(lambda: queued(line.stack) == 1)
     await line.add("b")
     assert await line.order() == ["a", "b"]
-    assert line.stack.idle()
+    await line.stack.at_rest()
 
 
 @pytest.mark.parametrize(

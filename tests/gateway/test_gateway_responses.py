@@ -52,7 +52,7 @@ async def test_an_answer_is_settled_by_its_usage(gateway, path):
     assert line["cached_tokens"] == usage["input_tokens_details"]["cached_tokens"]
     assert answer.headers["x-tiergate-cache"] == "bypass; reason=endpoint-not-cached"
     assert int(answer.headers["x-ratelimit-remaining-tokens"]) > 0
-    assert gateway.idle()
+    await gateway.at_rest()
 
 
 async def test_a_stream_passes_untouched_and_is_settled(gateway):
@@ -147,7 +147,7 @@ async def test_a_stream_without_its_end_is_broken(gateway, fault):
     line = await gateway.line()
     assert line["outcome"] == "broken_stream"
     assert line["charged_tokens"] > 0
-    assert gateway.idle()
+    await gateway.at_rest()
 
 
 async def test_an_error_event_of_the_backend_is_not_followed_by_ours(gateway):

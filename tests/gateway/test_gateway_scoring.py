@@ -27,7 +27,7 @@ async def test_rerank(gateway, path):
     assert (line["endpoint"], line["outcome"], line["completion_tokens"]) == ("rerank", "ok", 0)
     assert line["charged_tokens"] == line["prompt_tokens"] == answer.json()["usage"]["total_tokens"] > 0
     assert gateway.small.calls[-1].path == "/v1/rerank"
-    assert gateway.idle()
+    await gateway.at_rest()
 
 
 async def test_a_reranker_that_tells_the_total_alone(gateway):

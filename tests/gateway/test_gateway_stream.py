@@ -62,7 +62,7 @@ async def test_an_odd_stream_passes_as_it_is(stack, fault):
     line = await stack.line()
     assert line["outcome"] == "ok"
     assert line["charged_tokens"] > 0
-    assert stack.idle()
+    await stack.at_rest()
 
 
 async def test_a_stream_cut_after_its_first_byte_ends_with_an_error_event(stack):
@@ -78,7 +78,7 @@ async def test_a_stream_cut_after_its_first_byte_ends_with_an_error_event(stack)
     line = await stack.line()
     assert line["outcome"] == "broken_stream"
     assert line["charged_tokens"] > 3
-    assert stack.idle()
+    await stack.at_rest()
 
 
 async def test_an_error_event_of_the_backend_passes_on_and_is_counted(stack):
@@ -112,7 +112,7 @@ async def test_the_first_token_passes_before_the_second_is_made(start):
         assert stack.small.calls[-1].ended_at is None
         async for _ in pieces:
             pass
-    assert stack.idle()
+    await stack.at_rest()
 
 
 @pytest.mark.parametrize("window", ["queued", "headers", "first_token", "midstream", "unstreamed"])

@@ -169,7 +169,7 @@ async def test_a_bomb_through_the_gateway(start):
     assert (broken.status_code, broken.json()["error"]["code"]) == (400, "invalid_encoding")
     assert not stack.small.calls
     assert (await stack.chat("hello")).status_code == 200
-    assert stack.idle()
+    await stack.at_rest()
 
 
 async def test_limits_come_before_the_work_of_unpacking(start):

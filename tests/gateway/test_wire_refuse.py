@@ -88,7 +88,7 @@ async def test_a_bad_body_is_a_400_through_the_whole_gateway(stack):
         assert answer.headers["x-request-id"]
         assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
     assert not [call for call in stack.small.calls if call.method == "POST"]
-    assert stack.idle()
+    await stack.at_rest()
 
 
 GOOD = {

@@ -1,0 +1,167 @@
+"""The owner's process, spoken to as workers speak: by messages, however they fall together."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gateway.build.apart import NodeParts, build_node
+from gateway.config import parse
+from gateway.dispatch import messages as m
+from gateway.dispatch.session import Session
+from limits.types import Scope
+from limits.vault import Vault
+
+CONFIG = """
+models: [{name: small, replicas: [{name: s1, url: "http://127.0.0.1:9/v1"}]}]
+tenants: [{name: acme, rpm: 600, tpm: 60000, keys: [{id: k, sha256: "%s"}]}]
+""" % ("0" * 64)
+WORKER = "00" * 8
+ACME = m.ScopeTerms(1, "tenant:acme", "tenant", 600, 60_000, 8, "acme")
+SCOPE = Scope("tenant:acme", "tenant", 600, 60_000, 8, "acme")
+RESERVED = 1000
+
+
+class Owner:
+    """A dispatcher that keeps its balances in `vault`; its clock stands still."""
+
+    def __init__(self, folder: Path, vault: bytearray) -> None:
+        config = parse(CONFIG, folder / "config.yaml")
+        self.parts: NodeParts = build_node(
+            config, b"secret", Vault.open(vault), store=lambda _: None, pids=lambda _: [], restarts=dict
+        )
+        self.lane = self.parts.owner.lanes["small"]
+        self.parts.owner.limiter._clock = lambda: 1e6
+        [replica] = self.lane.pool.replicas
+        replica.up = True
+
+    def connect(self, *held: m.Held, before: "Owner | None" = None) -> Session:
+        """The worker says Hello; it knew the owner `before`. What it is told goes nowhere."""
+        session = self.parts.node.session()
+        epoch, roster = (before.parts.node.epoch, before.parts.node.roster.everybody()) if before else ("", [])
+        say(session, m.Hello(WORKER, 1, 1, epoch, "", roster, [ACME], list(held)))
+        return session
+
+    def left(self) -> tuple[int | None, int | None]:
+        """Requests and tokens that the tenant has."""
+        standing = self.parts.owner.limiter.standing([SCOPE])
+        return standing.request_remaining, standing.token_remaining
+
+    @property
+    def idle(self) -> bool:
+        account = self.parts.owner.limiter.ledger._accounts.get(SCOPE.id)
+        return not (self.lane.scheduler.inflight or self.lane.pool.replicas[0].inflight or (account and account.parallel))
+
+
+@pytest.fixture
+def vault() -> bytearray:
+    return bytearray(Vault.size_for(64))
+
+
+@pytest.fixture
+def owner(tmp_path: Path, vault: bytearray) -> Iterator[Owner]:
+    return Owner(tmp_path, vault)
+
+
+def say(session: Session, *messages: msgspec.Struct) -> None:
+    """In one read."""
+    session._frames([m.encode(message) for message in messages])
+
+
+def ask(n: int) -> m.Ask:
+    work = m.Work("small", RESERVED, False, None, 0, "acme", 1, 100, 1e9, None, 10)
+    return m.Ask(n, (1,), m.Look(None, 0, None, False, work))
+
+
+def held(n: int, ended: int = 0, *, left: bool = False) -> m.Held:
+    return m.Held(n, (1,), left, False, None, False, m.HeldWork(0, "small", RESERVED, None, 1, "s1", 0.0), ended)
+
+
+async def ticks(count: int = 8) -> None:
+    """What is to be done is done."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_a_request_that_is_taken_back_in_the_same_read_leaves_nothing(owner: Owner) -> None:
+    """Asked and ended before it was begun: it was a request, as in one process, nothing is held, and its End may be forgotten."""
+    session = owner.connect()
+    say(session, ask(1), m.End(1, 1, True, True, False, None, None), ask(2), m.End(2, 2, True, True, False, None, None))
+    await ticks()
+    assert not session.cases
+    assert owner.parts.node.heard(WORKER) == 2
+    assert owner.left() == (598, 60_000)
+
+
+async def test_an_end_is_heard_while_its_client_still_reads(owner: Owner) -> None:
+    """The work is over and settled, the client has not left: the worker need not keep what it said, nor what others say next."""
+    session = owner.connect()
+    say(session, ask(1), ask(2))
+    await ticks()
+    say(session, m.End(1, 1, True, False, False, 10, None), m.End(2, 2, True, True, False, 20, None))
+    await ticks()
+    assert owner.parts.node.heard(WORKER) == 2
+    assert list(session.cases) == [1]
+    say(session, m.End(3, 1, False, True, False, None, None))
+    await ticks()
+    assert owner.parts.node.heard(WORKER) == 3
+    assert owner.idle
+    assert owner.left() == (598, 60_000 - 30)
+
+
+async def test_what_was_settled_before_a_restart_is_not_settled_again(tmp_path: Path, owner: Owner, vault: bytearray) -> None:
+    """A client that reads slowly, and a new dispatcher: its request was charged, and is charged no second time."""
+    session = owner.connect()
+    say(session, ask(1))
+    await ticks()
+    end = m.End(1, 1, True, False, False, 10, None)
+    say(session, end)
+    await ticks()
+    owner.parts.node.commit()
+    after = Owner(tmp_path, vault)
+    session = after.connect(held(1, 1), m.Held(1, (1,), False, False, None, False, None, 0), before=owner)
+    await ticks()
+    for one in (end, m.End(2, 1, False, True, False, None, None)):
+        if one.seq > after.parts.node.heard(WORKER):  # as the worker is told by Welcome
+            say(session, one)
+    await ticks()
+    assert after.idle
+    assert after.left() == (599, 60_000 - 10)
+
+
+async def test_a_worker_that_comes_back_holds_what_it_held_and_no_token_more(owner: Owner) -> None:
+    """While it is away nobody knows what it has used, so that stays charged as reserved; coming back takes nothing more."""
+    session = owner.connect()
+    say(session, ask(1))
+    await ticks()
+    for _ in range(3):
+        assert owner.left() == (599, 60_000 - RESERVED)
+        session._closed()
+        await ticks()
+        assert owner.left() == (599, 60_000 - RESERVED)
+        assert owner.idle
+        session = owner.connect(held(1), before=owner)
+        await ticks()
+        assert not owner.idle
+    say(session, m.End(1, 1, True, True, False, 10, None))
+    await ticks()
+    assert owner.idle
+    assert owner.left() == (599, 60_000 - 10)
+
+
+async def test_a_former_connection_may_end_after_the_new_one_began(owner: Owner) -> None:
+    """Both come to light at once after the process stood still: in either order, what is held is held once."""
+    former = owner.connect()
+    say(former, ask(1))
+    await ticks()
+    session = owner.connect(held(1), before=owner)
+    former._closed()
+    await ticks()
+    assert owner.left() == (599, 60_000 - RESERVED)
+    assert owner.lane.scheduler.inflight == owner.lane.pool.replicas[0].inflight == 1
+    say(session, m.End(1, 1, True, True, False, 10, None))
+    await ticks()
+    assert owner.idle
+    assert owner.left() == (599, 60_000 - 10)
