@@ -4,7 +4,7 @@
     python -m bench.workers [--workers 2,3] [--rounds 5] [--seconds 2] [--loads closed,mid] [--also PATH/OF/A/CHECKOUT] [--json]
 
 CPU is that of the whole process tree: supervisor, dispatcher and workers. All take turns within a round, and the ratio of a round
-is what counts: above 1, a request costs more than in one process. `--also` puts one process of another checkout beside them.
+is what counts: above 1, a request costs more than in one process. `--also` puts another checkout beside them.
 What a node uses when nobody asks it anything is measured by itself, and is in the figures of every load as well.
 """
 
@@ -30,7 +30,7 @@ from bench.compare import BUSY, INTERRUPTED, ROOT, end_at_sigterm, until_termina
 from bench.figures import Spread, percentile
 from bench.load import Target
 from bench.peers import Place, serve_tiergate
-from bench.processes import Running, free_port, upstream
+from bench.processes import NotReadyError, Running, free_port, upstream
 from bench.rounds import rotated
 from bench.tree import Spent, connections, spent
 from bench.upstream import TOKENS
@@ -107,7 +107,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", default="2", help="numbers of workers, with commas; empty: none")
     parser.add_argument("--loads", default=",".join(LOADS), help=f"some of {', '.join(LOADS)}; the first word is enough")
-    parser.add_argument("--also", type=Path, help="another checkout, whose one process has its turns too")
+    parser.add_argument("--also", type=Path, help="another checkout, which has its turns too")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0, help="of each turn")
     parser.add_argument("--force", action="store_true", help="also on a busy machine, where the figures are the neighbours'")
@@ -125,16 +125,27 @@ def raced(args: argparse.Namespace) -> dict[str, Entrant]:
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tiergate-bench-")))
         ports = stack.enter_context(upstream(ROOT))
-        fields = {ONE: (ROOT, 1), **({f"{ONE}, {args.also.name}": (args.also.resolve(), 1)} if args.also else {})}
-        fields |= {f"{number} workers": (ROOT, number) for number in args.workers}
-        entrants = {}
-        for name, (checkout, workers) in fields.items():
-            entrants[name] = entered(name, checkout, workers, folder / name.replace(" ", "-"), ports)
-            stack.callback(entrants[name].running.stop)
-            entrants[name].running.wait()
+        entrants: dict[str, Entrant] = {}
+        for name, checkout, workers in wanted(args):
+            entrants[name] = entrant = entered(name, checkout, workers, folder / str(len(entrants)), ports)
+            stack.callback(entrant.running.stop)
+            try:
+                entrant.running.wait()
+            except NotReadyError as error:
+                print(f"{name}: {error}", file=sys.stderr)
+                del entrants[name]
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(until_terminated(measure(entrants, args)))
     return entrants
+
+
+def wanted(args: argparse.Namespace) -> list[tuple[str, Path, int]]:
+    """Names, checkouts and numbers of workers."""
+    counts = {ONE: 1, **{f"{number} workers": number for number in args.workers}}
+    found = [(name, ROOT, number) for name, number in counts.items()]
+    if args.also:
+        found += [(f"{name}, {args.also.name}", args.also.resolve(), number) for name, number in counts.items()]
+    return found
 
 
 def entered(name: str, checkout: Path, workers: int, folder: Path, ports: Sequence[int]) -> Entrant:

@@ -94,6 +94,14 @@ class Ledger:
         for scope in scopes:
             self._accounts[scope.id].parallel -= 1
 
+    def crowded(self, scopes: Iterable[Scope]) -> bool:
+        """Whether one of them has most of its slots in use."""
+        for scope in scopes:
+            account = self._accounts.get(scope.id)
+            if account is not None and account.parallel * 4 >= account.max_parallel * 3:
+                return True
+        return False
+
     def resume(self, scopes: Sequence[Scope], now: int) -> tuple[Scope, ...]:
         """Hold one slot of every scope, free or not, for what was debited before; returns them without repetitions."""
         accounts = dict.fromkeys(self._held(scopes, now))

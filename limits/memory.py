@@ -55,6 +55,10 @@ class MemoryLimiter(LastingLimiter):
     def standing(self, scopes: Sequence[Scope]) -> Standing:
         return self.ledger.standing(scopes, self.now())
 
+    def crowded(self, scopes: Sequence[Scope]) -> bool:
+        """Whether one of them has most of its parallel slots in use."""
+        return self.ledger.crowded(scopes)
+
 
 class MemoryAdmission:
     """One request under its limits. It holds a slot of every scope from entering to leaving."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("tiergate.dispatch")
 _BLOCKS = (LimitExceeded, QueueFull, QueueTimeout, NoReplica)
 TO_A_CASE = (m.LookUp, m.Begin, m.Next, m.Raise, m.First)
+_SHORT = 4  # times less than its limit is little
 _Waited = m.LookUp | m.Begin | m.Next | m.End
 
 
@@ -255,8 +256,13 @@ class Case:
             if not answer.place and look.work is not None:
                 await self._work(ticket, 0, look.work, look.share, answer)
                 return
-        answer.standing = values_of(ticket.standing())
+        self._stand(answer, ticket)
         self._say(answer)
+
+    def _stand(self, answer: m.Answer, ticket: LocalTicket) -> None:
+        standing = ticket.standing()
+        answer.standing = values_of(standing)
+        answer.soon = ticket.crowded() or _short(standing)
 
     def _place(self, share: bytes, answer: m.Answer) -> None:
         node = self.session.node
@@ -365,11 +371,12 @@ class Case:
             self.session.send(m.Another(self.n, self._w, serial, first))
             return
         granted = m.Grant(grant.tokens, grant.queued, serial, first)
-        standing = values_of(ticket.standing())
         if answer is None or answer.pending:
-            self.session.send(m.Granted(self.n, self._w, granted, standing))
+            self.session.send(m.Granted(self.n, self._w, granted, values_of(ticket.standing())))
         else:
-            answer.grant, answer.standing = granted, standing
+            answer.grant = granted
+            self._stand(answer, ticket)
+            answer.soon = answer.soon or grant.crowded()
             self._say(answer)
 
     def _blocked(self, ticket: LocalTicket, refused: Exception, answer: m.Answer | None) -> None:
@@ -419,6 +426,12 @@ def _report(lease: Lease, report: m.Report | None) -> None:
         lease.settle(report.outcome, report.retry_after)
     if report.suspect:
         lease.suspect()
+
+
+def _short(standing: Standing) -> bool:
+    """Whether the next request may well be refused for tokens that this one gives back."""
+    limit, remaining = standing.token_limit, standing.token_remaining
+    return limit is not None and remaining is not None and remaining * _SHORT < limit
 
 
 def values_of(standing: Standing) -> m.StandingValues:

@@ -2,7 +2,7 @@
 
 Rules of this file
 1. A request asks once, and says once that it is over. What its scopes say on their way out is put together: an End leaves
-   with the next question, or within a millisecond.
+   with the next question, or within a few milliseconds; at once where the owner said that others may wait for it.
 2. What was asked and not answered is asked again when the connection is back, within `PATIENCE`; after that the request is
    refused. What was granted stays granted: the next owner is told of it (`Held`).
 3. An End is kept until the owner has it in writing (`Ack`), and repeated to the next owner if it had not.
@@ -37,7 +37,7 @@ from gateway.dispatch.types import Question
 from limits.types import Scope
 
 _log = logging.getLogger("tiergate.dispatch")
-_COMPANY = 0.001  # seconds that an End may wait for a message to go with
+_COMPANY = 0.005  # seconds that an End may wait for a message to go with, when nobody is known to wait for it
 _RETRY = 0.02  # between two attempts to connect
 _LOOK = 0.5  # between two looks whether the owner still speaks
 _SILENCE = 3.0  # seconds without a word, while one is due, that end a connection
@@ -150,11 +150,12 @@ class Link:
 
     def leave(self, ticket: RemoteTicket) -> None:
         """There is something to say of the ticket's end: soon, for there may be more."""
-        if ticket.queued_end:
-            return
-        ticket.queued_end = True
-        self._leaving.append(ticket)
-        if not self._timer:
+        if not ticket.queued_end:
+            ticket.queued_end = True
+            self._leaving.append(ticket)
+        if ticket.soon:
+            self._say_ends()
+        elif not self._timer:
             self._timer = True
             asyncio.get_running_loop().call_later(_COMPANY, self._out_of_company)
 
@@ -191,7 +192,8 @@ class Link:
                 await self._connected()
                 await self._lost.wait()
         finally:
-            self._channel.abort()
+            self._say_ends()
+            self._channel.close()
 
     async def welcomed(self) -> None:
         """Returns when the owner has answered for the first time."""
@@ -212,7 +214,7 @@ class Link:
                 self._channel.send(m.encode(m.Call(0, "ping", b"")))
 
     def _make_channel(self) -> Channel:
-        return Channel(self._frames, self._closed)
+        return Channel(self._frames, self._closed, patience=_COMPANY)
 
     async def _connected(self) -> None:
         self._lost.clear()

@@ -95,6 +95,10 @@ class LocalTicket:
     async def peek(self) -> None:
         """It can be seen from here."""
 
+    def crowded(self) -> bool:
+        """Whether the next request may well be refused for want of the parallel slots that this one holds."""
+        return self._owner.limiter.crowded(self._scopes)
+
 
 class LocalWork:
     """Tokens, then a slot. While it is entered it is its own grant."""
@@ -150,6 +154,10 @@ class LocalWork:
 
     def settle(self, tokens: int) -> None:
         self._reservation.settle(tokens)
+
+    def crowded(self) -> bool:
+        """Whether who asks for a slot now has to wait."""
+        return self._lane.scheduler.full
 
     def wants_first_byte(self, lease: Lease) -> bool:
         """Whether a choice depends on hearing of this attempt's first byte at once."""

@@ -263,6 +263,7 @@ class Answer(msgspec.Struct, array_like=True, tag=34, gc=False):
 
     `place`: 0 the request makes its answer itself, 1 this worker makes it already, 2 another one does, as a `stream` or not.
     `pending`: it waits for a slot, and Granted or Blocked follows.
+    `soon`: others may wait for what the request holds, so its End is to come at once.
     """
 
     n: int
@@ -275,6 +276,7 @@ class Answer(msgspec.Struct, array_like=True, tag=34, gc=False):
     grant: Grant | None = None
     blocked: Refusal | None = None
     pending: bool = False
+    soon: bool = False
 
 
 class Granted(msgspec.Struct, array_like=True, tag=35, gc=False):

@@ -65,6 +65,7 @@ class RemoteTicket:
         "n",
         "numbers",
         "queued_end",
+        "soon",
     )  # fmt: skip
 
     def __init__(self, link: Link, scopes: Sequence[Scope], question: Question | None) -> None:
@@ -75,6 +76,7 @@ class RemoteTicket:
         self.numbers: tuple[int, ...] = ()
         self.admitted = False
         self.queued_end = False  # an End of it waits to be said
+        self.soon = True  # and is not to wait for company
         self._standing = _UNKNOWN
         self._asked: _Asked | None = None  # what is not answered yet
         self._waiter: asyncio.Future[Heard] | None = None
@@ -111,6 +113,7 @@ class RemoteTicket:
             link.tickets.pop(self.n, None)
             raise_refusal(answer.refusal, link.scopes)
         self.admitted = True
+        self.soon = answer.soon
         self._answer = answer if look is not None else None
         return self
 
@@ -233,6 +236,7 @@ class RemoteTicket:
         return self._grant_of(heard)
 
     def _grant_of(self, heard: Heard) -> m.Grant:
+        self.soon = self.soon or isinstance(heard, m.Granted)  # it waited, and so may others
         if not isinstance(heard, m.Another):
             self._stand(heard.standing)
         refusal = heard.blocked if isinstance(heard, m.Answer) else heard.refusal if isinstance(heard, m.Blocked) else None
@@ -352,7 +356,7 @@ class RemoteTicket:
         link = self._link
         self._share, self._stream = question.share, question.stream
         kept = self._kept = None if question.lookup is None else link.front.get(question.lookup)
-        ask = self._at_once = question.first()
+        ask = self._at_once = None if kept else question.first()  # what is kept is most likely good: then no model is asked
         return m.Look(
             question.lookup, kept.generation if kept else 0, question.share, question.stream,
             None if ask is None else self._work_of(ask),
