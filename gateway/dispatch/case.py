@@ -338,7 +338,7 @@ class Case:
         self, ticket: LocalTicket, grant: LocalWork, lease: Lease | None, answer: m.Answer | None, *, told: bool
     ) -> None:
         node = self.session.node
-        serial, first = (None, False) if lease is None else (node.roster.serial(lease.replica), grant.wants_first_byte(lease))
+        serial, first = (None, False) if lease is None else (node.serial(lease.replica), grant.wants_first_byte(lease))
         if told:
             self.session.send(m.Another(self.n, self._w, serial, first))
             return

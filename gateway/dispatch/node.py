@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from backends.replica import Replica
 from caches.types import Entry
 from gateway.dispatch import messages as m
 from gateway.dispatch.case import Case
@@ -159,6 +160,12 @@ class Node:
         return next(self._polls)
 
     # -- the roster
+
+    def serial(self, replica: Replica) -> int | None:
+        """By which number the workers know it: they are told now if they do not, ahead of who is granted it."""
+        if not self.roster.seen(replica):
+            self.tell_roster()
+        return self.roster.serial(replica)
 
     def tell_roster(self) -> None:
         changed, gone = self.roster.changes()

@@ -11,6 +11,7 @@ from gateway.build.apart import NodeParts, build_node
 from gateway.config import parse
 from gateway.dispatch import messages as m
 from gateway.dispatch.session import Session
+from gateway.fleet import spec_of
 from limits.types import Scope
 from limits.vault import Vault
 
@@ -22,6 +23,18 @@ WORKER = "00" * 8
 ACME = m.ScopeTerms(1, "tenant:acme", "tenant", 600, 60_000, 8, "acme")
 SCOPE = Scope("tenant:acme", "tenant", 600, 60_000, 8, "acme")
 RESERVED = 1000
+
+
+class Ear:
+    """In the place of a channel."""
+
+    def __init__(self) -> None:
+        self.told: list[msgspec.Struct] = []
+
+    def send(self, payload: bytes) -> None:
+        self.told.append(m.from_dispatcher(payload))
+
+    tell = send
 
 
 class Owner:
@@ -38,8 +51,9 @@ class Owner:
         replica.up = True
 
     def connect(self, *held: m.Held, before: "Owner | None" = None) -> Session:
-        """The worker says Hello; it knew the owner `before`. What it is told goes nowhere."""
+        """The worker says Hello; it knew the owner `before`. What it is told is in `session.channel.told`."""
         session = self.parts.node.session()
+        session.channel = Ear()
         epoch, roster = (before.parts.node.epoch, before.parts.node.roster.everybody()) if before else ("", [])
         say(session, m.Hello(WORKER, 1, 1, epoch, roster, [ACME], list(held)))
         return session
@@ -165,3 +179,16 @@ async def test_a_former_connection_may_end_after_the_new_one_began(owner: Owner)
     await ticks()
     assert owner.idle
     assert owner.left() == (599, 60_000 - 10)
+
+
+async def test_a_worker_knows_of_a_replica_before_it_is_granted_it(owner: Owner) -> None:
+    """One that has just joined: it is told ahead of the grant, not when its turn comes."""
+    session = owner.connect()
+    fleet = owner.parts.owner.fleet
+    fleet.drain("small", "s1")
+    fleet.add("small", spec_of("s2", "http://127.0.0.1:10/v1"), at_start=True).replica.up = True
+    say(session, ask(1))
+    await ticks()
+    roster, answer = session.channel.told[-2:]
+    [known] = [known for known in roster.changed if known.name == "s2"]
+    assert answer.grant.serial == known.serial
