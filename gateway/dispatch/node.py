@@ -139,6 +139,8 @@ class Node:
         except Exception:  # noqa: BLE001 - the edge of a call: its fault must be seen, and not end the dispatcher
             _log.exception("a call of worker %d failed", session.number)
             payload, fault = b"", encoded(ApiError(500, "internal_error", "The gateway failed on this request."))
+        if call.verb == "admin":
+            self.tell_roster()  # what the operator has changed outlives this process before he hears that it is done
         session.send(m.Reply(call.id, payload, fault))
 
     async def poll(self, verb: str, payload: bytes = b"", but: Session | None = None) -> list[tuple[Session, bytes]]:

@@ -1,7 +1,7 @@
 """The owner's process, spoken to as workers speak: by messages, however they fall together."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -91,6 +91,12 @@ def ask(n: int) -> m.Ask:
 
 def held(n: int, ended: int = 0, *, left: bool = False) -> m.Held:
     return m.Held(n, (1,), left, False, None, m.HeldWork(0, "small", RESERVED, None, 1, "s1", 0.0), ended)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.001)
 
 
 async def ticks(count: int = 8) -> None:
@@ -192,3 +198,13 @@ async def test_a_worker_knows_of_a_replica_before_it_is_granted_it(owner: Owner)
     roster, answer = session.channel.told[-2:]
     [known] = [known for known in roster.changed if known.name == "s2"]
     assert answer.grant.serial == known.serial
+
+
+async def test_what_an_operator_changed_is_told_before_it_is_confirmed(owner: Owner) -> None:
+    """A drained replica: every worker knows of it by then, and would tell the next dispatcher."""
+    session, other = owner.connect(), owner.connect()
+    path = "/admin/models/small/replicas/s1/drain"
+    say(session, m.Call(1, "admin", msgspec.msgpack.encode((b"POST", path.encode(), b"", b"", path))))
+    await until(lambda: isinstance(session.channel.told[-1], m.Reply))
+    for one in (session.channel.told[-2], other.channel.told[-1]):
+        assert [(known.name, known.held) for known in one.changed] == [("s1", True)]
