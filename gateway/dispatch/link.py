@@ -75,7 +75,7 @@ class Link:
         self._kept: deque[tuple[m.End, m.Held | None]] = deque()  # with what was held before each
         self._leaving: list[RemoteTicket] = []
         self._timer = False
-        self._calls: dict[int, tuple[m.Call, asyncio.Future[bytes]]] = {}
+        self._calls: dict[int, tuple[m.Call, asyncio.Future[bytes], asyncio.Timeout]] = {}
         self._call_numbers = count(1)
         self._spoke = 0.0
 
@@ -93,11 +93,11 @@ class Link:
         number = next(self._call_numbers)
         waiting: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         call = m.Call(number, verb, payload)
-        self._calls[number] = call, waiting
-        if not self.away:
-            self.send(call)
         try:
-            async with asyncio.timeout(seconds if not self.away else PATIENCE):
+            async with asyncio.timeout(PATIENCE if self.away else seconds) as patience:
+                self._calls[number] = call, waiting, patience
+                if not self.away:
+                    self.send(call)
                 return await waiting
         except TimeoutError:
             raise Away from None
@@ -217,6 +217,9 @@ class Link:
         loop = asyncio.get_running_loop()
         for ticket in self.tickets.values():
             ticket.lose_patience(loop)
+        for _, _, patience in self._calls.values():
+            if not patience.expired():
+                patience.reschedule(min(patience.when() or 0.0, loop.time() + PATIENCE))
 
     def _welcome(self, welcome: m.Welcome) -> None:
         if welcome.epoch != self._epoch:
@@ -231,7 +234,7 @@ class Link:
         self.on_welcome()
         for ticket in self.tickets.values():
             ticket.ask_again()
-        for call, _ in self._calls.values():
+        for call, _, _ in self._calls.values():
             self._channel.send(m.encode(call))
 
     def _acked(self, seq: int) -> None:
@@ -272,8 +275,11 @@ class Link:
         self._channel.send(m.encode(m.Return(poll.id, b"")))
 
     def _replied(self, reply: m.Reply) -> None:
-        _, waiting = self._calls.get(reply.id, (None, None))
-        if waiting is None or waiting.done():
+        call = self._calls.get(reply.id)
+        if call is None:
+            return
+        waiting = call[1]
+        if waiting.done():
             return
         if reply.fault:
             waiting.set_exception(decoded(reply.fault))
