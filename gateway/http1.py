@@ -28,6 +28,7 @@ from gateway.messages import Bounds, Request, Response
 __all__ = ["Bounds", "Connection", "Request", "Response", "Server"]
 
 _STOP_SECONDS = 5.0
+_QUIET_SECONDS = 1.0
 _TURNED_AWAY = 256
 
 _log = logging.getLogger("tiergate.http")
@@ -129,15 +130,19 @@ class Server:
     async def retire(self) -> None:
         """Leave the field to others on the same sockets: stop accepting, and return when no connection is left.
 
-        As `drain`, but what asks for nothing yet, having just been opened, is served: its request is on the way. Nobody who
-        connects is refused because workers change, and `header_timeout` bounds the wait for those who never ask.
+        As `drain`, but nobody's request fails because workers change. One that a client of a kept connection sends while that
+        is being closed would: so whoever asks again within `_QUIET_SECONDS` is served, and told that it was the last time,
+        and only who has long asked for nothing is closed. What was just opened is served, too: its request is on the way,
+        and `header_timeout` bounds the wait for those who never ask.
         """
         self.stop_accepting()
         self.draining = True
-        for connection in list(self.connections):
-            if connection.idle and connection.served:
-                connection.close()
-        while self.connections or (self._acceptor is not None and self._acceptor.arriving):  # noqa: ASYNC110 - once, at the end
+        quiet = self._loop.time() + _QUIET_SECONDS
+        while self.connections or (self._acceptor is not None and self._acceptor.arriving):
+            if self._loop.time() >= quiet:
+                for connection in list(self.connections):
+                    if connection.idle and connection.served:
+                        connection.close()
             await asyncio.sleep(0.01)
 
     async def cancel_all(self) -> None:
