@@ -28,7 +28,6 @@ from gateway.messages import Bounds, Request, Response
 __all__ = ["Bounds", "Connection", "Request", "Response", "Server"]
 
 _STOP_SECONDS = 5.0
-_QUIET_SECONDS = 1.0
 _TURNED_AWAY = 256
 
 _log = logging.getLogger("tiergate.http")
@@ -131,18 +130,15 @@ class Server:
         """Leave the field to others on the same sockets: stop accepting, and return when no connection is left.
 
         As `drain`, but nobody's request fails because workers change. One that a client of a kept connection sends while that
-        is being closed would: so whoever asks again within `_QUIET_SECONDS` is served, and told that it was the last time,
-        and only who has long asked for nothing is closed. What was just opened is served, too: its request is on the way,
-        and `header_timeout` bounds the wait for those who never ask.
+        is being closed would: so whoever asks once more is served, and told that it was the last time, and only who has asked
+        for nothing for a second or two is closed. What was just opened is served, too: its request is on the way, and
+        `header_timeout` bounds the wait for those who never ask.
         """
         self.stop_accepting()
         self.draining = True
-        quiet = self._loop.time() + _QUIET_SECONDS
-        while self.connections or (self._acceptor is not None and self._acceptor.arriving):
-            if self._loop.time() >= quiet:
-                for connection in list(self.connections):
-                    if connection.idle and connection.served:
-                        connection.close()
+        for connection in self.connections:
+            connection.hurry()
+        while self.connections or (self._acceptor is not None and self._acceptor.arriving):  # noqa: ASYNC110 - once, at the end
             await asyncio.sleep(0.01)
 
     async def cancel_all(self) -> None:
