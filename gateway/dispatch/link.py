@@ -31,12 +31,14 @@ from gateway.dispatch.refused import Away
 from gateway.dispatch.roster import Replicas
 from gateway.dispatch.ticket import PATIENCE, RemoteTicket
 from gateway.dispatch.types import Question
+from gateway.errors import ApiError
 from limits.types import Scope
 
 _log = logging.getLogger("tiergate.dispatch")
 _COMPANY = 0.001  # seconds that an End may wait for a message to go with
 _RETRY = 0.02  # between two attempts to connect
 _LOOK = 0.5  # between two looks whether the owner still speaks
+_LAST_WORD = 1.0  # seconds for the owner to hear what is said at the end
 _SILENCE = 3.0  # seconds without a word, while one is due, that end a connection
 
 
@@ -103,6 +105,13 @@ class Link:
             raise Away from None
         finally:
             self._calls.pop(number, None)
+
+    async def say_all(self) -> None:
+        """Returns when the owner has heard everything that was to be said, or is away: then the process may end."""
+        self._say_ends()
+        if not self.away:
+            with suppress(ApiError):
+                await self.call("ping", seconds=_LAST_WORD)
 
     def next_request(self) -> int:
         return next(self._requests)
