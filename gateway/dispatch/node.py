@@ -159,6 +159,8 @@ class Node:
         except Exception:  # noqa: BLE001 - the edge of a call: its fault must be seen, and not end the dispatcher
             _log.exception("a call of worker %d failed", session.number)
             payload, fault = b"", encoded(INTERNAL)
+        if call.verb == "admin":
+            self.tell_roster()  # what the operator has changed outlives this process before he hears that it is done
         session.send(m.Reply(call.id, payload, fault))
 
     async def poll(self, verb: str, payload: bytes = b"", but: Session | None = None) -> list[tuple[Session, bytes]]:
@@ -181,18 +183,18 @@ class Node:
 
     # -- the roster
 
+    def serial(self, replica: Replica) -> int | None:
+        """By which number the workers know it: they are told now if they do not, ahead of who is granted it."""
+        if not self.roster.seen(replica):
+            self.tell_roster()
+        return self.roster.serial(replica)
+
     def tell_roster(self) -> None:
         changed, gone = self.roster.changes()
         if changed or gone:
             message = m.Roster(changed, gone)
             for session in self.sessions:
                 session.send(message)
-
-    def serial(self, replica: Replica) -> int | None:
-        """The number of a replica that is about to be granted: whoever is granted it has been told of it."""
-        if not self.roster.seen(replica):
-            self.tell_roster()
-        return self.roster.serial(replica)
 
     async def run(self) -> None:
         """For ever: tell the workers which replicas there are."""

@@ -1,7 +1,7 @@
 """The owner's process, spoken to as workers speak: by messages, however they fall together."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -11,6 +11,7 @@ from gateway.build.apart import NodeParts, build_node
 from gateway.config import parse
 from gateway.dispatch import messages as m
 from gateway.dispatch.session import Session
+from gateway.fleet import spec_of
 from limits.types import Scope
 from limits.vault import Vault
 
@@ -22,6 +23,18 @@ WORKER = "00" * 8
 ACME = m.ScopeTerms(1, "tenant:acme", "tenant", 600, 60_000, 8, "acme")
 SCOPE = Scope("tenant:acme", "tenant", 600, 60_000, 8, "acme")
 RESERVED = 1000
+
+
+class Ear:
+    """In the place of a channel."""
+
+    def __init__(self) -> None:
+        self.told: list[msgspec.Struct] = []
+
+    def send(self, payload: bytes) -> None:
+        self.told.append(m.from_dispatcher(payload))
+
+    tell = send
 
 
 class Owner:
@@ -38,8 +51,9 @@ class Owner:
         replica.up = True
 
     def connect(self, *held: m.Held, before: "Owner | None" = None, worker: str = WORKER) -> Session:
-        """The worker says Hello; it knew the owner `before`. What it is told goes nowhere."""
+        """The worker says Hello; it knew the owner `before`. What it is told is in `session.channel.told`."""
         session = self.parts.node.session()
+        session.channel = Ear()
         epoch, roster = (before.parts.node.epoch, before.parts.node.roster.everybody()) if before else ("", [])
         say(session, m.Hello(worker, 1, 1, epoch, "", roster, [ACME], list(held)))
         return session
@@ -77,6 +91,12 @@ def ask(n: int) -> m.Ask:
 
 def held(n: int, ended: int = 0, *, left: bool = False) -> m.Held:
     return m.Held(n, (1,), left, False, None, False, m.HeldWork(0, "small", RESERVED, None, 1, "s1", 0.0), ended)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.001)
 
 
 async def ticks(count: int = 8) -> None:
@@ -179,3 +199,26 @@ async def test_workers_that_do_not_come_back_are_forgotten(owner: Owner) -> None
         session._closed()
     owner.parts.node.commit()
     assert [owner.parts.node.heard(bytes.fromhex(name)) for name in names] == [0, 0] + 64 * [1]
+
+
+async def test_a_worker_knows_of_a_replica_before_it_is_granted_it(owner: Owner) -> None:
+    """One that has just joined: it is told ahead of the grant, not when its turn comes."""
+    session = owner.connect()
+    fleet = owner.parts.owner.fleet
+    fleet.drain("small", "s1")
+    fleet.add("small", spec_of("s2", "http://127.0.0.1:10/v1"), at_start=True).replica.up = True
+    say(session, ask(1))
+    await ticks()
+    roster, answer = session.channel.told[-2:]
+    [known] = [known for known in roster.changed if known.name == "s2"]
+    assert answer.grant.serial == known.serial
+
+
+async def test_what_an_operator_changed_is_told_before_it_is_confirmed(owner: Owner) -> None:
+    """A drained replica: every worker knows of it by then, and would tell the next dispatcher."""
+    session, other = owner.connect(), owner.connect()
+    path = "/admin/models/small/replicas/s1/drain"
+    say(session, m.Call(1, "admin", msgspec.msgpack.encode((b"POST", path.encode(), b"", b"", path))))
+    await until(lambda: isinstance(session.channel.told[-1], m.Reply))
+    for one in (session.channel.told[-2], other.channel.told[-1]):
+        assert [(known.name, known.held) for known in one.changed] == [("s1", True)]
