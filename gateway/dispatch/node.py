@@ -18,6 +18,7 @@ from gateway.dispatch import messages as m
 from gateway.dispatch.case import Case
 from gateway.dispatch.fault import INTERNAL, encoded
 from gateway.dispatch.feeds import Feeds
+from gateway.dispatch.gathering import Gathering
 from gateway.dispatch.local import LocalDispatcher
 from gateway.dispatch.roster import Roster, spec_of_known
 from gateway.dispatch.session import Session
@@ -45,6 +46,7 @@ class Node:
         vault: Vault,
         *,
         config: str,
+        workers: int,
         calls: Calls,
         counts: Callable[[str, bytes], Sequence[str]],
         forget: Callable[[str], None],
@@ -67,6 +69,7 @@ class Node:
         self._polls = count(1)
         self._tasks: set[asyncio.Task[None]] = set()
         self._restored = False
+        self.gathering = Gathering(workers)
         self._departed: dict[str, None] = {}  # workers without a connection
 
     # -- sessions

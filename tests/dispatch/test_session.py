@@ -10,6 +10,7 @@ import pytest
 from gateway.build.apart import NodeParts, build_node
 from gateway.config import parse
 from gateway.dispatch import messages as m
+from gateway.dispatch.gathering import Gathering
 from gateway.dispatch.session import Session
 from gateway.fleet import spec_of
 from limits.types import Scope
@@ -222,3 +223,20 @@ async def test_what_an_operator_changed_is_told_before_it_is_confirmed(owner: Ow
     await until(lambda: isinstance(session.channel.told[-1], m.Reply))
     for one in (session.channel.told[-2], other.channel.told[-1]):
         assert [(known.name, known.held) for known in one.changed] == [("s1", True)]
+
+
+async def test_a_dispatcher_that_takes_over_hears_of_everything_first(tmp_path: Path, owner: Owner, vault: bytearray) -> None:
+    """No worker is answered before all have told what they hold, or one of them stays away for too long."""
+    owner.connect()
+    after = Owner(tmp_path, vault)
+    after.parts.node.gathering = Gathering(2)
+    first = after.connect(held(1), before=owner)
+    assert not first.channel.told
+    second = after.connect(before=owner, worker="11" * 8)
+    assert [type(one.channel.told[-1]) for one in (first, second)] == [m.Welcome, m.Welcome]
+    alone = Owner(tmp_path, bytearray(Vault.size_for(64)))
+    alone.parts.node.gathering = Gathering(2)
+    session = alone.connect(before=owner)
+    assert not session.channel.told
+    await until(lambda: bool(session.channel.told))
+    assert type(alone.connect(worker="22" * 8).channel.told[-1]) is m.Welcome
