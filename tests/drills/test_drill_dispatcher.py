@@ -39,9 +39,7 @@ async def test_what_a_killed_dispatcher_knew_is_known(node, figures):
         fakes={"s1": Options(tokens=20), "s2": Options(), "l1": Options(), "x1": Options(tokens=20)},
     )
     s1, x1 = one.fakes["s1"], one.fakes["x1"]
-    added = await one.get(
-        "/admin/models/small-model/replicas", method="POST", body={"name": "s3", "url": x1.url}
-    )
+    added = await one.get("/admin/models/small-model/replicas", method="POST", body={"name": "s3", "url": x1.url})
     assert added.status_code == 201
     await one.until(lambda: any(call.body["max_tokens"] == 1 for call in posts(x1)))
     await one.all_up()
@@ -138,7 +136,8 @@ async def stands_still(node, figures, seconds):
     left, moment = (await one.tenants())["acme"]["tokens_remaining"], time.monotonic()
     async with asyncio.TaskGroup() as group:
         streams = [
-            group.create_task(answer(one.port, chat(f"[[tokens: 5]] {number}", stream=True, max_tokens=100))) for number in range(2)
+            group.create_task(answer(one.port, chat(f"[[tokens: 5]] {number}", stream=True, max_tokens=100)))
+            for number in range(2)
         ]
         await one.until(lambda: len(posts(fake)) == 3)
         one.kill("dispatcher", signal.SIGSTOP)

@@ -66,7 +66,9 @@ async def test_ctrl_c_is_one_signal(node):
 
 async def test_a_second_signal_tells_the_streams_and_ends(node):
     """Each gets its error event and a proper end; no process is left."""
-    one = await node(TENANTS | {"server": {"port": 0, "drain_timeout": "60s"}}, fakes={"s1": Options(itl=0.05, tokens=1000), "l1": Options()})
+    one = await node(
+        TENANTS | {"server": {"port": 0, "drain_timeout": "60s"}}, fakes={"s1": Options(itl=0.05, tokens=1000), "l1": Options()}
+    )
     running = [ours[0] for ours in await one.dial_both()]
     for connection in running:
         connection.send(chat("[[tokens: 1000]]", stream=True, max_tokens=1000))

@@ -23,7 +23,11 @@ async def test_a_key_of_one_worker_is_a_key_of_all(node):
         assert (await post(there, CHAT, chat(), key=made["secret"])).status_code == 200
         assert (await post(here, CHAT, chat(), key=made["secret"])).status_code == 200
         new = (await post(there, f"/admin/keys/{made['id']}/rotate", {"overlap": 0})).json()
-        codes = [(await post(one_of, CHAT, chat(), key=key)).status_code for one_of in (here, there) for key in (made["secret"], new["secret"])]
+        codes = [
+            (await post(one_of, CHAT, chat(), key=key)).status_code
+            for one_of in (here, there)
+            for key in (made["secret"], new["secret"])
+        ]
         assert codes == [401, 200] * 2
         assert (await post(there, f"/admin/keys/{new['id']}", method="DELETE")).status_code == 200
         codes = [(await post(one_of, CHAT, chat(), key=new["secret"])).status_code for one_of in (here, there)]
