@@ -209,7 +209,8 @@ class Link:
         self._spoke = asyncio.get_running_loop().time()
         self._say_ends()
         held = self._held()
-        self.scopes.forget({number for one in held for number in one.scopes})
+        if not self.tickets and not held:
+            self.scopes.forget()
         hello = m.Hello(
             self._name, self._number, getpid(), self._epoch, list(self.replicas.known.values()), self.scopes.everybody(), held
         )
