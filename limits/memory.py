@@ -154,7 +154,7 @@ class AdoptedAdmission(MemoryAdmission):
         return self
 
     def adopt_reservation(self, tokens: int, model_scope: Scope | None = None, *, debited: bool = True) -> AdoptedReservation:
-        """The reservation that it held: `tokens` are what was set aside, after clamping. Unless `debited` they are taken again."""
+        """The reservation that it held: `tokens` are what was set aside, after clamping. Unless `debited` they are taken anew."""
         return AdoptedReservation(self, self._limiter, tokens, model_scope, debited=debited)
 
 
