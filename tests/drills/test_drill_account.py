@@ -5,7 +5,6 @@ A balance refills all the time, and by how much is computed: each tenant spends 
 """
 
 import asyncio
-import json
 import random
 import time
 from collections import Counter
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 import psutil
 import pytest
 from drill_node import gone
-from gateway_talk import CHAT, chat, dial, hold, posts, tenant, total, wire
+from gateway_talk import chat, dial, hold, posts, tenant, wire
 
 from gateway.lab.fake import Options
 

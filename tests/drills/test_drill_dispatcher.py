@@ -25,7 +25,7 @@ def counters(found):
 
 
 async def test_what_a_killed_dispatcher_knew_is_known(node, figures):
-    """Streams run on, the queue goes on, new requests wait; what is held, spent, drained, added, made and counted is as before."""
+    """Streams run on, the queue goes on, new requests wait; what is held, spent, drained, added, made, counted is as before."""
     one = await node(
         {
             "models": {0: {"concurrency": {"max": 3}}},

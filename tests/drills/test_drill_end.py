@@ -3,10 +3,7 @@
 import asyncio
 import os
 import signal
-import time
 
-import pytest
-from drill_node import ask
 from gateway_talk import CHAT, KEY, OTHER_KEY, chat, dial, hold, posts, tenant, total, wire
 
 from gateway.lab.fake import Options
@@ -95,6 +92,20 @@ async def test_children_of_a_killed_supervisor_finish_their_streams_and_end(node
     await whole(running)
     await one.until(lambda: not one.alive())
     assert [line["outcome"] for line in one.lines() if line["stream"]] == ["ok"] * 4
+
+
+async def test_a_supervisor_that_is_killed_amid_a_reload_cuts_no_stream(node):
+    """Workers that had been replaced finish what they have, as those that replaced them do; all end."""
+    one = await node(TENANTS)
+    running, wake = await streams(one)
+    one.signal(signal.SIGHUP)
+    await one.until(lambda: "INFO tiergate.node: reloaded" in one.said)
+    assert len(one.alive()) == 6
+    os.kill(one.process.pid, signal.SIGKILL)
+    await one.until(lambda: one.said.count("draining: 0 requests") == 2)
+    wake()
+    await whole(running)
+    await one.until(lambda: not one.alive())
 
 
 async def keep_asking(port, stop, counts):
