@@ -137,7 +137,7 @@ class RemoteTicket:
         answer = self._answer
         if answer is None or not self._fresh:
             self._forgo()
-            self._granted, self._fresh = None, True
+            self._granted, self._fresh, self._works = None, True, 0
             reply = await self._ask(m.LookUp(self.n, self._look_of(question)))
             assert isinstance(reply, m.Answer)
             answer = self._answer = reply
@@ -302,9 +302,9 @@ class RemoteTicket:
         if not isinstance(heard, m.Answer) and heard.w != self._works:
             return  # of work that was given up before it was granted
         waiter = self._waiter
-        if waiter is not None and isinstance(self._asked, m.Ask | m.LookUp) and not isinstance(heard, m.Answer):
-            return  # likewise
         if waiter is not None and not waiter.done():
+            if isinstance(self._asked, m.Ask | m.LookUp) and not isinstance(heard, m.Answer):
+                return  # likewise: what belongs to the answer comes behind it, perhaps in the same read
             waiter.set_result(heard)
         elif isinstance(heard, (m.Granted, m.Blocked)):
             self._granted = heard
