@@ -89,7 +89,7 @@ class RemoteTicket:
         self._working: RemoteWork | None = None
         self._works = 0  # the number of the one that runs, or comes next
         self._past: m.HeldWork | None = None  # the one that has just ended
-        self._refunded = False  # its request was given back, by the owner when a limit refused or by an End that was said
+        self._refunded = False  # its request was given back, by the owner when a limit or the queue refused, or by an End that was said
         # What is to be said at the end.
         self._left = self._said_left = False
         self._over = False
@@ -237,8 +237,7 @@ class RemoteTicket:
             self._stand(heard.standing)
         refusal = heard.blocked if isinstance(heard, m.Answer) else heard.refusal if isinstance(heard, m.Blocked) else None
         if refusal is not None:
-            if refusal.kind != "replica":  # a limit gives the request back; who came as far as the queue had taken it again
-                self._refunded = refusal.kind == "limit"
+            self._refunded = self._refunded or refusal.kind != "replica"
             raise_refusal(refusal, self._link.scopes)
         grant = heard.grant if isinstance(heard, (m.Answer, m.Granted)) else None
         if grant is None:
@@ -271,8 +270,10 @@ class RemoteTicket:
         self._link.leave(self)
 
     def refused(self) -> None:
-        """There is no work."""
+        """There is no work. Where the client has left as well, there is nothing more to say."""
         self._working = None
+        if self._said_left:
+            self._link.tickets.pop(self.n, None)
 
     # -- the link's
 

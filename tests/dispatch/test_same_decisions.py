@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import random
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,7 +12,7 @@ import pytest
 import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from worlds import MODELS, Wish, World, one_process, ticks, workers
+from worlds import MODELS, Wish, World, one_process, workers
 
 Step = tuple[Any, ...]
 
@@ -28,7 +28,8 @@ WISHES = st.builds(
     patience=st.sampled_from([25.0, 35.0, 60.0]),
     share=st.booleans(),
 )
-WORDS = st.sampled_from(["first", "answered", "failed", "failed", "later", "refused", "unreachable", "silent"])
+_WORDS = ["first", "answered", "failed", "failed", "later", "refused", "unreachable", "silent"]
+WORDS = st.sampled_from(_WORDS)
 WHO = st.integers(0, 9)
 STEPS: st.SearchStrategy[list[Step]] = st.lists(
     st.one_of(
@@ -63,28 +64,36 @@ async def do(world: World, step: Step) -> None:
         wanted = [request.wish.key.hex() for request in world.requests if request.wish.key]
         if wanted:
             gone = await world.processes[args[0] % len(world.processes)].dispatcher.delete_entry(wanted[args[0] % len(wanted)], None)
-            world.events.append(("deleted", gone))
+            world.events.append((None, "deleted", gone))
     elif who is not None and verb == "told":
         who.tell(args[1], args[2])
     elif who is not None and verb == "leaves":
         who.task.cancel()
     elif who is not None and who.waiting is not None and args[1] < who.priority:
         who.on_raise(args[1])
+        world.events.append((who.number, "raised", args[1]))
     await world.settle()
 
 
-def compare(apart: World, alone: World) -> None:
+def compare(apart: World, alone: World) -> set[str]:
+    """What was seen."""
+    lanes = alone.owner.lanes.values()
+    seen = {str(event[1]) for event in alone.events}
+    seen |= {"waits" for lane in lanes if lane.scheduler.queue.load.requests}
+    seen |= {"tripped" for lane in lanes for replica in lane.pool.replicas if replica.breaker.tripped}
     here, there = alone.decided(), apart.decided()
     assert [(what, there[what], here[what]) for what in here if there[what] != here[what]] == []
+    return seen
 
 
-async def _same(trace: list[Step], folder: Path, count: int) -> None:
+async def _same(trace: list[Step], folder: Path, count: int) -> set[str]:
+    seen: set[str] = set()
     async with one_process(folder) as alone, workers(folder, count) as apart:
         await apart.settle()
         for step in [*trace, ("time", 61.0)]:
             await do(alone, step)
             await do(apart, step)
-            compare(apart, alone)
+            seen |= compare(apart, alone)
         while any(not request.task.done() for request in alone.requests):
             for number in range(len(alone.requests)):
                 for world in (alone, apart):
@@ -93,18 +102,57 @@ async def _same(trace: list[Step], folder: Path, count: int) -> None:
                 compare(apart, alone)
         assert all(request.task.done() for request in apart.requests)
         assert apart.restless() == []
+    return seen
 
 
-def play(trace: list[Step], count: int) -> None:
+def play(trace: list[Step], count: int) -> set[str]:
     with TemporaryDirectory() as folder, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_same(trace, Path(folder), count))
+        return runner.run(_same(trace, Path(folder), count))
+
+
+def busy(rng: random.Random) -> list[Step]:
+    """What a fleet with too few slots sees, and much of it twice."""
+    steps: list[Step] = []
+    for _ in range(150):
+        verb = rng.choices(list(_OFTEN), list(_OFTEN.values()))[0]
+        if verb == "asks":
+            tenant, fallback, share = rng.choice(["acme", "globex"]), rng.choice([None, None, "least"]), rng.random() < 0.6
+            content, tokens = rng.choice([0, 0, 0, 1, 2, 3]), rng.choice([10, 50, 200, 900, 7000])
+            model, patience = rng.choice(["turns", "turns", *MODELS]), rng.choice([25.0, 35.0, 60.0])
+            wish = Wish(tenant, model, fallback, content, tokens, rng.random() < 0.5, rng.randrange(3), patience, share)
+            steps.append((verb, wish))
+        elif verb == "told":
+            word = rng.choice(["answered", "answered", "answered", *_WORDS])
+            steps.append((verb, rng.randrange(30), word, rng.choice([0, 5, 60, 300])))
+        elif verb == "time":
+            steps.append((verb, rng.choice([0.5, 0.5, 2.0, 6.0, 31.0])))
+        elif verb == "health":
+            steps.append((verb, rng.choice(MODELS), rng.randrange(2), rng.random() < 0.7))
+        else:
+            steps.append((verb, rng.randrange(30), rng.randrange(3)))
+    return steps
+
+
+_OFTEN = {"asks": 40, "told": 32, "time": 9, "raised": 6, "leaves": 5, "deleted": 3, "health": 4}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_busy_traces(count: int) -> None:
+    """Long ones, in which everything happens that can: hits, shared answers, refusals of every kind, queues, trips of breakers."""
+    seen: set[str] = set()
+    for seed in range(12):
+        seen |= play(busy(random.Random(seed)), count)
+    assert seen >= {
+        "asks", "granted", "limited", "limited on", "deleted", "left", "Unserved", "NoReplica", "leads", "shares", "orphaned",
+        "hit", "full", "queued in vain", "waits", "tripped", "raised",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_the_same_trace_the_same_decisions(count: int) -> None:
     """One thing after the other, as hypothesis thinks of it: nobody can tell whether the owner is in the same process."""
 
-    @settings(max_examples=80)
+    @settings(max_examples=50)
     @given(STEPS)
     def check(trace: list[Step]) -> None:
         play(trace, count)

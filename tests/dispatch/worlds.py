@@ -42,12 +42,12 @@ breaker: {failures: 2, open: 5s, max_open: 20s}
 tenants: []
 """ % {count: ", ".join(f'{{name: r{n}, url: "http://127.0.0.1:9/r{n}"}}' for n in range(number))
        for count, number in (("two", 2), ("three", 3))}  # fmt: skip
-PLAN = Scope("plan:pro", "plan", 12, 9000, 6, "pro")
+PLAN = Scope("plan:pro", "plan", 40, 19000, 14, "pro")
 SCOPES = {
-    "acme": (Scope("key:a", "key", 9, None, 4, "a"), Scope("tenant:acme", "tenant", 10, 6000, None, "acme"), PLAN),
-    "globex": (Scope("tenant:globex", "tenant", None, 4000, 3, "globex"), PLAN),
+    "acme": (Scope("key:a", "key", 29, None, 9, "a"), Scope("tenant:acme", "tenant", 30, 9000, None, "acme"), PLAN),
+    "globex": (Scope("tenant:globex", "tenant", None, 6000, 8, "globex"), PLAN),
 }
-MODEL_SCOPES = {("acme", "turns"): Scope("acme:turns", "model", 6, 3000, 3, "acme turns")}
+MODEL_SCOPES = {("acme", "turns"): Scope("acme:turns", "model", 12, 3000, 4, "acme turns")}
 
 
 class Clock:
