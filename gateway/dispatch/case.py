@@ -300,6 +300,8 @@ class Case:
                 await self._attempts(ticket, grant, answer)
         except _BLOCKS as refused:
             node.vacate(self)
+            if isinstance(refused, (QueueFull, QueueTimeout)) and not self.left:  # so that its standing is what the client is told
+                ticket.refund()
             self._blocked(ticket, refused, answer)
         except asyncio.CancelledError:
             if self._ended is None:
