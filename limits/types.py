@@ -138,6 +138,9 @@ class LastingLimiter(Limiter, Protocol):
     def commit(self) -> None:
         """What was decided so far is lasting."""
 
+    def crowded(self, scopes: Sequence[Scope]) -> bool:
+        """Whether one of them has most of its parallel slots in use."""
+
 
 class Priority(enum.IntEnum):
     """The class of a request; the smaller, the more urgent."""

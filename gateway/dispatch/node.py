@@ -91,7 +91,7 @@ class Node:
             self._forget(session.worker)
             self._departed[session.worker] = None
         while len(self._departed) > _MOST_DEPARTED:  # it will not come back
-            self.hear(next(iter(self._departed)), 0)
+            self.hear(bytes.fromhex(next(iter(self._departed))), 0)
             del self._departed[next(iter(self._departed))]
 
     def vacate(self, case: Case) -> None:
@@ -121,7 +121,7 @@ class Node:
 
     def heard(self, worker: bytes) -> int:
         """The last End that was heard of the worker of this name."""
-        return self._heard.get(worker) or self._vault.mark(worker)
+        return self._heard[worker] if worker in self._heard else self._vault.mark(worker)
 
     def hear(self, worker: bytes, seq: int) -> None:
         self._heard[worker] = seq
