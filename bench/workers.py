@@ -213,8 +213,10 @@ def table(entrants: Mapping[str, Entrant], args: argparse.Namespace) -> str:
         f"{args.rounds} rounds, {args.seconds:g} s a turn; load average {os.getloadavg()[0]:.1f}",
         *(f"  {name:10} {TOLD[name]}" for name in args.loads),
         "",
-        f"{'load':10} {'':24} {'us of CPU a request':>22}  {'ratio, round by round':>22}  {'us a token':>10}"
-        f"  {'dispatcher':>10}  {'a second':>8}  {'p50, p99 ms':>14}  {'TTFT p50, p99':>14}",
+        (
+            f"{'load':10} {'':24} {'us of CPU a request':>22}  {'ratio, round by round':>22}  {'us a token':>10}"
+            f"  {'dispatcher':>10}  {'a second':>8}  {'p50, p99 ms':>14}  {'TTFT p50, p99':>14}"
+        ),
     ]
     for load in args.loads:
         parts += [_line(load, name, entrants) for name in entrants]

@@ -7,7 +7,8 @@ Life of a request, and the file where each part is
     forward    a replica, an attempt, another one where that is safe
 Around them: `config` reads the one file, `build` is the only place that wires objects together, `app` starts and stops
 them. What a request asks of limits, caches and replicas goes through `dispatch`, which does it here or asks another process;
-`node` is the processes, where there are several (docs/architecture.md). The leaves `routing`, `caches`, `limits` and `backends` know nothing of each other or of this package.
+`node` is the processes, where there are several (docs/architecture.md). The leaves `routing`, `caches`, `limits` and
+`backends` know nothing of each other or of this package.
 """
 
 __version__ = "0.1.0"

@@ -38,6 +38,7 @@ _PIPELINED_BYTES = 65_536  # of a body whose turn has not come, likewise
 _SLICE = 8192  # parsed in one go, whatever it holds: how far those two bounds can be overrun
 _DRAIN_BYTES = 64 * 1024 * 1024  # of what nobody wants: clients that write before they read would miss the answer
 _DRAIN_SECONDS = 2.0
+_QUIET_SECONDS = 1.0  # that a kept connection of a server that is going may be idle: a request may be on its way
 _UNREAD_SECONDS = 120.0  # without a client's taking any of its answer
 
 _log = logging.getLogger("tiergate.http")
@@ -298,6 +299,11 @@ class Connection(asyncio.Protocol):
         """No request is under way, and none has begun to arrive."""
         return self._current is None and self._receiving is None
 
+    def hurry(self) -> None:
+        """The server is about to go: a client that has been answered and asks for nothing is not waited for long."""
+        if self.idle and self.served:
+            self._deadline = min(self._deadline, self.loop.time() + _QUIET_SECONDS)
+
     def close(self) -> None:
         """Close when what was written is out."""
         if self._transport is not None:
@@ -355,7 +361,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
         elif not request.complete:
             self._linger()
-        elif not request.keep_alive or self.server.draining:
+        elif not request.keep_alive:
             if self._queue or self._held or self._wrong is not None:
                 self._linger()
             else:
@@ -372,7 +378,7 @@ class Connection(asyncio.Protocol):
             self._refuse(self._wrong)
             return
         elif self._receiving is None:
-            self._deadline = self.loop.time() + self.bounds.keep_alive
+            self._deadline = self.loop.time() + (_QUIET_SECONDS if self.server.draining else self.bounds.keep_alive)
         if not self._reading and not self._queue:
             self._read(on=True)
             held, self._held = self._held, b""

@@ -129,14 +129,15 @@ class Server:
     async def retire(self) -> None:
         """Leave the field to others on the same sockets: stop accepting, and return when no connection is left.
 
-        As `drain`, but what asks for nothing yet, having just been opened, is served: its request is on the way. Nobody who
-        connects is refused because workers change, and `header_timeout` bounds the wait for those who never ask.
+        As `drain`, but nobody's request fails because workers change. One that a client of a kept connection sends while that
+        is being closed would: so whoever asks once more is served, and told that it was the last time, and only who has asked
+        for nothing for a second or two is closed. What was just opened is served, too: its request is on the way, and
+        `header_timeout` bounds the wait for those who never ask.
         """
         self.stop_accepting()
         self.draining = True
-        for connection in list(self.connections):
-            if connection.idle and connection.served:
-                connection.close()
+        for connection in self.connections:
+            connection.hurry()
         while self.connections or (self._acceptor is not None and self._acceptor.arriving):  # noqa: ASYNC110 - once, at the end
             await asyncio.sleep(0.01)
 

@@ -139,7 +139,7 @@ class LastingLimiter(Limiter, Protocol):
         """What was decided so far is lasting."""
 
     def crowded(self, scopes: Sequence[Scope]) -> bool:
-        """Whether one of them has most of its parallel slots in use."""
+        """Whether one of them has most of its parallel slots in use: the end of a request then matters to others at once."""
 
 
 class Priority(enum.IntEnum):

@@ -83,7 +83,14 @@ def build_node(
     admin = build_calls(config, owner, own, status, keys_changed)
     calls = NodeCalls(owner, admin, status, lambda: tally.page(store))
     node = Node(
-        owner.local, owner.fleet, vault, config=fingerprint(config), calls=calls.by_verb(), counts=tally.absorb, forget=tally.gone
+        owner.local,
+        owner.fleet,
+        vault,
+        config=fingerprint(config),
+        workers=config.server.workers,
+        calls=calls.by_verb(),
+        counts=tally.absorb,
+        forget=tally.gone,
     )
     calls.collect = lambda: node.poll("counts")
     register(metrics, workers=lambda: len(node.sessions), restarts=restarts)

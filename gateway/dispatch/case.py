@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from backends.lease import Lease
@@ -293,9 +294,7 @@ class Case:
             return
         scope = self._scope = ticket.work(self._ask_of(work))
         if answer is not None and node.local.lanes[work.model].scheduler.full:
-            answer.pending, answer.standing = True, values_of(ticket.standing())
-            self._say(answer)  # so that the worker knows that it waits in line, and that others may share what it waits for
-            answer = None
+            scope.on_wait = partial(self._pend, ticket, answer)
         try:
             async with scope as grant:
                 await self._attempts(ticket, grant, answer)
@@ -358,6 +357,11 @@ class Case:
                 await self._obey(message)
                 self._heard()
 
+    def _pend(self, ticket: LocalTicket, answer: m.Answer) -> None:
+        """It has to wait in line. Its worker hears that at once: it may leave again, and others may want the same answer."""
+        answer.pending, answer.standing = True, values_of(ticket.standing())
+        self._say(answer)
+
     def _granted(
         self, ticket: LocalTicket, grant: LocalWork, lease: Lease | None, answer: m.Answer | None, *, told: bool
     ) -> None:
@@ -367,7 +371,7 @@ class Case:
             self.session.send(m.Another(self.n, self._w, serial, first))
             return
         granted = m.Grant(grant.tokens, grant.queued, serial, first)
-        if answer is None:
+        if answer is None or answer.pending:
             self.session.send(m.Granted(self.n, self._w, granted, values_of(ticket.standing())))
         else:
             answer.grant = granted
@@ -377,7 +381,7 @@ class Case:
 
     def _blocked(self, ticket: LocalTicket, refused: Exception, answer: m.Answer | None) -> None:
         refusal, standing = self._refusal(refused), values_of(ticket.standing())
-        if answer is None:
+        if answer is None or answer.pending:
             self.session.send(m.Blocked(self.n, self._w, refusal, standing))
         else:
             answer.blocked, answer.standing = refusal, standing

@@ -17,6 +17,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import count
 from os import getpid, urandom
 
@@ -34,13 +35,25 @@ from gateway.dispatch.refused import Away
 from gateway.dispatch.roster import Replicas
 from gateway.dispatch.ticket import PATIENCE, RemoteTicket
 from gateway.dispatch.types import Question
+from gateway.errors import ApiError
 from limits.types import Scope
 
 _log = logging.getLogger("tiergate.dispatch")
 _COMPANY = 0.005  # seconds that an End may wait for a message to go with, when nobody is known to wait for it
 _RETRY = 0.02  # between two attempts to connect
 _LOOK = 0.5  # between two looks whether the owner still speaks
+_LAST_WORD = 1.0  # seconds for the owner to hear what is said at the end
 _SILENCE = 3.0  # seconds without a word, while one is due, that end a connection
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A call that is not answered. `once`: it is not made again to another owner."""
+
+    call: m.Call
+    answer: asyncio.Future[bytes]
+    patience: asyncio.Timeout
+    once: bool
 
 
 class Link:
@@ -82,7 +95,7 @@ class Link:
         self._kept: deque[tuple[m.End, m.Held | None]] = deque()  # with what was held before each
         self._leaving: list[RemoteTicket] = []
         self._timer = False
-        self._calls: dict[int, tuple[m.Call, asyncio.Future[bytes], bool]] = {}
+        self._calls: dict[int, _Pending] = {}
         self._call_numbers = count(1)
         self._spoke = 0.0
 
@@ -112,16 +125,23 @@ class Link:
         number = next(self._call_numbers)
         waiting: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         call = m.Call(number, verb, payload)
-        self._calls[number] = call, waiting, once
-        if not self.away:
-            self.send(call)
         try:
-            async with asyncio.timeout(seconds if not self.away else PATIENCE):
+            async with asyncio.timeout(PATIENCE if self.away else seconds) as patience:
+                self._calls[number] = _Pending(call, waiting, patience, once)
+                if not self.away:
+                    self.send(call)
                 return await waiting
         except TimeoutError:
             raise Away from None
         finally:
             self._calls.pop(number, None)
+
+    async def say_all(self) -> None:
+        """Returns when the owner has heard everything that was to be said, or is away: then the process may end."""
+        self._say_ends()
+        if not self.away:
+            with suppress(ApiError):
+                await self.call("ping", seconds=_LAST_WORD)
 
     def next_request(self) -> int:
         return next(self._requests)
@@ -246,9 +266,12 @@ class Link:
         loop = asyncio.get_running_loop()
         for ticket in self.tickets.values():
             ticket.lose_patience(loop)
-        for _, waiting, once in self._calls.values():
-            if once and not waiting.done():
-                waiting.set_exception(Away())
+        for pending in self._calls.values():
+            if pending.once:
+                if not pending.answer.done():
+                    pending.answer.set_exception(Away())
+            elif not pending.patience.expired():
+                pending.patience.reschedule(min(pending.patience.when() or 0.0, loop.time() + PATIENCE))
 
     def _welcome(self, welcome: m.Welcome) -> None:
         if welcome.epoch != self._epoch:
@@ -264,8 +287,8 @@ class Link:
         self.on_welcome()
         for ticket in self.tickets.values():
             ticket.ask_again()
-        for call, _, _ in self._calls.values():
-            self._channel.send(m.encode(call))
+        for pending in self._calls.values():
+            self._channel.send(m.encode(pending.call))
 
     def _acked(self, seq: int) -> None:
         kept = self._kept
@@ -310,8 +333,11 @@ class Link:
         self._channel.send(m.encode(m.Return(poll.id, b"")))
 
     def _replied(self, reply: m.Reply) -> None:
-        _, waiting, _ = self._calls.get(reply.id, (None, None, None))
-        if waiting is None or waiting.done():
+        pending = self._calls.get(reply.id)
+        if pending is None:
+            return
+        waiting = pending.answer
+        if waiting.done():
             return
         if reply.fault:
             waiting.set_exception(decoded(reply.fault))

@@ -7,7 +7,7 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Self
@@ -103,7 +103,7 @@ class LocalTicket:
 class LocalWork:
     """Tokens, then a slot. While it is entered it is its own grant."""
 
-    __slots__ = ("_ask", "_lane", "_reservation", "_reserved", "_slot", "_tried", "queued", "tokens")
+    __slots__ = ("_ask", "_lane", "_reservation", "_reserved", "_slot", "_tried", "on_wait", "queued", "tokens")
 
     def __init__(self, lane: Lane, admission: Admission, ask: WorkAsk) -> None:
         self._lane = lane
@@ -111,6 +111,7 @@ class LocalWork:
         self._reserved: Reserved = admission.reserve(ask.tokens, model_scope=ask.model_scope, clamp=ask.clamp)
         self._slot: Slot | None = None
         self._tried: list[Replica] = []
+        self.on_wait: Callable[[], None] | None = None  # called when it has its tokens and is about to wait for a slot
         self.tokens = ask.tokens
         self.queued = 0.0
 
@@ -123,6 +124,8 @@ class LocalWork:
             slot = self._slot = lane.scheduler.slot(
                 SlotAsk(ask.priority, ask.tenant, ask.tokens, ask.size, ask.deadline, ask.weight)
             )
+            if self.on_wait is not None and lane.scheduler.full:
+                self.on_wait()
             await slot.__aenter__()
         except BaseException:
             await self._reserved.__aexit__(None, None, None)

@@ -18,6 +18,7 @@ from gateway.dispatch import messages as m
 from gateway.dispatch.case import Case
 from gateway.dispatch.fault import INTERNAL, encoded
 from gateway.dispatch.feeds import Feeds
+from gateway.dispatch.gathering import Gathering
 from gateway.dispatch.local import LocalDispatcher
 from gateway.dispatch.roster import Roster, spec_of_known
 from gateway.dispatch.session import Session
@@ -45,6 +46,7 @@ class Node:
         vault: Vault,
         *,
         config: str,
+        workers: int,
         calls: Calls,
         counts: Callable[[str, bytes], Sequence[str]],
         forget: Callable[[str], None],
@@ -67,6 +69,7 @@ class Node:
         self._polls = count(1)
         self._tasks: set[asyncio.Task[None]] = set()
         self._restored = False
+        self.gathering = Gathering(workers)
         self._departed: dict[str, None] = {}  # workers without a connection
 
     # -- sessions
@@ -91,8 +94,9 @@ class Node:
             self._forget(session.worker)
             self._departed[session.worker] = None
         while len(self._departed) > _MOST_DEPARTED:  # it will not come back
-            self.hear(bytes.fromhex(next(iter(self._departed))), 0)
-            del self._departed[next(iter(self._departed))]
+            oldest = next(iter(self._departed))
+            self.hear(bytes.fromhex(oldest), 0)
+            del self._departed[oldest]
 
     def vacate(self, case: Case) -> None:
         """Its work is over: the next request of its key makes the answer anew."""
@@ -121,7 +125,7 @@ class Node:
 
     def heard(self, worker: bytes) -> int:
         """The last End that was heard of the worker of this name."""
-        return self._heard[worker] if worker in self._heard else self._vault.mark(worker)
+        return self._heard.get(worker) or self._vault.mark(worker)
 
     def hear(self, worker: bytes, seq: int) -> None:
         self._heard[worker] = seq
@@ -158,6 +162,8 @@ class Node:
         except Exception:  # noqa: BLE001 - the edge of a call: its fault must be seen, and not end the dispatcher
             _log.exception("a call of worker %d failed", session.number)
             payload, fault = b"", encoded(INTERNAL)
+        if call.verb == "admin":
+            self.tell_roster()  # what the operator has changed outlives this process before he hears that it is done
         session.send(m.Reply(call.id, payload, fault))
 
     async def poll(self, verb: str, payload: bytes = b"", but: Session | None = None) -> list[tuple[Session, bytes]]:
@@ -180,18 +186,18 @@ class Node:
 
     # -- the roster
 
+    def serial(self, replica: Replica) -> int | None:
+        """By which number the workers know it: they are told now if they do not, ahead of who is granted it."""
+        if not self.roster.seen(replica):
+            self.tell_roster()
+        return self.roster.serial(replica)
+
     def tell_roster(self) -> None:
         changed, gone = self.roster.changes()
         if changed or gone:
             message = m.Roster(changed, gone)
             for session in self.sessions:
                 session.send(message)
-
-    def serial(self, replica: Replica) -> int | None:
-        """The number of a replica that is about to be granted: whoever is granted it has been told of it."""
-        if not self.roster.seen(replica):
-            self.tell_roster()
-        return self.roster.serial(replica)
 
     async def run(self) -> None:
         """For ever: tell the workers which replicas there are."""

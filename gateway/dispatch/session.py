@@ -113,6 +113,9 @@ class Session:
         self.node.welcome(self, hello)
         for held in _unheard(hello.held, self._heard):
             self._start(held.n).adopt(held)
+        self.node.gathering.hello(hello.worker, knew_another=hello.epoch not in ("", self.node.epoch), answer=self._welcome)
+
+    def _welcome(self) -> None:
         self.send(m.Welcome(self.node.epoch, self._heard, self.node.roster.everybody()))
 
     # -- what it has ended

@@ -241,7 +241,8 @@ class RemoteTicket:
             self._stand(heard.standing)
         refusal = heard.blocked if isinstance(heard, m.Answer) else heard.refusal if isinstance(heard, m.Blocked) else None
         if refusal is not None:
-            self._refunded = self._refunded or refusal.kind == "limit"
+            if refusal.kind != "replica":  # a limit gives the request back; who came as far as the queue had taken it again
+                self._refunded = refusal.kind == "limit"
             raise_refusal(refusal, self._link.scopes)
         grant = heard.grant if isinstance(heard, (m.Answer, m.Granted)) else None
         if grant is None:

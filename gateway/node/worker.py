@@ -57,6 +57,7 @@ class WorkerProcess:
         await self.parts.own.flights.close()
         await self.serving.stop()
         self._report_now(b"")
+        await self.parts.link.say_all()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -115,7 +115,7 @@ CASES = {
         "tier: small\n    concurrency: {kind: adaptive}",
         '5:25: models[0].concurrency.kind: concurrency kind "adaptive" is not built yet; built: fixed',
     ),
-    "workers to come": ("{port: 8000}", "{workers: 4}", "1:19: server.workers: more than 1 is not built yet"),
+    "no workers": ("{port: 8000}", "{workers: 0}", '1:19: server.workers: expected a whole number from 1 to 256, got "0"'),
     "a cache to come": (
         "routing:",
         "cache: {semantic: {enabled: true}}\nrouting:",

@@ -1,7 +1,7 @@
 """The owner's process, spoken to as workers speak: by messages, however they fall together."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -10,7 +10,9 @@ import pytest
 from gateway.build.apart import NodeParts, build_node
 from gateway.config import parse
 from gateway.dispatch import messages as m
+from gateway.dispatch.gathering import Gathering
 from gateway.dispatch.session import Session
+from gateway.fleet import spec_of
 from limits.types import Scope
 from limits.vault import Vault
 
@@ -22,6 +24,18 @@ WORKER = "00" * 8
 ACME = m.ScopeTerms(1, "tenant:acme", "tenant", 600, 60_000, 8, "acme")
 SCOPE = Scope("tenant:acme", "tenant", 600, 60_000, 8, "acme")
 RESERVED = 1000
+
+
+class Ear:
+    """In the place of a channel."""
+
+    def __init__(self) -> None:
+        self.told: list[msgspec.Struct] = []
+
+    def send(self, payload: bytes) -> None:
+        self.told.append(m.from_dispatcher(payload))
+
+    tell = send
 
 
 class Owner:
@@ -37,11 +51,12 @@ class Owner:
         [replica] = self.lane.pool.replicas
         replica.up = True
 
-    def connect(self, *held: m.Held, before: "Owner | None" = None) -> Session:
-        """The worker says Hello; it knew the owner `before`. What it is told goes nowhere."""
+    def connect(self, *held: m.Held, before: "Owner | None" = None, worker: str = WORKER) -> Session:
+        """The worker says Hello; it knew the owner `before`. What it is told is in `session.channel.told`."""
         session = self.parts.node.session()
+        session.channel = Ear()
         epoch, roster = (before.parts.node.epoch, before.parts.node.roster.everybody()) if before else ("", [])
-        say(session, m.Hello(WORKER, 1, 1, epoch, "", roster, [ACME], list(held)))
+        say(session, m.Hello(worker, 1, 1, epoch, "", roster, [ACME], list(held)))
         return session
 
     def left(self) -> tuple[int | None, int | None]:
@@ -79,6 +94,12 @@ def held(n: int, ended: int = 0, *, left: bool = False) -> m.Held:
     return m.Held(n, (1,), left, False, None, False, m.HeldWork(0, "small", RESERVED, None, 1, "s1", 0.0), ended)
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
 async def ticks(count: int = 8) -> None:
     """What is to be done is done."""
     for _ in range(count):
@@ -91,7 +112,7 @@ async def test_a_request_that_is_taken_back_in_the_same_read_leaves_nothing(owne
     say(session, ask(1), m.End(1, 1, True, True, False, None, None), ask(2), m.End(2, 2, True, True, False, None, None))
     await ticks()
     assert not session.cases
-    assert owner.parts.node.heard(WORKER) == 2
+    assert owner.parts.node.heard(bytes.fromhex(WORKER)) == 2
     assert owner.left() == (598, 60_000)
 
 
@@ -102,11 +123,11 @@ async def test_an_end_is_heard_while_its_client_still_reads(owner: Owner) -> Non
     await ticks()
     say(session, m.End(1, 1, True, False, False, 10, None), m.End(2, 2, True, True, False, 20, None))
     await ticks()
-    assert owner.parts.node.heard(WORKER) == 2
+    assert owner.parts.node.heard(bytes.fromhex(WORKER)) == 2
     assert list(session.cases) == [1]
     say(session, m.End(3, 1, False, True, False, None, None))
     await ticks()
-    assert owner.parts.node.heard(WORKER) == 3
+    assert owner.parts.node.heard(bytes.fromhex(WORKER)) == 3
     assert owner.idle
     assert owner.left() == (598, 60_000 - 30)
 
@@ -124,7 +145,7 @@ async def test_what_was_settled_before_a_restart_is_not_settled_again(tmp_path: 
     session = after.connect(held(1, 1), m.Held(1, (1,), False, False, None, False, None, 0), before=owner)
     await ticks()
     for one in (end, m.End(2, 1, False, True, False, None, None)):
-        if one.seq > after.parts.node.heard(WORKER):  # as the worker is told by Welcome
+        if one.seq > after.parts.node.heard(bytes.fromhex(WORKER)):  # as the worker is told by Welcome
             say(session, one)
     await ticks()
     assert after.idle
@@ -165,3 +186,57 @@ async def test_a_former_connection_may_end_after_the_new_one_began(owner: Owner)
     await ticks()
     assert owner.idle
     assert owner.left() == (599, 60_000 - 10)
+
+
+async def test_workers_that_do_not_come_back_are_forgotten(owner: Owner) -> None:
+    """What was heard of a worker that has gone is kept for a while, and for the last ones only."""
+    names = [f"{number:016x}" for number in range(1, 67)]
+    for name in names:
+        session = owner.connect(worker=name)
+        say(session, ask(1))
+        await ticks()
+        say(session, m.End(1, 1, True, True, False, 10, None))
+        await ticks()
+        session._closed()
+    owner.parts.node.commit()
+    assert [owner.parts.node.heard(bytes.fromhex(name)) for name in names] == [0, 0] + 64 * [1]
+
+
+async def test_a_worker_knows_of_a_replica_before_it_is_granted_it(owner: Owner) -> None:
+    """One that has just joined: it is told ahead of the grant, not when its turn comes."""
+    session = owner.connect()
+    fleet = owner.parts.owner.fleet
+    fleet.drain("small", "s1")
+    fleet.add("small", spec_of("s2", "http://127.0.0.1:10/v1"), at_start=True).replica.up = True
+    say(session, ask(1))
+    await ticks()
+    roster, answer = session.channel.told[-2:]
+    [known] = [known for known in roster.changed if known.name == "s2"]
+    assert answer.grant.serial == known.serial
+
+
+async def test_what_an_operator_changed_is_told_before_it_is_confirmed(owner: Owner) -> None:
+    """A drained replica: every worker knows of it by then, and would tell the next dispatcher."""
+    session, other = owner.connect(), owner.connect()
+    path = "/admin/models/small/replicas/s1/drain"
+    say(session, m.Call(1, "admin", msgspec.msgpack.encode((b"POST", path.encode(), b"", b"", path))))
+    await until(lambda: isinstance(session.channel.told[-1], m.Reply))
+    for one in (session.channel.told[-2], other.channel.told[-1]):
+        assert [(known.name, known.held) for known in one.changed] == [("s1", True)]
+
+
+async def test_a_dispatcher_that_takes_over_hears_of_everything_first(tmp_path: Path, owner: Owner, vault: bytearray) -> None:
+    """No worker is answered before all have told what they hold, or one of them stays away for too long."""
+    owner.connect()
+    after = Owner(tmp_path, vault)
+    after.parts.node.gathering = Gathering(2)
+    first = after.connect(held(1), before=owner)
+    assert not first.channel.told
+    second = after.connect(before=owner, worker="11" * 8)
+    assert [type(one.channel.told[-1]) for one in (first, second)] == [m.Welcome, m.Welcome]
+    alone = Owner(tmp_path, bytearray(Vault.size_for(64)))
+    alone.parts.node.gathering = Gathering(2)
+    session = alone.connect(before=owner)
+    assert not session.channel.told
+    await until(lambda: bool(session.channel.told))
+    assert type(alone.connect(worker="22" * 8).channel.told[-1]) is m.Welcome

@@ -29,7 +29,8 @@ class Node:
     def __init__(self, folder: Path, fakes: dict[str, Any], changes: dict[str, Any]) -> None:
         self.folder = folder
         self.fakes = fakes
-        self.config = write_config(folder / "config.yaml", fakes, changes)
+        patient = {"connect": "1s", "first_token": "60s", "between_tokens": "60s", "total": "120s"}
+        self.config = write_config(folder / "config.yaml", fakes, {"timeouts": patient, **changes})
         self.process: subprocess.Popen[bytes]
         self.port = 0
         self._wires: list[Wire] = []
@@ -141,6 +142,14 @@ class Node:
         assert answer.status_code == 200, answer.text
         return {model["name"]: model for model in answer.json()["models"]}
 
+    async def reached(self, condition: Any) -> dict[str, Any]:
+        """The status, once it meets this."""
+        end = time.monotonic() + CEILING
+        while not condition(found := await self.status()):
+            assert time.monotonic() < end, (found, self.said[-4000:])
+            await asyncio.sleep(0.01)
+        return found
+
     async def metrics(self) -> dict[Any, float]:
         answer = await self.get("/metrics", key=None)
         assert answer.status_code == 200, answer.text
@@ -152,18 +161,11 @@ class Node:
         return {one["name"]: one["limits"][0] for one in answer.json()["tenants"] if one["limits"]}
 
     async def all_up(self) -> None:
-        end = time.monotonic() + CEILING
-        while not all(replica["up"] for model in (await self.status()).values() for replica in model["replicas"]):
-            assert time.monotonic() < end, self.said[-4000:]
-            await asyncio.sleep(0.02)
+        await self.reached(lambda found: all(replica["up"] for model in found.values() for replica in model["replicas"]))
 
     async def idle(self) -> dict[str, Any]:
         """The status, once nobody holds or waits for anything."""
-        end = time.monotonic() + CEILING
-        while busy(found := await self.status()):
-            assert time.monotonic() < end, (found, self.said[-4000:])
-            await asyncio.sleep(0.02)
-        return found
+        return await self.reached(lambda found: not busy(found))
 
     async def dial_both(self, each: int = 1) -> tuple[list[Wire], list[Wire]]:
         """Connections that are kept, `each` at worker 1 and worker 2."""

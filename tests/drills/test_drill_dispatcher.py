@@ -4,6 +4,7 @@ import asyncio
 import signal
 import time
 
+import pytest
 from gateway_talk import CHAT, KEY, OTHER_KEY, chat, hold, posts, tenant, total, wire
 
 from gateway.lab.fake import Options
@@ -28,6 +29,7 @@ async def test_what_a_killed_dispatcher_knew_is_known(node, figures):
     one = await node(
         {
             "models": {0: {"concurrency": {"max": 3}}},
+            "fleet": {"slow_start": "1ms"},
             "tenants": [
                 tenant("acme", KEY, max_parallel=9, tpm=600_000),
                 tenant("globex", OTHER_KEY),
@@ -48,8 +50,7 @@ async def test_what_a_killed_dispatcher_knew_is_known(node, figures):
     wakes = [hold(fake) for fake in (s1, x1)]
     async with asyncio.TaskGroup() as group:
         streams = [group.create_task(answer(one.port, chat(f"held {number}", **STREAM))) for number in range(9)]
-        while (status := (await one.status())["small-model"])["queue"]["depth"]["realtime"] < 3:
-            await asyncio.sleep(0.01)
+        status = (await one.reached(lambda found: found["small-model"]["queue"]["depth"]["realtime"] == 3))["small-model"]
         assert [replica["inflight"] for replica in status["replicas"]] == [3, 0, 3]
         assert (await answer(one.port, chat())).json()["error"]["code"] == "concurrency_limit_exceeded"
         before, left, moment = counters(await one.metrics()), (await one.tenants())["acme"], time.monotonic()
@@ -93,6 +94,37 @@ async def test_a_dispatcher_that_stands_still_is_not_waited_for_for_ever(node, f
     await stands_still(node, figures, 0.0)
 
 
+@pytest.mark.drill
+async def test_a_dispatcher_that_stands_still_for_ten_seconds(node, figures):
+    """The same, and three connections of each worker that were given up meanwhile."""
+    await stands_still(node, figures, 10.0)
+
+
+async def test_a_node_whose_dispatcher_cannot_start_refuses_and_lives(node):
+    """503 for every request, the workers stay and finish their streams; when the dispatcher can start again, all is well."""
+    one = await node()
+    wake = hold(one.fakes["s1"])
+    before = one.pids()
+    async with asyncio.TaskGroup() as group:
+        stream = group.create_task(answer(one.port, chat(**STREAM)))
+        await one.until(lambda: len(posts(one.fakes["s1"])) == 1)
+        keys = one.folder / "keys.json"
+        keys.write_text("this is no key file")
+        one.kill("dispatcher")
+        await one.until(lambda: one.said.count("dispatcher is started again") > 2)
+        codes = [(await answer(one.port, chat())).json()["error"]["code"] for _ in range(3)]
+        assert codes == ["dispatcher_away"] * 3
+        assert (await one.get("/ready")).status_code == 503
+        assert (await one.get("/health")).status_code == 200
+        wake()
+        assert (await stream).content.endswith(b"data: [DONE]\n\n")
+        keys.unlink()
+        await one.replaced("dispatcher", before["dispatcher"])
+        assert (await answer(one.port, chat())).status_code == 200
+    assert one.pids() | {"dispatcher": 0} == before | {"dispatcher": 0}
+    await one.idle()
+
+
 async def stands_still(node, figures, seconds):
     one = await node(
         {"tenants": [tenant("acme", KEY, tpm=1200, max_parallel=40), tenant("globex", OTHER_KEY, max_parallel=40)]},
@@ -133,8 +165,7 @@ async def stands_still(node, figures, seconds):
         await asyncio.sleep(max(0.0, stopped + seconds - time.monotonic()))
         one.kill("dispatcher", signal.SIGCONT)
         going = time.monotonic()
-        while (await one.get("/ready")).status_code != 200:
-            await asyncio.sleep(0.01)
+        status = await one.reached(lambda found: found["small-model"]["slots"]["inflight"] == 2)
         figures["dispatcher goes on: until it is ready, s"] = f"{time.monotonic() - going:.1f}"
         status = (await one.status())["small-model"]
         assert status["slots"]["inflight"] == status["replicas"][0]["inflight"] == 2

@@ -4,6 +4,7 @@ import importlib.util
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "gateway"))  # what the harness itself imports from beside it
 _spec = importlib.util.spec_from_file_location("gateway_harness_explained", Path(__file__).parents[1] / "gateway" / "conftest.py")
 assert _spec is not None
 assert _spec.loader is not None

@@ -1,7 +1,7 @@
 """A dispatcher and its workers in the test's own loop: the real processes' objects and the real socket between them."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gateway.build.requests import draw_secret
@@ -34,7 +34,7 @@ class Apart:
     """As `gateway.app.Gateway`, with `workers` workers; `parts` are the first one's, and the dispatcher's."""
 
     def __init__(self, config: Config, log: RequestLog, workers: int = 1) -> None:
-        self.config = config
+        self.config = replace(config, server=replace(config.server, workers=workers))
         self._log = log
         self._count = workers
         self.workers: list[WorkerProcess] = []
