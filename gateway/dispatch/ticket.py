@@ -306,10 +306,9 @@ class RemoteTicket:
         if not isinstance(heard, m.Answer) and heard.w != self._works:
             return  # of work that was given up before it was granted
         waiter = self._waiter
-        if waiter is not None and isinstance(self._asked, m.Ask | m.LookUp) and not isinstance(heard, m.Answer):
-            return  # likewise
         if waiter is not None and not waiter.done():
-            waiter.set_result(heard)
+            if isinstance(heard, m.Answer) or not isinstance(self._asked, (m.Ask, m.LookUp)):  # else likewise
+                waiter.set_result(heard)
         elif isinstance(heard, (m.Granted, m.Blocked)):
             self._granted = heard
 
