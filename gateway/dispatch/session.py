@@ -106,9 +106,9 @@ class Session:
             self.numbers[id(scope)] = terms.number
 
     def _hello(self, hello: m.Hello) -> None:
-        self.worker, self.number, self.pid = hello.worker, hello.number, hello.pid
         self._name = bytes.fromhex(hello.worker)
-        self._heard = self.node.heard(self._name)
+        self._heard = self.node.heard(self._name)  # ValueError: no such name can be
+        self.worker, self.number, self.pid = hello.worker, hello.number, hello.pid
         self.learn(hello.scopes)
         self.node.welcome(self, hello)
         for held in _unheard(hello.held, self._heard):
