@@ -300,7 +300,7 @@ class Case:
                 await self._attempts(ticket, grant, answer)
         except _BLOCKS as refused:
             node.vacate(self)
-            if isinstance(refused, (QueueFull, QueueTimeout)) and not self.left:  # so that its standing is what the client is told
+            if isinstance(refused, (QueueFull, QueueTimeout)) and not self.left:  # so that the client is told how it stands then
                 ticket.refund()
             self._blocked(ticket, refused, answer)
         except asyncio.CancelledError:

@@ -63,7 +63,8 @@ async def do(world: World, step: Step) -> None:
     elif verb == "deleted":
         wanted = [request.wish.key.hex() for request in world.requests if request.wish.key]
         if wanted:
-            gone = await world.processes[args[0] % len(world.processes)].dispatcher.delete_entry(wanted[args[0] % len(wanted)], None)
+            process = world.processes[args[0] % len(world.processes)]
+            gone = await process.dispatcher.delete_entry(wanted[args[0] % len(wanted)], None)
             world.events.append((None, "deleted", gone))
     elif who is not None and verb == "told":
         who.tell(args[1], args[2])
@@ -138,7 +139,7 @@ _OFTEN = {"asks": 40, "told": 32, "time": 9, "raised": 6, "leaves": 5, "deleted"
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_busy_traces(count: int) -> None:
-    """Long ones, in which everything happens that can: hits, shared answers, refusals of every kind, queues, trips of breakers."""
+    """Long ones, in which everything happens that can: hits, shared answers, all refusals, queues, trips of breakers."""
     seen: set[str] = set()
     for seed in range(12):
         seen |= play(busy(random.Random(seed)), count)

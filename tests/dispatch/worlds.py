@@ -1,4 +1,4 @@
-"""The same requests before the same owner: in one process, or over the links of workers. Time is an argument, and so is chance."""
+"""The same requests before the same owner: in one process, or over workers' links. Time is an argument, and so is chance."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Wish:
         return b"%s %d" % (self.tenant.encode() + self.model.encode(), self.content) if self.content else None
 
 
-class Unserved(Exception):  # noqa: N818 - it says what happened
+class Unserved(Exception):
     pass
 
 
@@ -280,7 +280,7 @@ class World:
 
     def start(self, wish: Wish, worker: int | None = None) -> Request:
         """Identical requests come to the same worker; what happens when they do not is told elsewhere."""
-        which = wish.content if wish.content else len(self.requests) if worker is None else worker
+        which = wish.content or (len(self.requests) if worker is None else worker)
         request = Request(self, len(self.requests), wish, self.processes[which % len(self.processes)])
         self.requests.append(request)
         return request
@@ -375,7 +375,7 @@ async def workers(folder: Path, count: int) -> AsyncIterator[World]:
         return msgspec.msgpack.encode(await owner.local.delete_entry(entry, tenant))
 
     node = Node(
-        owner.local, owner.fleet, vault, config="", calls={"rest": rest, "delete": delete}, counts=lambda _, __: (),
+        owner.local, owner.fleet, vault, config="", workers=1, calls={"rest": rest, "delete": delete}, counts=lambda _, __: (),
         forget=lambda _: None,
     )  # fmt: skip
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
