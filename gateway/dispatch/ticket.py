@@ -91,9 +91,7 @@ class RemoteTicket:
         self._working: RemoteWork | None = None
         self._works = 0  # the number of the one that runs, or comes next
         self._past: m.HeldWork | None = None  # the one that has just ended
-        self._refunded = (
-            False  # its request was given back: by a refusal, or by an End that was said
-        )
+        self._refunded = False  # its request was given back: by a refusal, or by an End that was said
         # What is to be said at the end.
         self._left = self._said_left = False
         self._over = False
