@@ -26,10 +26,10 @@ QUIET = $$(test -t 1 || echo --quiet)
 PIP = $$(test -x $(BIN)/pip && echo "$(BIN)/python -m pip" || echo "$(PYTHON) -m pip --python $(BIN)/python")
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test lint drill fuzz bench e2e lock clean
+.PHONY: help venv run test lint drill fuzz bench bench-workers e2e lock clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 venv: $(READY)  ## make .venv with the locked packages, the weights and the tiergate command
 
@@ -52,6 +52,9 @@ fuzz: $(READY) $(VENV)-fuzz/.ready  ## send what nobody meant to the admin API a
 
 bench: $(READY)  ## compare with other gateways: docs/benchmarks.md (ARGS="--quick --peers smg"; needs a quiet machine)
 	@$(BIN)/python -m bench.compare $(ARGS)
+
+bench-workers: $(READY)  ## several workers beside one process: CPU of all processes, a table (needs a quiet machine)
+	@$(BIN)/python -m bench.workers $(ARGS)
 
 e2e: $(READY) $(ENGINES)  ## run the gateway before real vLLM on the CPU (5 GB in .venv-e2e at first, then minutes)
 	$(BIN)/python -m pytest tests/e2e -m e2e -v --timeout 900 $(ARGS)

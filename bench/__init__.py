@@ -2,6 +2,7 @@
 
 - `compare`: `make bench`, tiergate and its peers on one upstream; writes docs/benchmarks.md, .json and .png.
 - `quick`: this checkout alone, or beside one router, in a minute; prints a table, writes nothing.
+- `workers`: `make bench-workers`, several workers beside one process, all processes counted; prints a table, writes nothing.
 - `ask`: what a worker's question to the dispatcher costs, both ends together.
 - `client`: what a request upstream costs, for our client and for others.
 - `tally`: what reports of workers and a scrape of their sums cost, in CPU time.
@@ -9,5 +10,5 @@
 
 The first two are made of `upstream` (what all gateways stand before), `load` (what calls them), `processes` (what runs them),
 `rounds` (what is measured, in which order) and `peers` (who they are); `records` is the shape of the result, `report` and `chart`
-are what is told of it.
+are what is told of it. `workers` has `arrivals`, which also sends at a rate, and `tree`, which counts CPU exactly and by process.
 """

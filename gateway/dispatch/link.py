@@ -229,7 +229,7 @@ class Link:
             if silent > _SILENCE:
                 _log.error("the dispatcher has said nothing for %.1f s: its connection is cut", silent)
                 self._channel.abort()
-            else:
+            elif silent > _LOOK / 2:
                 self._channel.send(m.encode(m.Call(0, "ping", b"")))
 
     def _make_channel(self) -> Channel:

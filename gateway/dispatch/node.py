@@ -150,7 +150,7 @@ class Node:
 
     def call(self, session: Session, call: m.Call) -> None:
         if call.verb == "ping":
-            session.channel.tell(m.encode(m.Reply(call.id, b"", b"")))
+            session.send(m.Reply(call.id, b"", b""))
         else:
             self.spawn(self._answer(session, call))
 

@@ -240,3 +240,12 @@ async def test_a_dispatcher_that_takes_over_hears_of_everything_first(tmp_path: 
     assert not session.channel.told
     await until(lambda: bool(session.channel.told))
     assert type(alone.connect(worker="22" * 8).channel.told[-1]) is m.Welcome
+
+
+async def test_when_slots_are_scarce_an_end_is_wanted_at_once(owner: Owner) -> None:
+    """Of eight parallel slots six are taken: who has the last ones is told so, the others before were not."""
+    session = owner.connect()
+    say(session, *(ask(number) for number in range(1, 8)))
+    await ticks()
+    answers = [told for told in session.channel.told if isinstance(told, m.Answer)]
+    assert [answer.soon for answer in answers] == [False] * 5 + [True] * 2

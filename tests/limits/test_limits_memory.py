@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import weakref
+from contextlib import AsyncExitStack
 
 import pytest
 from hypothesis import given
@@ -596,3 +597,15 @@ async def test_forgetting_in_the_middle_of_a_decision_loses_no_debit(limiter, cl
             with pytest.raises(LimitExceeded):
                 await once(limiter, scopes)
         clock.pass_(60)
+
+
+@pytest.mark.parametrize(("held", "crowded"), [(2, False), (3, True), (4, True)])
+async def test_a_scope_is_crowded_when_most_of_its_slots_are_in_use(limiter, held, crowded):
+    """Three of four, in any of the scopes; one without a limit never is, nor one that nobody has used."""
+    scopes = [key(), tenant(max_parallel=4)]
+    assert not limiter.crowded(scopes)
+    async with AsyncExitStack() as stack:
+        for _ in range(held):
+            await stack.enter_async_context(limiter.admit(scopes))
+        assert limiter.crowded(scopes) is crowded
+        assert not limiter.crowded([key()])
