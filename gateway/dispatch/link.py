@@ -17,6 +17,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import count
 from os import getpid, urandom
 
@@ -40,6 +41,20 @@ _RETRY = 0.02  # between two attempts to connect
 _LOOK = 0.5  # between two looks whether the owner still speaks
 _LAST_WORD = 1.0  # seconds for the owner to hear what is said at the end
 _SILENCE = 3.0  # seconds without a word, while one is due, that end a connection
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A call that is not answered yet. `again`: it may be said a second time."""
+
+    call: m.Call
+    answer: asyncio.Future[bytes]
+    patience: asyncio.Timeout
+    again: bool
+
+    def fail(self, error: ApiError) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
 
 
 class Link:
@@ -77,7 +92,7 @@ class Link:
         self._kept: deque[tuple[m.End, m.Held | None]] = deque()  # with what was held before each
         self._leaving: list[RemoteTicket] = []
         self._timer = False
-        self._calls: dict[int, tuple[m.Call, asyncio.Future[bytes], asyncio.Timeout]] = {}
+        self._calls: dict[int, _Pending] = {}
         self._call_numbers = count(1)
         self._spoke = 0.0
 
@@ -90,14 +105,17 @@ class Link:
         answer = await self.call("delete", msgspec.msgpack.encode((entry, tenant)))
         return bool(msgspec.msgpack.decode(answer))
 
-    async def call(self, verb: str, payload: bytes = b"", seconds: float = 30.0) -> bytes:
-        """Something that is no request of a model. Raises ApiError: what the owner says, or 503 when it stays away."""
+    async def call(self, verb: str, payload: bytes = b"", seconds: float = 30.0, *, again: bool = True) -> bytes:
+        """Something that is no request of a model. Raises ApiError: what the owner says, or 503 when it stays away.
+
+        `again`: it may be done twice, so it is asked again where the answer to it was lost.
+        """
         number = next(self._call_numbers)
         waiting: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         call = m.Call(number, verb, payload)
         try:
             async with asyncio.timeout(PATIENCE if self.away else seconds) as patience:
-                self._calls[number] = call, waiting, patience
+                self._calls[number] = _Pending(call, waiting, patience, again)
                 if not self.away:
                     self.send(call)
                 return await waiting
@@ -222,14 +240,16 @@ class Link:
         return [*(held for _, held in self._kept if held is not None), *now]
 
     def _closed(self) -> None:
-        self.away = True
+        said, self.away = not self.away, True
         self._lost.set()
         loop = asyncio.get_running_loop()
         for ticket in self.tickets.values():
             ticket.lose_patience(loop)
-        for _, _, patience in self._calls.values():
-            if not patience.expired():
-                patience.reschedule(min(patience.when() or 0.0, loop.time() + PATIENCE))
+        for pending in self._calls.values():
+            if said and not pending.again:
+                pending.fail(Away())
+            elif not pending.patience.expired():
+                pending.patience.reschedule(min(pending.patience.when() or 0.0, loop.time() + PATIENCE))
 
     def _welcome(self, welcome: m.Welcome) -> None:
         if welcome.epoch != self._epoch:
@@ -244,8 +264,9 @@ class Link:
         self.on_welcome()
         for ticket in self.tickets.values():
             ticket.ask_again()
-        for call, _, _ in self._calls.values():
-            self._channel.send(m.encode(call))
+        for pending in self._calls.values():
+            if not pending.answer.done():
+                self._channel.send(m.encode(pending.call))
 
     def _acked(self, seq: int) -> None:
         kept = self._kept
@@ -285,13 +306,10 @@ class Link:
         self._channel.send(m.encode(m.Return(poll.id, b"")))
 
     def _replied(self, reply: m.Reply) -> None:
-        call = self._calls.get(reply.id)
-        if call is None:
-            return
-        waiting = call[1]
-        if waiting.done():
+        pending = self._calls.get(reply.id)
+        if pending is None:
             return
         if reply.fault:
-            waiting.set_exception(decoded(reply.fault))
-        else:
-            waiting.set_result(reply.payload)
+            pending.fail(decoded(reply.fault))
+        elif not pending.answer.done():
+            pending.answer.set_result(reply.payload)
