@@ -81,7 +81,8 @@ def build_node(
 
     admin = build_calls(config, owner, own, status, keys_changed)
     calls = NodeCalls(owner, admin, status, lambda: tally.page(store))
-    node = Node(owner.local, owner.fleet, vault, calls=calls.by_verb(), counts=tally.absorb, forget=tally.gone)
+    heirs = config.server.workers if restarts().get("dispatcher") else 0
+    node = Node(owner.local, owner.fleet, vault, calls=calls.by_verb(), counts=tally.absorb, forget=tally.gone, heirs=heirs)
     calls.collect = lambda: node.poll("counts")
     register(metrics, workers=lambda: len(node.sessions), restarts=restarts)
     return NodeParts(owner, node, own, admin, tally, metrics)

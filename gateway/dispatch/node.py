@@ -30,6 +30,7 @@ _log = logging.getLogger("tiergate.dispatch")
 _MOST_SCOPES = 65_536
 _ROSTER_SECONDS = 0.2
 _POLL_SECONDS = 1.0
+_GATHER_SECONDS = 0.3
 
 Calls = Mapping[str, Callable[[Session, bytes], Awaitable[bytes]]]
 
@@ -46,13 +47,17 @@ class Node:
         calls: Calls,
         counts: Callable[[str, bytes], Sequence[str]],
         forget: Callable[[str], None],
+        heirs: int = 0,
     ) -> None:
+        """`heirs`: so many workers may hold what a predecessor of this process had granted."""
         self.local = local
         self.roster = Roster(fleet, local.lanes)
         self.feeds = Feeds()
         self.epoch = urandom(8).hex()
         self.berths: dict[bytes, Case] = {}  # who makes the answer of a key, that others may share
         self.sessions: set[Session] = set()
+        self._heirs = heirs
+        self._guests: list[Session] = []  # who wait for the heirs
         self._met: set[str] = set()  # workers that have said Hello to this process
         self._fleet = fleet
         self._vault = vault
@@ -79,6 +84,23 @@ class Node:
             self._restored = True
             self._restore(hello.roster)
         return first
+
+    def admit(self, session: Session) -> None:
+        """Welcome it. No worker may ask for anything new before all have told what they hold: it might be given twice."""
+        if not self._heirs:
+            session.welcome()
+            return
+        if not self._guests:
+            asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._open)
+        self._guests.append(session)
+        if len({guest.worker for guest in self._guests if guest in self.sessions}) >= self._heirs:
+            self._open()
+
+    def _open(self) -> None:
+        self._heirs = 0
+        guests, self._guests = self._guests, []
+        for session in guests:
+            session.welcome()
 
     def left(self, session: Session) -> None:
         self.sessions.discard(session)

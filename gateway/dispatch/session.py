@@ -111,6 +111,9 @@ class Session:
         first = self.node.welcome(self, hello)
         for held in _unheard(hello.held, self._heard):
             self._start(held.n).adopt(held, debited=first)  # the end of a former connection gave back what was set aside
+        self.node.admit(self)
+
+    def welcome(self) -> None:
         self.send(m.Welcome(self.node.epoch, self._heard, self.node.roster.everybody()))
 
     # -- what it has ended

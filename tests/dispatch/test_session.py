@@ -16,6 +16,7 @@ from limits.types import Scope
 from limits.vault import Vault
 
 CONFIG = """
+server: {workers: 2}
 models: [{name: small, replicas: [{name: s1, url: "http://127.0.0.1:9/v1"}]}]
 tenants: [{name: acme, rpm: 600, tpm: 60000, keys: [{id: k, sha256: "%s"}]}]
 """ % ("0" * 64)
@@ -40,22 +41,27 @@ class Ear:
 class Owner:
     """A dispatcher that keeps its balances in `vault`; its clock stands still."""
 
-    def __init__(self, folder: Path, vault: bytearray) -> None:
+    def __init__(self, folder: Path, vault: bytearray, *, restarts: int = 0) -> None:
         config = parse(CONFIG, folder / "config.yaml")
         self.parts: NodeParts = build_node(
-            config, b"secret", Vault.open(vault), store=lambda _: None, pids=lambda _: [], restarts=dict
+            config,
+            b"secret",
+            Vault.open(vault),
+            store=lambda _: None,
+            pids=lambda _: [],
+            restarts=lambda: {"dispatcher": restarts},
         )
         self.lane = self.parts.owner.lanes["small"]
         self.parts.owner.limiter._clock = lambda: 1e6
         [replica] = self.lane.pool.replicas
         replica.up = True
 
-    def connect(self, *held: m.Held, before: "Owner | None" = None) -> Session:
+    def connect(self, *held: m.Held, before: "Owner | None" = None, worker: str = WORKER) -> Session:
         """The worker says Hello; it knew the owner `before`. What it is told is in `session.channel.told`."""
         session = self.parts.node.session()
         session.channel = Ear()
         epoch, roster = (before.parts.node.epoch, before.parts.node.roster.everybody()) if before else ("", [])
-        say(session, m.Hello(WORKER, 1, 1, epoch, roster, [ACME], list(held)))
+        say(session, m.Hello(worker, 1, 1, epoch, roster, [ACME], list(held)))
         return session
 
     def left(self) -> tuple[int | None, int | None]:
@@ -208,3 +214,16 @@ async def test_what_an_operator_changed_is_told_before_it_is_confirmed(owner: Ow
     await until(lambda: isinstance(session.channel.told[-1], m.Reply))
     for one in (session.channel.told[-2], other.channel.told[-1]):
         assert [(known.name, known.held) for known in one.changed] == [("s1", True)]
+
+
+async def test_nobody_is_welcome_before_all_have_told_what_they_hold(tmp_path: Path, owner: Owner, vault: bytearray) -> None:
+    """A slot that runs is not given to the worker that is back first; one that does not come is not waited for long."""
+    owner.connect()
+    after = Owner(tmp_path, vault, restarts=1)
+    first = after.connect(held(1), before=owner)
+    assert first.channel.told == []
+    second = after.connect(held(1), before=owner, worker="11" * 8)
+    assert [type(one.channel.told[0]) for one in (first, second)] == [m.Welcome, m.Welcome]
+    alone = Owner(tmp_path, vault, restarts=2).connect(before=after)
+    assert alone.channel.told == []
+    await until(lambda: alone.channel.told != [])
