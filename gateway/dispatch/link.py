@@ -222,8 +222,9 @@ class Link:
         """For ever: an owner that says nothing while an answer is due has hung, and is as good as gone."""
         loop = asyncio.get_running_loop()
         while True:
+            slept = loop.time()
             await asyncio.sleep(_LOOK)
-            if self._channel.closed:
+            if self._channel.closed or loop.time() - slept > 2 * _LOOK:  # it was this process that stood still
                 continue
             silent = loop.time() - self._spoke
             if silent > _SILENCE:
