@@ -182,8 +182,7 @@ class Link:
     def say_end(self, ticket: RemoteTicket) -> None:
         """Say it now: something else is about to be said of the same request."""
         if ticket.queued_end:
-            self._leaving.remove(ticket)
-            self._say(ticket)
+            self._say_ends()  # and those of others before it: what they held was given up earlier
 
     def _out_of_company(self) -> None:
         self._timer = False
