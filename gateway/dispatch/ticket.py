@@ -489,7 +489,7 @@ def _give_tokens_back(standing: Standing, tokens: int) -> None:
     limit = standing.token_limit
     if limit and standing.token_remaining is not None and standing.token_reset is not None:
         standing.token_remaining = max(0, min(limit, standing.token_remaining + tokens))
-        standing.token_reset = max(0.0, standing.token_reset - tokens * 60 / limit)
+        standing.token_reset = _less(standing.token_reset, tokens * 60 / limit)
 
 
 def _give_request_back(standing: Standing) -> None:
@@ -497,4 +497,9 @@ def _give_request_back(standing: Standing) -> None:
     limit = standing.request_limit
     if limit and standing.request_remaining is not None and standing.request_reset is not None:
         standing.request_remaining = min(limit, standing.request_remaining + 1)
-        standing.request_reset = max(0.0, standing.request_reset - 60 / limit)
+        standing.request_reset = _less(standing.request_reset, 60 / limit)
+
+
+def _less(seconds: float, by: float) -> float:
+    """To the microsecond, as the owner counts: a millisecond more may not come of arithmetic."""
+    return max(0.0, round(seconds - by, 6))

@@ -278,9 +278,9 @@ class World:
         for lane in owner.lanes.values():
             lane.pool.on_suspect(lambda replica: self.suspects.append(replica.name))
 
-    def start(self, wish: Wish, worker: int | None = None) -> Request:
+    def start(self, wish: Wish) -> Request:
         """Identical requests come to the same worker; what happens when they do not is told elsewhere."""
-        which = wish.content or (len(self.requests) if worker is None else worker)
+        which = wish.content or len(self.requests)
         request = Request(self, len(self.requests), wish, self.processes[which % len(self.processes)])
         self.requests.append(request)
         return request

@@ -22,6 +22,10 @@ from gateway.lab.fake import FakeVLLM, Options
 WORKERS = int(os.environ.get("TIERGATE_TEST_WORKERS", "0"))
 """0: one process. 1: every test of this folder runs with a dispatcher apart, and must come to the same."""
 
+BOTH = {f"test_gateway_{name}.py" for name in
+        ("admin", "cache", "failover", "flight", "hostile", "limits", "log", "metrics", "queue", "random", "stream")}  # fmt: skip
+"""Those that touch what a dispatcher decides run in both forms without being asked to."""
+
 KEY = "tg-test-key-of-acme"
 OTHER_KEY = "tg-test-key-of-globex"
 ADMIN_KEY = "tg-admin-key"
@@ -31,6 +35,17 @@ def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> M
     """As everywhere, but TLS, which each event loop does in its own way, is tested on both."""
     loops: dict[str, Callable[[], Any]] = {"uvloop": uvloop.new_event_loop}
     return loops | {"asyncio": asyncio.SelectorEventLoop} if item.path.name == "test_tls.py" else loops
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if not WORKERS and "how_many_workers" in metafunc.fixturenames and metafunc.definition.path.name in BOTH:
+        metafunc.parametrize("how_many_workers", [0, 1], ids=["one process", "dispatcher apart"])
+
+
+@pytest.fixture
+def how_many_workers() -> int:
+    """0: one process."""
+    return WORKERS
 
 
 class MemoryLog:
@@ -146,7 +161,7 @@ Start = Callable[..., Awaitable[Stack]]
 
 
 @pytest.fixture
-async def start(tmp_path: Any) -> AsyncIterator[Start]:
+async def start(tmp_path: Any, how_many_workers: int) -> AsyncIterator[Start]:
     """`await start(config changes, fakes={name: Options})` → a running Stack whose replicas are all up.
 
     `workers`: with a dispatcher of its own and so many workers, all in this loop.
@@ -154,7 +169,7 @@ async def start(tmp_path: Any) -> AsyncIterator[Start]:
     async with AsyncExitStack() as scope:
 
         async def make(
-            changes: dict[str, Any] | None = None, *, fakes: dict[str, Options] | None = None, workers: int = WORKERS
+            changes: dict[str, Any] | None = None, *, fakes: dict[str, Options] | None = None, workers: int = how_many_workers
         ) -> Stack:
             running = {name: await scope.enter_async_context(FakeVLLM(options)) for name, options in
                        (fakes or {"s1": Options(), "l1": Options()}).items()}  # fmt: skip
