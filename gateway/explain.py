@@ -16,6 +16,7 @@ import msgspec
 from backends.balance.consistent_hash import ConsistentHash
 from backends.pool import Pool
 from backends.types import Ask as BalanceAsk
+from gateway.answers import not_cached, unanswered
 from gateway.auth import Principal
 from gateway.dispatch.types import Lane
 from gateway.endpoints import Endpoint
@@ -24,7 +25,7 @@ from gateway.exchange import Exchange
 from gateway.explanation import Attempt, CacheView, Candidate, Explanation, Limit, Refusal, Replica, Route, Term, Upstream
 from gateway.forward import Station
 from gateway.job import Headers, Job, read_headers
-from gateway.pipeline import Pipeline, not_cached, tokens_of, unanswered
+from gateway.pipeline import Pipeline, tokens_of
 from gateway.refusals import REFUSALS, refusal
 from limits.ledger import Ledger
 from limits.types import LimitExceeded
@@ -113,9 +114,9 @@ def _tell_job(told: Explanation, job: Job) -> None:
 
 
 def _cache(pipeline: Pipeline, job: Job, stable: bool) -> CacheView:
-    use = pipeline.cache_use(job)
+    use = pipeline.answers.use(job)
     verdict, reason = unanswered(use)
-    entry = pipeline.entry_id(pipeline.cache_key(job)) if use.lookup or use.store else ""
+    entry = pipeline.answers.entry_id(pipeline.answers.key(job)) if use.lookup or use.store else ""
     return CacheView(verdict, reason, use.lookup, use.store, use.share, entry, stable)
 
 

@@ -5,7 +5,7 @@
     admit          request rate and parallel slots, one atomic step                        429
     parse          decompressed, a copy to look at; the bytes are kept                     400 413
     resolve        alias → model or auto; is the key allowed, is the endpoint served       403 404
-    cache          an exact hit is replayed; identical requests in flight share one answer
+    cache          an exact hit is replayed; identical requests in flight share one answer (gateway.answers)
     decide         only for `auto`: capability, context, score → tier, reason
     reserve        token buckets, a second atomic step: a hit is never refused for tokens  429
     queue          a slot of the pool, late binding                                        429 503
@@ -20,23 +20,17 @@ Order is product behaviour and is written here once; policies are swapped by the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
-from caches.assemble import assemble
-from caches.flight import Flight, Flights, Orphaned, Seat
-from caches.key import entry_id, exact_key
-from caches.policy import ExactPolicy, Use
-from caches.replay import as_events, worth_keeping
-from caches.types import Entry
 from gateway import multipart, wire
+from gateway.answers import Answers
 from gateway.auth import Authenticator, Principal
 from gateway.dispatch.types import Admit, Dispatcher, NoReplica, Question, WorkAsk
 from gateway.endpoints import Endpoint
 from gateway.errors import ApiError
-from gateway.exchange import Exchange, Work
-from gateway.forward import Call, ContextOverflow, Failures, Forwarder, Station, Unserved
+from gateway.exchange import Exchange
+from gateway.forward import Call, ContextOverflow, Forwarder, Station, Unserved
 from gateway.http1 import Request
 from gateway.inflate import inflate
 from gateway.job import Job, Plan, Reading, read_headers
@@ -44,8 +38,8 @@ from gateway.metrics import Metrics
 from gateway.prompt import prompt_size, prompts
 from gateway.quota import rate_lines
 from gateway.refusals import REFUSED
-from gateway.relay import Sink, json_object
-from gateway.reply import Head, Reply
+from gateway.relay import Sink
+from gateway.reply import Reply
 from gateway.settle import charge
 from limits.estimate import prompt_tokens, reservation
 from limits.types import LimitExceeded, Priority, QueueFull, QueueTimeout
@@ -74,8 +68,8 @@ class RoutingRules:
 class Pipeline:
     """Everything that a request meets. One instance a process; holds no state of its own.
 
-    `understand`, `cache_use`, `cache_key`, `decide`, `roomier` and `upstream_body` are pure, so that `gateway.explain` can tell
-    what would happen by the very code that makes it happen.
+    `understand`, `decide`, `roomier` and `upstream_body` are pure, so that `gateway.explain` can tell what would happen by the
+    very code that makes it happen.
     """
 
     def __init__(
@@ -84,32 +78,24 @@ class Pipeline:
         authenticator: Authenticator,
         dispatcher: Dispatcher,
         catalog: Catalog,
-        versions: Mapping[str, str],
         rules: RoutingRules,
-        policy: ExactPolicy,
-        flights: Flights,
+        answers: Answers,
         stations: Mapping[str, Station],
         forwarder: Forwarder,
         metrics: Metrics,
-        secret: bytes,
         salt: Callable[[str], str | None],
         clock: Callable[[], float],
-        wall: Callable[[], float],
     ) -> None:
         self.authenticator = authenticator
         self._dispatcher = dispatcher
         self._catalog = catalog
-        self._versions = versions
         self.rules = rules
-        self._policy = policy
-        self._flights = flights
+        self.answers = answers
         self.stations = stations
         self._forwarder = forwarder
         self._metrics = metrics
-        self._secret = secret
         self._salt = salt
         self._clock = clock
-        self._wall = wall
 
     def authenticate(self, request: Request) -> Principal:
         """Who asks. ApiError 401 when nobody known does."""
@@ -155,7 +141,7 @@ class Pipeline:
                 job = early or self.understand(x, endpoint, body, path_model, principal, reading)
                 job.ticket = ticket
                 reply.show_usage = job.ask.include_usage
-                await self._answer(x, job, question or self._question(job), reply)
+                await self.answers.answer(x, job, question or self._question(job), reply, self._produce)
             except (QueueFull, QueueTimeout):
                 ticket.refund()
                 raise
@@ -176,17 +162,7 @@ class Pipeline:
             return error.with_traceback(None)
 
     def _question(self, job: Job) -> Question:
-        """What its admission may as well find out. It knows the job, so the job is not to know it: see `Question`."""
-        use = job.use = self.cache_use(job)
-        if use.lookup or use.store:
-            job.key = self.cache_key(job)
-        job.shared = use.store and use.share
-        return Question(
-            lookup=job.key if use.lookup else None,
-            share=job.key if job.shared else None,
-            stream=job.ask.stream,
-            first=lambda: self._first(job),
-        )
+        return self.answers.question(job, lambda: self._first(job))
 
     def _first(self, job: Job) -> WorkAsk | None:
         """What it will ask of its first model, if it comes to that."""
@@ -219,154 +195,6 @@ class Pipeline:
         needs = needs_of(ask.fields, endpoint.name, estimate)
         wishes, passed = reading.wishes, reading.passed
         return Job(x.id, x.arrived, endpoint, ask, principal, resolution, needs, wishes, passed, x.work)
-
-    # -- cache
-
-    async def _answer(self, x: Exchange, job: Job, question: Question, reply: Reply) -> None:
-        """From the cache, from an identical request in flight, or from a model."""
-        use, key = cast(Use, job.use), job.key
-        if key is None:
-            x.cache, x.cache_reason = unanswered(use)
-            self._metrics.cache_lookups.add(("exact", "bypass"))
-            await self._alone(job, reply)
-            return
-        entry = await job.admitted.look(question)
-        if entry is not None:
-            self._metrics.cache_lookups.add(("exact", "hit"))
-            self._replay(x, job, entry, reply)
-            return
-        x.cache, x.cache_reason = unanswered(use)
-        if not use.store:
-            self._metrics.cache_lookups.add(("exact", "miss"))
-            await self._alone(job, reply)
-            return
-        await self._share(x, job, key, use, reply)
-
-    async def _alone(self, job: Job, reply: Reply) -> None:
-        """No cache has a part in this one, beyond having been asked."""
-        if job.wishes.cache.only_if_cached:
-            raise not_cached()
-        await self._produce(job, reply)
-        reply.end()
-
-    def cache_use(self, job: Job) -> Use:
-        """What it may do with the cache."""
-        return self._policy.use(job.ask.fields, job.endpoint.name, job.wishes.cache)
-
-    def cache_key(self, job: Job) -> bytes:
-        """Of a pinned model the key holds that one alone; of `auto` every candidate, for any of them may answer."""
-        pinned, candidates = job.resolution.pinned, job.resolution.candidates
-        return exact_key(
-            secret=self._secret,
-            tenant=job.principal.tenant,
-            endpoint=job.endpoint.name,
-            models=[(target.name, self._versions.get(target.model.name, "")) for target in ((pinned,) if pinned else candidates)],
-            body=job.ask.fields,
-            tier=job.wishes.tier,
-        )
-
-    def entry_id(self, key: bytes) -> str:
-        """What clients and operators call the answer kept under that key."""
-        return entry_id(self._secret, key)
-
-    def _replay(self, x: Exchange, job: Job, entry: Entry, reply: Reply) -> None:
-        x.cache, x.cache_id, x.cache_age = "exact", entry.id, max(0, int(self._wall() - entry.stored_at))
-        x.work.model, x.work.tier = entry.model, entry.tier
-        self._metrics.tokens_saved.add((), entry.completion_tokens)
-        _deliver(job, entry.body, reply)
-
-    async def _share(self, x: Exchange, job: Job, key: bytes, use: Use, reply: Reply) -> None:
-        """Join the identical request in flight, or be the one that others join."""
-
-        def start(flight: Flight) -> Coroutine[Any, Any, None]:
-            return self._fly(job, key, flight) if elsewhere is None else elsewhere.feed(flight)
-
-        spent = False
-        while True:
-            elsewhere = job.admitted.elsewhere()
-            try:
-                async with self._flights.join(
-                    key if use.share else None,
-                    stream=job.ask.stream,
-                    start=start,
-                    priority=job.wishes.priority,
-                    on_raise=job.raise_priority,
-                    spent=spent,
-                    fed=None if elsewhere is None else elsewhere.stream,
-                ) as seat:
-                    self._metrics.cache_lookups.add(("exact", "miss" if seat.leader else "shared"))
-                    if seat.leader:
-                        seat.flight.note = job.work
-                    else:
-                        x.shared, x.cache, x.work = True, "shared", cast(Work, seat.flight.note)
-                    if seat.leader and job.wishes.deadline is None:  # the work's own clocks are enough
-                        await self._follow(x, job, seat, reply)
-                    else:
-                        async with self._patience(job):
-                            await self._follow(x, job, seat, reply)
-                    return
-            except TimeoutError:
-                raise Failures(timed_out=True).error() from None
-            except Orphaned as orphaned:
-                spent = orphaned.spent
-                x.past = (*x.past, x.work)
-                x.shared, job.work, job.failures, job.plan = False, Work(), Failures(), None
-                x.work, x.cache = job.work, unanswered(use)[0]
-            entry = await job.admitted.look(self._question(job))  # the one that was shared may be there by now
-            if entry is not None:
-                self._metrics.cache_lookups.add(("exact", "hit"))
-                self._replay(x, job, entry, reply)
-                return
-
-    def _patience(self, job: Job) -> asyncio.Timeout:
-        """What one client is willing to wait: the work behind it may go on for others."""
-        total = self.stations[job.resolution.candidates[0].model.name].timeouts.total
-        return asyncio.timeout(job.arrived + min(total, job.wishes.deadline or total) - self._clock())
-
-    async def _follow(self, x: Exchange, job: Job, seat: Seat, reply: Reply) -> None:
-        if seat.same_wire:
-            reply.on_writable(seat.catch_up)
-            await seat.follow(reply)
-            reply.end()
-            return
-        head, pieces = await seat.whole()
-        body: bytes | None = b"".join(pieces)
-        if cast(Head, head).stream:
-            body = x.work.assembled = x.work.assembled or _assembled(job, pieces)
-        if body is None:
-            raise ApiError(502, "stream_incomplete", "The model's stream ended before its answer did.", outcome="broken_stream")
-        _deliver(job, body, reply)
-
-    async def _fly(self, job: Job, key: bytes, flight: Flight) -> None:
-        """The work behind one or many identical requests, in a task of its own; a whole and good answer is kept."""
-        await self._produce(job, flight)
-        flight.end()
-        pieces = flight.pieces
-        if pieces is None or job.work.broken or job.work.reason == "fallback":  # another model's answer is for now only
-            return
-        streamed = cast(Head, flight.head).stream
-        body = (job.work.assembled or _assembled(job, pieces)) if streamed else b"".join(pieces)
-        if body is None or len(body) > self._policy.max_entry:
-            return
-        answer = json_object(body)
-        if answer is not None and worth_keeping(answer):
-            await job.admitted.store(self._entry(job, key, body))
-
-    def _entry(self, job: Job, key: bytes, body: bytes) -> Entry:
-        now, work = self._wall(), job.work
-        return Entry(
-            id=self.entry_id(key),
-            key=key,
-            tenant=job.principal.tenant,
-            model=work.model,
-            tier=work.tier,
-            endpoint=job.endpoint.name,
-            body=body,
-            stored_at=now,
-            expires_at=now + self._policy.ttl,
-            completion_tokens=work.completion_tokens,
-            prompt_tokens=work.prompt_tokens,
-        )
 
     # -- work
 
@@ -524,19 +352,6 @@ def _refuse_state(ask: wire.Ask, endpoint: Endpoint) -> None:
             raise ApiError(400, "unsupported_field", message, param=name)
 
 
-def unanswered(use: Use) -> tuple[str, str]:
-    """`x-tiergate-cache` and its reason, of a request that the cache has no answer to."""
-    if use.lookup:
-        return "miss", use.reason or ""
-    return ("off", "") if use.reason == "off" else ("bypass", use.reason or "")
-
-
-def not_cached() -> ApiError:
-    """What `only-if-cached` gets where the cache has no answer."""
-    message = "The answer is not cached, and only a cached one was asked for."
-    return ApiError(504, "not_cached", message, headers={"x-should-retry": "false"}, outcome="rejected")
-
-
 def tokens_of(job: Job, station: Station) -> tuple[int, bool]:
     """What is reserved for it, and whether that may be cut down to a limit's burst: no maximum was named."""
     ask, endpoint, prompt = job.ask, job.endpoint, job.needs.prompt_tokens
@@ -547,23 +362,3 @@ def tokens_of(job: Job, station: Station) -> tuple[int, bool]:
     choices = max(ask.integer("n") or 1, ask.integer("best_of") or 1) * prompts(ask)
     tokens = reservation(prompt, choices, first, second, station.default_max_tokens)
     return tokens, first is None and second is None
-
-
-def _deliver(job: Job, body: bytes, reply: Reply) -> None:
-    """A complete answer, in the form that this client asked for."""
-    if not job.ask.stream:
-        reply.begin(Head(200, b"application/json", stream=False))
-        reply.write(body)
-    else:
-        answer = json_object(body)
-        if answer is None:
-            raise ApiError(502, "bad_upstream_answer", "The model's answer is not JSON, so it cannot be streamed.")
-        if not answer.get("choices") or answer.get("error"):
-            raise ApiError(502, "bad_upstream_answer", "The model's answer has no choices, so it cannot be streamed.")
-        reply.begin(Head(200, _SSE, stream=True))
-        reply.write(b"".join(as_events(answer, include_usage=job.ask.include_usage)))
-    reply.end()
-
-
-def _assembled(job: Job, pieces: list[bytes]) -> bytes | None:
-    return assemble("completions" if job.endpoint.name == "completions" else "chat", pieces)

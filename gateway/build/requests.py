@@ -11,6 +11,7 @@ from os import urandom
 from caches.flight import Flights
 from caches.policy import ExactPolicy
 from gateway.accounts import Accounts
+from gateway.answers import Answers
 from gateway.auth import Authenticator
 from gateway.config import Config
 from gateway.config.schema import Model as ModelConfig
@@ -54,21 +55,28 @@ def build_pipeline(
     catalog = _catalog(config)
     ring = KeyRing(config.keys.path, [tenant.name for tenant in config.tenants])
     flights: Flights = Flights(personal=PERSONAL)
+    stations = {model.name: _station(config, model) for model in config.models}
+    answers = Answers(
+        policy=_policy(config),
+        flights=flights,
+        stations=stations,
+        versions={model.name: model.version for model in config.models},
+        secret=secret,
+        metrics=metrics,
+        clock=clock,
+        wall=wall,
+    )
     pipeline = Pipeline(
         authenticator=Authenticator(config, ring, clock=wall),
         dispatcher=dispatcher,
         catalog=catalog,
-        versions={model.name: model.version for model in config.models},
         rules=_rules(config),
-        policy=_policy(config),
-        flights=flights,
-        stations={model.name: _station(config, model) for model in config.models},
+        answers=answers,
+        stations=stations,
         forwarder=Forwarder(clock, metrics),
         metrics=metrics,
-        secret=secret,
         salt=_salt(config, secret),
         clock=clock,
-        wall=wall,
     )
     return Understanding(pipeline, catalog, flights, ring, metrics)
 

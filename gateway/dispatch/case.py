@@ -37,6 +37,7 @@ class Case:
         "_ended",
         "_inbox",
         "_lease",
+        "_makes",
         "_scope",
         "_seqs",
         "_w",
@@ -62,6 +63,7 @@ class Case:
         self._w = 0
         self._begun = False  # its task has had its first turn
         self._answered = False  # its worker knows that it is admitted
+        self._makes = False  # it has work that its worker has not said to be over
         self._scope: LocalWork | None = None
         self._lease: Lease | None = None
         self._inbox: list[_Waited] = []  # never more than a few
@@ -89,13 +91,22 @@ class Case:
         elif isinstance(message, m.First):
             if self._lease is not None:
                 self._lease.first_byte(message.at)
-        elif isinstance(message, m.End) and self._wait and self._ended is None:
-            self._interrupt(message)
+        elif isinstance(message, m.End):
+            self._makes = self._makes and not message.over
+            if message.left and not self._makes:  # now: who asks behind it for the same answer makes it anew
+                self.session.node.vacate(self)
+            if self._wait and self._ended is None:
+                self._interrupt(message)
+            else:
+                self._put(message)
         else:
-            self._inbox.append(message)
-            waiter = self._waiter
-            if waiter is not None and not waiter.done():
-                waiter.set_result(None)
+            self._put(message)
+
+    def _put(self, message: _Waited) -> None:
+        self._inbox.append(message)
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     def _interrupt(self, end: m.End) -> None:
         if end.over:
@@ -175,7 +186,7 @@ class Case:
             self._close()
 
     async def _resume_work(self, ticket: LocalTicket, held: m.HeldWork, share: bytes | None) -> None:
-        node, self._w = self.session.node, held.w
+        node, self._w, self._makes = self.session.node, held.w, True
         if share is not None:
             self._take_berth(share)
         scope = None if held.model_scope is None else self.session.scopes[held.model_scope]
@@ -287,11 +298,12 @@ class Case:
         """Tokens, a slot and replicas, until the worker says that it is over. `answer`: has still to be given."""
         node = self.session.node
         self._w = w
-        if share is not None:
-            self._take_berth(share)
         if work.model not in node.local.lanes:  # the config is another one now
             self._blocked(ticket, NoReplica(), answer)
             return
+        self._makes = True
+        if share is not None:
+            self._take_berth(share)
         scope = self._scope = ticket.work(self._ask_of(work))
         if answer is not None and node.local.lanes[work.model].scheduler.full:
             scope.on_wait = partial(self._pend, ticket, answer)
@@ -300,6 +312,9 @@ class Case:
                 await self._attempts(ticket, grant, answer)
         except _BLOCKS as refused:
             node.vacate(self)
+            self._makes = False
+            if isinstance(refused, (QueueFull, QueueTimeout)) and not self.left:  # so that the client is told how it stands then
+                ticket.refund()
             self._blocked(ticket, refused, answer)
         except asyncio.CancelledError:
             if self._ended is None:

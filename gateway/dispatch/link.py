@@ -182,8 +182,7 @@ class Link:
     def say_end(self, ticket: RemoteTicket) -> None:
         """Say it now: something else is about to be said of the same request."""
         if ticket.queued_end:
-            self._leaving.remove(ticket)
-            self._say(ticket)
+            self._say_ends()  # and those of others before it: what they held was given up earlier
 
     def _out_of_company(self) -> None:
         self._timer = False
@@ -246,8 +245,8 @@ class Link:
         self._spoke = asyncio.get_running_loop().time()
         self._say_ends()
         held = self._held()
-        asking = {number for ticket in self.tickets.values() for number in ticket.numbers}
-        self.scopes.forget(asking | {number for one in held for number in one.scopes})
+        if not self.tickets and not held:
+            self.scopes.forget()
         known, scopes = list(self.replicas.known.values()), self.scopes.everybody()
         hello = m.Hello(self._name, self._number, getpid(), self._epoch, self._config, known, scopes, held)
         self._channel.send(m.encode(hello))

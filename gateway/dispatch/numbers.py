@@ -15,7 +15,8 @@ class ScopeNumbers:
     """The numbers under which the owner knows this worker's scopes."""
 
     def __init__(self) -> None:
-        self._numbers: dict[int, tuple[int, Scope]] = {}  # by identity: the scope is kept, so that nobody else has it
+        self._numbers: dict[int, tuple[int, Scope]] = {}  # by identity, which is quick; each is kept, so that nobody else has it
+        self._values: dict[Scope, int] = {}  # whenever the key file changes, equal scopes come as other objects
         self._scopes: dict[int, Scope] = {}
         self._next = count(1)
         self._new: list[m.ScopeTerms] = []
@@ -40,17 +41,22 @@ class ScopeNumbers:
         return [_terms(number, scope) for number, scope in self._scopes.items()]
 
     def _introduce(self, scope: Scope) -> int:
-        number = next(self._next)
+        number = self._values.get(scope)
+        if number is None:
+            number = self._values[scope] = next(self._next)
+            self._scopes[number] = scope
+            self._new.append(_terms(number, scope))
+        if len(self._numbers) >= _MOST_SCOPES:
+            self._numbers.clear()
         self._numbers[id(scope)] = number, scope
-        self._scopes[number] = scope
-        self._new.append(_terms(number, scope))
         return number
 
-    def forget(self, used: set[int]) -> None:
-        """Keys come and go: those that no request refers to any more are forgotten when there are too many."""
+    def forget(self) -> None:
+        """Keys come and go. While no request refers to any, and nobody is connected, all are forgotten if there are too many."""
         if len(self._scopes) > _MOST_SCOPES:
-            self._scopes = {number: scope for number, scope in self._scopes.items() if number in used}
-            self._numbers = {id(scope): (number, scope) for number, scope in self._scopes.items()}
+            self._scopes.clear()
+            self._values.clear()
+            self._numbers.clear()
 
 
 def _terms(number: int, scope: Scope) -> m.ScopeTerms:

@@ -91,7 +91,7 @@ class RemoteTicket:
         self._working: RemoteWork | None = None
         self._works = 0  # the number of the one that runs, or comes next
         self._past: m.HeldWork | None = None  # the one that has just ended
-        self._refunded = False  # its request was given back, by the owner when a limit refused or by an End that was said
+        self._refunded = False  # its request was given back: by a refusal, or by an End that was said
         # What is to be said at the end.
         self._left = self._said_left = False
         self._over = False
@@ -140,7 +140,7 @@ class RemoteTicket:
         answer = self._answer
         if answer is None or not self._fresh:
             self._forgo()
-            self._granted, self._fresh = None, True
+            self._granted, self._fresh, self._works = None, True, 0
             reply = await self._ask(m.LookUp(self.n, self._look_of(question)))
             assert isinstance(reply, m.Answer)
             answer = self._answer = reply
@@ -241,8 +241,7 @@ class RemoteTicket:
             self._stand(heard.standing)
         refusal = heard.blocked if isinstance(heard, m.Answer) else heard.refusal if isinstance(heard, m.Blocked) else None
         if refusal is not None:
-            if refusal.kind != "replica":  # a limit gives the request back; who came as far as the queue had taken it again
-                self._refunded = refusal.kind == "limit"
+            self._refunded = self._refunded or refusal.kind != "replica"
             raise_refusal(refusal, self._link.scopes)
         grant = heard.grant if isinstance(heard, (m.Answer, m.Granted)) else None
         if grant is None:
@@ -275,8 +274,10 @@ class RemoteTicket:
         self._link.leave(self)
 
     def refused(self) -> None:
-        """There is no work."""
+        """There is no work. Where the client has left as well, there is nothing more to say."""
         self._working = None
+        if self._said_left:
+            self._link.tickets.pop(self.n, None)
 
     # -- the link's
 
@@ -307,8 +308,9 @@ class RemoteTicket:
             return  # of work that was given up before it was granted
         waiter = self._waiter
         if waiter is not None and not waiter.done():
-            if isinstance(heard, m.Answer) or not isinstance(self._asked, (m.Ask, m.LookUp)):  # else likewise
-                waiter.set_result(heard)
+            if isinstance(self._asked, m.Ask | m.LookUp) and not isinstance(heard, m.Answer):
+                return  # likewise: what belongs to the answer comes behind it, perhaps in the same read
+            waiter.set_result(heard)
         elif isinstance(heard, (m.Granted, m.Blocked)):
             self._granted = heard
 

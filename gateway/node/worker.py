@@ -101,7 +101,8 @@ async def run(child: Child, config: Config, inherited: Inherited) -> int:
 
 
 def _orphaned(loop: asyncio.AbstractEventLoop, lifeline: int, serving: Serving) -> None:
-    """Nobody would ever signal it again."""
+    """Nobody would ever signal it again. One that drains already does so on: a second signal would cut its streams."""
     loop.remove_reader(lifeline)
     serving.server.stop_accepting()
-    serving.signalled()
+    if not serving.server.draining:
+        serving.signalled()

@@ -184,3 +184,16 @@ def usage(answer):
     assert answer.status_code == 200
     assert answer.content.endswith(b"data: [DONE]\n\n")
     return 5
+
+
+async def test_an_admin_call_is_not_made_twice(node):
+    """The dispatcher that was asked for a key has gone: whether there is one now, nobody can tell, and no second one is made."""
+    one = await node()
+    one.kill("dispatcher", signal.SIGSTOP)
+    making = asyncio.create_task(one.get("/admin/keys", method="POST", body={"tenant": "acme"}))
+    await one.until(lambda: one.said.count("its connection is cut") == 2)
+    one.kill("dispatcher", signal.SIGCONT)
+    answer = await making
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "dispatcher_away")
+    assert (await one.get("/admin/keys", method="POST", body={"tenant": "acme"})).status_code == 201
+    assert len((await one.get("/admin/keys")).json()["keys"]) in {1, 2}

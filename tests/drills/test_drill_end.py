@@ -94,6 +94,20 @@ async def test_children_of_a_killed_supervisor_finish_their_streams_and_end(node
     assert [line["outcome"] for line in one.lines() if line["stream"]] == ["ok"] * 4
 
 
+async def test_a_supervisor_that_is_killed_amid_a_reload_cuts_no_stream(node):
+    """Workers that had been replaced finish what they have, as those that replaced them do; all end."""
+    one = await node(TENANTS)
+    running, wake = await streams(one)
+    one.signal(signal.SIGHUP)
+    await one.until(lambda: "INFO tiergate.node: reloaded" in one.said)
+    assert len(one.alive()) == 6
+    os.kill(one.process.pid, signal.SIGKILL)
+    await one.until(lambda: one.said.count("draining: 0 requests") == 2)
+    wake()
+    await whole(running)
+    await one.until(lambda: not one.alive())
+
+
 async def keep_asking(port, stop, counts):
     """Requests one after the other on a kept connection, as a client with a pool sends them."""
     one = await dial(port)

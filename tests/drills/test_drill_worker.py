@@ -1,15 +1,20 @@
 """A worker is killed, or stands still: what it held is free, and nobody else notices."""
 
 import asyncio
+import json
+import signal
 import time
 
 import httpx
+import psutil
 from drill_node import ask, bare
-from gateway_talk import KEY, chat, hold, posts, tenant, total, wire
+from gateway_talk import CHAT, KEY, chat, hold, posts, tenant, total, wire
 
 from gateway.lab.fake import Options
 
 STREAM = {"stream": True, "stream_options": {"include_usage": True}, "max_tokens": 40, "seed": 7}
+CLIENTS = 130
+SIZE = 600_000
 
 
 async def direct(fake, body):
@@ -32,7 +37,7 @@ async def test_a_killed_worker_leaves_nothing_and_harms_nobody(node, figures):
     for connection, body in zip([*lost, *kept], bodies, strict=True):
         connection.send(body)
     await one.until(lambda: len(posts(fake)) == 6)
-    assert (await ask(watcher, "/v1/chat/completions", chat(), key=KEY, method="POST")).status_code == 429
+    assert (await ask(watcher, CHAT, chat(), key=KEY, method="POST")).status_code == 429
     status = (await one.status(watcher))["small-model"]
     assert status["slots"]["inflight"] == status["replicas"][0]["inflight"] == 6
     before = one.pids()
@@ -56,7 +61,7 @@ async def test_a_killed_worker_leaves_nothing_and_harms_nobody(node, figures):
     await after
     assert one.pids() | {"worker 1": 0} == before | {"worker 1": 0}
     fresh, _ = await one.dial_both()
-    assert (await ask(fresh[0], "/v1/chat/completions", chat(), key=KEY, method="POST")).status_code == 200
+    assert (await ask(fresh[0], CHAT, chat(), key=KEY, method="POST")).status_code == 200
     wake = hold(fake)
     async with asyncio.TaskGroup() as group:
         asked = [group.create_task(answer_of(one.port, chat(f"again {number}"))) for number in range(6)]
@@ -75,3 +80,43 @@ async def answer_of(port, body, **how):
     async with wire(port) as one:
         one.send(body, **how)
         return (await one.answer()).status_code
+
+
+async def test_a_worker_that_stands_still_is_cut_off_and_comes_back(node, figures, tmp_path):
+    """What it leaves unread is bounded, others are served; when it goes on it asks again, and holds again what it held."""
+    (tmp_path / "script").write_text(json.dumps([{"match": "long", "deltas": ["x" * SIZE]}]))
+    one = await node(
+        {"cache": {"exact": {"max_entry": "1MiB"}}, "server": {"port": 0, "drain_timeout": "5s"}},
+        fakes={"s1": Options(script=str(tmp_path / "script")), "l1": Options(tokens=20)},
+    )
+    [other, *_], still = await one.dial_both(CLIENTS + 2)
+    body = chat("long", temperature=0)
+    while (await ask(other, CHAT, body, key=KEY, method="POST")).headers["x-tiergate-cache"] != "exact":
+        await asyncio.sleep(0.01)
+    wake = hold(one.fakes["l1"])
+    for connection in still[:2]:
+        connection.send(chat("held", model="large-model", stream=True))
+    await one.until(lambda: len(posts(one.fakes["l1"])) == 2)
+    dispatcher = psutil.Process(one.pid("dispatcher"))
+    before = peak = dispatcher.memory_info().rss
+    one.kill("dispatcher", signal.SIGSTOP)
+    for connection in still[2:]:  # the worker has no copy yet: each of them is to be sent the whole answer
+        connection.send(body)
+    await asyncio.sleep(0.5)  # they are asked for: nothing tells when
+    one.kill("worker 2", signal.SIGSTOP)
+    one.kill("dispatcher", signal.SIGCONT)
+    while "bytes unread" not in one.said:
+        assert (await ask(other, CHAT, body, key=KEY, method="POST")).status_code == 200
+        peak = max(peak, dispatcher.memory_info().rss)
+    status = await one.status(other)
+    assert not any(model["slots"]["inflight"] for model in status.values())
+    one.kill("worker 2", signal.SIGCONT)
+    answers = await asyncio.gather(*(connection.answer() for connection in still[2:]))
+    assert {(answer.status_code, answer.headers["x-tiergate-cache"]) for answer in answers} == {(200, "exact")}
+    await one.reached(lambda found: found["large-model"]["slots"]["inflight"] == 2)
+    wake()
+    for connection in still[:2]:
+        assert (await connection.answer()).content.endswith(b"data: [DONE]\n\n")
+    await one.idle()
+    figures["worker stopped: resident memory of the dispatcher before, at most, MiB"] = f"{before >> 20}, {peak >> 20}"
+    assert peak < before + 128 * 2**20

@@ -397,7 +397,9 @@ async def test_the_models_version_is_part_of_the_key(start):
     """Another version in the config means another answer, even to the same store."""
     one = await start({"models": {0: {"version": "1"}}})
     two = await start({"models": {0: {"version": "2"}}})
-    two.gateway.parts.edge._pipeline._exact = one.gateway.parts.exact
+    apart = getattr(two.gateway, "dispatcher", None)
+    owner = two.gateway.parts.pipeline._dispatcher if apart is None else apart.parts.owner.local
+    owner.exact = one.gateway.parts.exact
     await one.chat("hi", **GREEDY)
     assert (await one.chat("hi", **GREEDY)).headers["x-tiergate-cache"] == "exact"
     assert (await two.chat("hi", **GREEDY)).headers["x-tiergate-cache"] == "miss"

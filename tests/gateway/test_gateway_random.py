@@ -247,7 +247,7 @@ def check_limits(ledger, log, *, apart):
             for line in mine
             if line.get("error") not in REFUNDED and not (line["outcome"] == "client_gone" and not line["requested"])
         ]
-        gone = [line for line in mine if apart and line["outcome"] == "client_gone" and not line["model"]]
+        gone = [line for line in mine if apart and line["outcome"] == "client_gone" and not line["attempts"]]
         sure = sum(line not in gone for line in admitted)
         assert sure <= accounts[f"tenant:{name}"].requests / UNIT <= sure + len(gone), name
         assert accounts[f"tenant:{name}"].tokens == sum(line["charged_tokens"] for line in mine) * UNIT, name

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 import httpx
 import pytest
-from conftest import ADMIN_KEY, KEY
+from gateway_talk import ADMIN_KEY, KEY
 
 from gateway.fleet import spec_of
 from gateway.lab.fake import FakeVLLM, Options

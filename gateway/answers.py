@@ -1,0 +1,252 @@
+"""Where an answer comes from: the cache, an identical request in flight, or a model.
+
+hit      an answer that is kept is replayed, in the form that this client asked for
+shared   somebody asks the same just now, here or through another worker: one answer for all
+miss     a model makes it, and what is whole and good is kept
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, Protocol, cast
+
+from caches.assemble import assemble
+from caches.flight import Flight, Flights, Orphaned, Seat
+from caches.key import entry_id, exact_key
+from caches.policy import ExactPolicy, Use
+from caches.replay import as_events, worth_keeping
+from caches.types import Entry
+from gateway.dispatch.types import Question, WorkAsk
+from gateway.errors import ApiError
+from gateway.exchange import Exchange, Work
+from gateway.forward import Failures, Station
+from gateway.job import Job
+from gateway.metrics import Metrics
+from gateway.relay import Sink, json_object
+from gateway.reply import Head, Reply
+
+_SSE = b"text/event-stream; charset=utf-8"
+
+
+class Produce(Protocol):
+    """Has a model make the answer, into a sink."""
+
+    def __call__(self, job: Job, sink: Sink, /) -> Awaitable[None]: ...
+
+
+class Answers:
+    """Answers requests that are admitted. `use`, `key` and `entry_id` are pure: `gateway.explain` tells by them."""
+
+    def __init__(
+        self,
+        *,
+        policy: ExactPolicy,
+        flights: Flights,
+        stations: Mapping[str, Station],
+        versions: Mapping[str, str],
+        secret: bytes,
+        metrics: Metrics,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+    ) -> None:
+        self._policy = policy
+        self._flights = flights
+        self._stations = stations
+        self._versions = versions
+        self._secret = secret
+        self._metrics = metrics
+        self._clock = clock
+        self._wall = wall
+
+    def question(self, job: Job, first: Callable[[], WorkAsk | None]) -> Question:
+        """What its admission may as well find out. It knows the job, so the job is not to know it: see `Question`."""
+        use = job.use = self.use(job)
+        if use.lookup or use.store:
+            job.key = self.key(job)
+        job.shared = use.store and use.share
+        return Question(
+            lookup=job.key if use.lookup else None,
+            share=job.key if job.shared else None,
+            stream=job.ask.stream,
+            first=first,
+        )
+
+    async def answer(self, x: Exchange, job: Job, question: Question, reply: Reply, produce: Produce) -> None:
+        """From the cache, from an identical request in flight, or from a model."""
+        use, key = cast(Use, job.use), job.key
+        if key is None:
+            x.cache, x.cache_reason = unanswered(use)
+            self._metrics.cache_lookups.add(("exact", "bypass"))
+            await self._alone(job, reply, produce)
+            return
+        entry = await job.admitted.look(question)
+        if entry is not None:
+            self._metrics.cache_lookups.add(("exact", "hit"))
+            self._replay(x, job, entry, reply)
+            return
+        x.cache, x.cache_reason = unanswered(use)
+        if not use.store:
+            self._metrics.cache_lookups.add(("exact", "miss"))
+            await self._alone(job, reply, produce)
+            return
+        await self._share(x, job, question, reply, produce)
+
+    async def _alone(self, job: Job, reply: Reply, produce: Produce) -> None:
+        """No cache has a part in this one, beyond having been asked."""
+        if job.wishes.cache.only_if_cached:
+            raise not_cached()
+        await produce(job, reply)
+        reply.end()
+
+    def use(self, job: Job) -> Use:
+        """What it may do with the cache."""
+        return self._policy.use(job.ask.fields, job.endpoint.name, job.wishes.cache)
+
+    def key(self, job: Job) -> bytes:
+        """Of a pinned model the key holds that one alone; of `auto` every candidate, for any of them may answer."""
+        pinned, candidates = job.resolution.pinned, job.resolution.candidates
+        return exact_key(
+            secret=self._secret,
+            tenant=job.principal.tenant,
+            endpoint=job.endpoint.name,
+            models=[(target.name, self._versions.get(target.model.name, "")) for target in ((pinned,) if pinned else candidates)],
+            body=job.ask.fields,
+            tier=job.wishes.tier,
+        )
+
+    def entry_id(self, key: bytes) -> str:
+        """What clients and operators call the answer kept under that key."""
+        return entry_id(self._secret, key)
+
+    def _replay(self, x: Exchange, job: Job, entry: Entry, reply: Reply) -> None:
+        x.cache, x.cache_id, x.cache_age = "exact", entry.id, max(0, int(self._wall() - entry.stored_at))
+        x.work.model, x.work.tier = entry.model, entry.tier
+        self._metrics.tokens_saved.add((), entry.completion_tokens)
+        _deliver(job, entry.body, reply)
+
+    async def _share(self, x: Exchange, job: Job, question: Question, reply: Reply, produce: Produce) -> None:
+        """Join the identical request in flight, or be the one that others join."""
+
+        def start(flight: Flight) -> Coroutine[Any, Any, None]:
+            return self._fly(job, flight, produce) if elsewhere is None else elsewhere.feed(flight)
+
+        spent = False
+        while True:
+            elsewhere = job.admitted.elsewhere()
+            try:
+                async with self._flights.join(
+                    job.key if job.shared else None,
+                    stream=job.ask.stream,
+                    start=start,
+                    priority=job.wishes.priority,
+                    on_raise=job.raise_priority,
+                    spent=spent,
+                    fed=None if elsewhere is None else elsewhere.stream,
+                ) as seat:
+                    self._metrics.cache_lookups.add(("exact", "miss" if seat.leader else "shared"))
+                    if seat.leader:
+                        seat.flight.note = job.work
+                    else:
+                        x.shared, x.cache, x.work = True, "shared", cast(Work, seat.flight.note)
+                    if seat.leader and job.wishes.deadline is None:  # the work's own clocks are enough
+                        await self._follow(x, job, seat, reply)
+                    else:
+                        async with self._patience(job):
+                            await self._follow(x, job, seat, reply)
+                    return
+            except TimeoutError:
+                raise Failures(timed_out=True).error() from None
+            except Orphaned as orphaned:
+                spent = orphaned.spent
+                x.past = (*x.past, x.work)
+                x.shared, job.work, job.failures, job.plan = False, Work(), Failures(), None
+                x.work, x.cache = job.work, unanswered(cast(Use, job.use))[0]
+            entry = await job.admitted.look(question)  # the one that was shared may be there by now
+            if entry is not None:
+                self._metrics.cache_lookups.add(("exact", "hit"))
+                self._replay(x, job, entry, reply)
+                return
+
+    def _patience(self, job: Job) -> asyncio.Timeout:
+        """What one client is willing to wait: the work behind it may go on for others."""
+        total = self._stations[job.resolution.candidates[0].model.name].timeouts.total
+        return asyncio.timeout(job.arrived + min(total, job.wishes.deadline or total) - self._clock())
+
+    async def _follow(self, x: Exchange, job: Job, seat: Seat, reply: Reply) -> None:
+        if seat.same_wire:
+            reply.on_writable(seat.catch_up)
+            await seat.follow(reply)
+            reply.end()
+            return
+        head, pieces = await seat.whole()
+        body: bytes | None = b"".join(pieces)
+        if cast(Head, head).stream:
+            body = x.work.assembled = x.work.assembled or _assembled(job, pieces)
+        if body is None:
+            raise ApiError(502, "stream_incomplete", "The model's stream ended before its answer did.", outcome="broken_stream")
+        _deliver(job, body, reply)
+
+    async def _fly(self, job: Job, flight: Flight, produce: Produce) -> None:
+        """The work behind one or many identical requests, in a task of its own; a whole and good answer is kept."""
+        await produce(job, flight)
+        flight.end()
+        pieces = flight.pieces
+        if pieces is None or job.work.broken or job.work.reason == "fallback":  # another model's answer is for now only
+            return
+        streamed = cast(Head, flight.head).stream
+        body = (job.work.assembled or _assembled(job, pieces)) if streamed else b"".join(pieces)
+        if body is None or len(body) > self._policy.max_entry:
+            return
+        answer = json_object(body)
+        if answer is not None and worth_keeping(answer):
+            await job.admitted.store(self._entry(job, body))
+
+    def _entry(self, job: Job, body: bytes) -> Entry:
+        now, work, key = self._wall(), job.work, cast(bytes, job.key)
+        return Entry(
+            id=self.entry_id(key),
+            key=key,
+            tenant=job.principal.tenant,
+            model=work.model,
+            tier=work.tier,
+            endpoint=job.endpoint.name,
+            body=body,
+            stored_at=now,
+            expires_at=now + self._policy.ttl,
+            completion_tokens=work.completion_tokens,
+            prompt_tokens=work.prompt_tokens,
+        )
+
+
+def unanswered(use: Use) -> tuple[str, str]:
+    """`x-tiergate-cache` and its reason, of a request that the cache has no answer to."""
+    if use.lookup:
+        return "miss", use.reason or ""
+    return ("off", "") if use.reason == "off" else ("bypass", use.reason or "")
+
+
+def not_cached() -> ApiError:
+    """What `only-if-cached` gets where the cache has no answer."""
+    message = "The answer is not cached, and only a cached one was asked for."
+    return ApiError(504, "not_cached", message, headers={"x-should-retry": "false"}, outcome="rejected")
+
+
+def _deliver(job: Job, body: bytes, reply: Reply) -> None:
+    """A complete answer, in the form that this client asked for."""
+    if not job.ask.stream:
+        reply.begin(Head(200, b"application/json", stream=False))
+        reply.write(body)
+    else:
+        answer = json_object(body)
+        if answer is None:
+            raise ApiError(502, "bad_upstream_answer", "The model's answer is not JSON, so it cannot be streamed.")
+        if not answer.get("choices") or answer.get("error"):
+            raise ApiError(502, "bad_upstream_answer", "The model's answer has no choices, so it cannot be streamed.")
+        reply.begin(Head(200, _SSE, stream=True))
+        reply.write(b"".join(as_events(answer, include_usage=job.ask.include_usage)))
+    reply.end()
+
+
+def _assembled(job: Job, pieces: list[bytes]) -> bytes | None:
+    return assemble("completions" if job.endpoint.name == "completions" else "chat", pieces)
