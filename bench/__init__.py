@@ -10,5 +10,6 @@
 
 The first two are made of `upstream` (what all gateways stand before), `load` (what calls them), `processes` (what runs them),
 `rounds` (what is measured, in which order) and `peers` (who they are); `records` is the shape of the result, `report` and `chart`
-are what is told of it. `workers` has `arrivals`, which also sends at a rate, and `tree`, which counts CPU exactly and by process.
+are what is told of it. `workers` has its `turns`, made of `arrivals`, which also
+sends at a rate, and of `tree`, which counts CPU exactly and by process.
 """

@@ -17,71 +17,23 @@ import json
 import os
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 
 import uvloop
 
 from bench import machine
-from bench.arrivals import Mix, Pace, Sender, Took
+from bench.arrivals import Sender
 from bench.compare import BUSY, INTERRUPTED, ROOT, end_at_sigterm, until_terminated
 from bench.figures import Spread, percentile
 from bench.load import Target
 from bench.peers import Place, serve_tiergate
 from bench.processes import NotReadyError, Running, free_port, upstream
 from bench.rounds import rotated
-from bench.tree import Spent, connections, spent
-from bench.upstream import TOKENS
+from bench.turns import LOADS, TOLD, Cell, Entrant, turn
 
 ONE = "one process"
-_QUIET = 0.05  # seconds after which all has been said that was to be said of earlier requests
-LOADS: dict[str, tuple[Mix, Pace]] = {
-    "low": (Mix(), Pace(32, 100)),
-    "mid": (Mix(), Pace(64, 1000)),
-    "closed 32": (Mix(), Pace(32)),
-    "closed 64": (Mix(), Pace(64)),
-    "streams": (Mix(streamed=1.0), Pace(32)),
-    "hits": (Mix(again=1.0), Pace(32)),
-    "mixed": (Mix(streamed=0.1, again=0.2), Pace(64, 300)),
-}
-TOLD = {
-    "low": "100 unstreamed requests a second, at random",
-    "mid": "1,000 of them a second",
-    "closed 32": "each of 32 connections asks again as soon as it is answered",
-    "closed 64": "each of 64",
-    "streams": f"32 connections, streams of {TOKENS} tokens 10 ms apart",
-    "hits": "32 connections, answers that are in the exact cache",
-    "mixed": "300 a second, one in ten streamed, one in five in the cache",
-}
-
-
-@dataclass(slots=True)
-class Cell:
-    """One load's turn at one entrant. Microseconds of CPU, milliseconds of time."""
-
-    requests: int
-    request_us: float
-    dispatcher_us: float  # of it
-    token_us: float | None
-    whole: list[float]
-    first: list[float]
-    late_ms: float
-    a_second: float
-
-
-@dataclass(slots=True)
-class Entrant:
-    running: Running
-    sender: Sender
-    workers: int
-    idle: list[float] = field(default_factory=list)  # CPU milliseconds a second
-    shares: list[float] = field(default_factory=list)  # of the connections of each turn, the fullest worker's
-    cells: dict[str, list[Cell]] = field(default_factory=dict)
-
-    def spent(self) -> Spent:
-        return spent(self.running.tree())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -160,13 +112,13 @@ def entered(name: str, checkout: Path, workers: int, folder: Path, ports: Sequen
 
 async def measure(entrants: Mapping[str, Entrant], args: argparse.Namespace) -> None:
     for entrant in entrants.values():
-        await _turn(entrant, "closed 32", args.seconds / 2)  # warm
+        await turn(entrant, "closed 32", args.seconds / 2)  # warm
     for number in range(args.rounds):
         print(f"round {number + 1} of {args.rounds}", file=sys.stderr)
         await _idle(entrants, args.seconds)
         for load in args.loads:
             for name in rotated(list(entrants), number):
-                entrants[name].cells.setdefault(load, []).append(await _turn(entrants[name], load, args.seconds))
+                entrants[name].cells.setdefault(load, []).append(await turn(entrants[name], load, args.seconds))
 
 
 async def _idle(entrants: Mapping[str, Entrant], seconds: float) -> None:
@@ -175,30 +127,6 @@ async def _idle(entrants: Mapping[str, Entrant], seconds: float) -> None:
     await asyncio.sleep(seconds)
     for name, entrant in entrants.items():
         entrant.idle.append((entrant.spent().whole - before[name]) / seconds * 1e3)
-
-
-async def _turn(entrant: Entrant, load: str, seconds: float) -> Cell:
-    mix, pace = LOADS[load]
-    await entrant.sender.open(pace.connections)
-    try:
-        held = connections(entrant.running.tree(), entrant.running.target.port)
-        entrant.shares += [most / pace.connections for most in (max(held.values(), default=0),)]
-        await asyncio.sleep(_QUIET)
-        before, began = entrant.spent(), time.perf_counter()
-        took = await entrant.sender.send(mix, pace, seconds)
-        await asyncio.sleep(_QUIET)
-        return _cell(mix, took, before, entrant.spent(), time.perf_counter() - began - _QUIET)
-    finally:
-        entrant.sender.close()
-
-
-def _cell(mix: Mix, took: Took, before: Spent, after: Spent, seconds: float) -> Cell:
-    each = 1e6 / took.requests
-    whole = (after.whole - before.whole) * each
-    others = list(after.running)[1:]  # the supervisor starts the dispatcher first
-    dispatcher = (after.running[others[0]] - before.running.get(others[0], 0.0)) * each if others else 0.0
-    token = whole / TOKENS if mix.streamed == 1.0 else None
-    return Cell(took.requests, whole, dispatcher, token, took.whole, took.first, took.late * 1e3, took.requests / seconds)
 
 
 def _first(error: BaseException) -> BaseException:
@@ -227,10 +155,14 @@ def table(entrants: Mapping[str, Entrant], args: argparse.Namespace) -> str:
 def _line(load: str, name: str, entrants: Mapping[str, Entrant]) -> str:
     cells, base = entrants[name].cells[load], entrants[ONE].cells[load]
     ratio = "" if name == ONE else _spread(ratios(cells, base), 2)
+    added = (
+        "" if name == ONE else _spread([ours.request_us - theirs.request_us for ours, theirs in zip(cells, base, strict=True)])
+    )
     tokens = [cell.token_us for cell in cells if cell.token_us is not None]
     dispatcher = _spread([cell.dispatcher_us for cell in cells]).split()[0] if entrants[name].workers > 1 else ""
+    each = added.split()[0] if added else ""
     return (
-        f"{load:10} {name:24} {_spread([cell.request_us for cell in cells]):>22}  {ratio:>22}"
+        f"{load:10} {name:24} {_spread([cell.request_us for cell in cells]):>22}  {ratio:>22}  {each:>8}"
         f"  {f'{Spread.of(tokens).median:.1f}' if tokens else '':>10}  {dispatcher:>10}"  # type: ignore[union-attr]
         f"  {_spread([cell.a_second for cell in cells]).split()[0]:>8}"
         f"  {_tail([cell.whole for cell in cells]):>14}  {_tail([cell.first for cell in cells]):>14}"

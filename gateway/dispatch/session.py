@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from gateway.dispatch.node import Node
 
 _log = logging.getLogger("tiergate.dispatch")
-_ACK_SECONDS = 0.05
+_ACK_SECONDS = 0.05  # at least, from one Ack to the next
+_PATIENCE = 1.0  # an Ack is for a restart, and the next answer takes it along
 
 
 class Session:
@@ -43,10 +44,10 @@ class Session:
         self.cases: dict[int, Case] = {}
         self.scopes: dict[int, Scope] = {}
         self.numbers: dict[int, int] = {}  # of scopes, by the identity of those in `scopes`
-        self.channel = Channel(self._frames, self._closed, before_flush=node.commit)
+        self.channel = Channel(self._frames, self._closed, before_flush=node.commit, patience=_PATIENCE)
         self._heard = 0
         self._early: set[int] = set()  # Ends that were done with before one that came earlier
-        self._ack_due = False
+        self._acked = 0.0  # when
         self._polls: dict[int, asyncio.Future[bytes]] = {}
 
     def send(self, message: msgspec.Struct) -> None:
@@ -133,13 +134,10 @@ class Session:
             self._heard += 1
             early.remove(self._heard)
         self.node.hear(self._name, self._heard)
-        if not self._ack_due:
-            self._ack_due = True
-            asyncio.get_running_loop().call_later(_ACK_SECONDS, self._acknowledge)
-
-    def _acknowledge(self) -> None:
-        self._ack_due = False
-        self.channel.tell(m.encode(m.Ack(self._heard)))
+        now = asyncio.get_running_loop().time()
+        if now >= self._acked + _ACK_SECONDS:
+            self._acked = now
+            self.channel.tell(m.encode(m.Ack(self._heard)))
 
     # -- what it is asked
 
