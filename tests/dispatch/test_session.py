@@ -13,7 +13,7 @@ from gateway.dispatch import messages as m
 from gateway.dispatch.gathering import Gathering
 from gateway.dispatch.session import Session
 from gateway.fleet import spec_of
-from limits.types import Scope
+from limits.types import Priority, Scope
 from limits.vault import Vault
 
 CONFIG = """
@@ -240,3 +240,68 @@ async def test_a_dispatcher_that_takes_over_hears_of_everything_first(tmp_path: 
     assert not session.channel.told
     await until(lambda: bool(session.channel.told))
     assert type(alone.connect(worker="22" * 8).channel.told[-1]) is m.Welcome
+
+
+def begun(n: int, priority: int = 2, share: bytes | None = None) -> m.Begin:
+    return m.Begin(n, 1, m.Work("small", RESERVED, False, None, priority, "acme", 1, 100, 1e9, None, 10), share)
+
+
+def over(seq: int, n: int, *, left: bool = True) -> m.End:
+    return m.End(seq, n, True, left, False, None, None)
+
+
+async def full(owner: Owner) -> Session:
+    """The one slot is taken by request 1; request 2 is admitted, and has asked for no work yet."""
+    owner.lane.scheduler.set_capacity(1)
+    session = owner.connect()
+    say(session, ask(1), m.Ask(2, (1,), None))
+    await ticks()
+    return session
+
+
+async def test_work_that_is_begun_and_given_up_in_one_read_waits_in_no_line(owner: Owner) -> None:
+    """Its client has gone: the next free slot is for somebody who is there."""
+    session = await full(owner)
+    say(session, begun(2), over(1, 2))
+    await ticks()
+    assert (owner.lane.scheduler.queue.load.requests, list(session.cases)) == (0, [1])
+
+
+async def test_a_class_that_is_raised_before_its_work_was_begun(owner: Owner) -> None:
+    """Begun and raised in one read: it waits in the class that it was raised to."""
+    session = await full(owner)
+    say(session, begun(2), m.Raise(2, Priority.REALTIME))
+    await ticks()
+    assert owner.lane.scheduler.depth(Priority.REALTIME) == 1
+
+
+async def test_work_that_is_given_up_as_its_connection_ends(owner: Owner) -> None:
+    """Two reasons to end at once: the second one is not lost."""
+    session = await full(owner)
+    say(session, begun(2))
+    await ticks()
+    say(session, over(1, 2, left=False))
+    session._closed()
+    await ticks()
+    assert owner.idle
+    assert not session.cases
+
+
+async def test_who_has_left_makes_no_answer_for_others(owner: Owner) -> None:
+    """From the word on that its work is over and its client gone: who asks behind it in the same read makes the answer anew."""
+    session = owner.connect()
+    said: list[msgspec.Struct] = []
+    session.send = said.append  # type: ignore[method-assign]
+    look = m.Look(None, 0, b"key", False, begun(0).work)
+    say(session, m.Ask(1, (1,), look), m.Ask(2, (1,), look))
+    await ticks()
+    assert [answer.place for answer in said if isinstance(answer, m.Answer)] == [0, 1]
+    say(session, over(1, 1, left=False))
+    await ticks()
+    say(session, over(2, 2, left=False), m.End(3, 1, False, True, False, None, None), m.LookUp(2, look))
+    await ticks()
+    assert isinstance(said[-1], m.Answer)
+    assert said[-1].place == 0
+    say(session, over(4, 2))
+    await ticks()
+    assert not owner.parts.node.berths
