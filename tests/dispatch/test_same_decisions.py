@@ -12,7 +12,10 @@ import pytest
 import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from worlds import MODELS, Wish, World, one_process, workers
+from worlds import MODELS, SCOPES, Wish, World, one_process, workers
+
+from gateway.dispatch.types import Question, WorkAsk
+from limits.types import Priority
 
 Step = tuple[Any, ...]
 
@@ -204,3 +207,23 @@ def test_given_up_at_any_moment(busy: int, content: int) -> None:
     for turns in range(12):
         with TemporaryDirectory() as folder, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_given_up(Path(folder), busy, content, turns))
+
+
+async def _not_taken_up(folder: Path) -> None:
+    async with workers(folder, 1) as apart:
+        mine = wish()
+        ask = WorkAsk(mine.model, 50, False, None, Priority.STANDARD, "acme", 1, 1, apart.clock() + 30.0, None, 1)
+        question = Question(lookup=None, share=None, stream=False, first=lambda: ask)
+        async with apart.processes[0].dispatcher.admit(SCOPES["acme"], question):
+            await apart.settle()
+            assert apart.owner.lanes[mine.model].scheduler.inflight == 1
+        await apart.settle()
+        assert apart.owner.lanes[mine.model].scheduler.inflight == 0
+        assert apart.owner.limiter.standing(SCOPES["acme"]).token_remaining == 9000
+        assert apart.restless() == []
+
+
+def test_work_that_was_granted_and_not_taken_up(tmp_path: Path) -> None:
+    """What was asked for with the admission, and then not needed, goes back with it."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_not_taken_up(tmp_path))

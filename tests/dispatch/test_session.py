@@ -290,8 +290,7 @@ async def test_work_that_is_given_up_as_its_connection_ends(owner: Owner) -> Non
 async def test_who_has_left_makes_no_answer_for_others(owner: Owner) -> None:
     """From the word on that its work is over and its client gone: who asks behind it in the same read makes the answer anew."""
     session = owner.connect()
-    said: list[msgspec.Struct] = []
-    session.send = said.append  # type: ignore[method-assign]
+    said = session.channel.told
     look = m.Look(None, 0, b"key", False, begun(0).work)
     say(session, m.Ask(1, (1,), look), m.Ask(2, (1,), look))
     await ticks()
@@ -303,5 +302,16 @@ async def test_who_has_left_makes_no_answer_for_others(owner: Owner) -> None:
     assert isinstance(said[-1], m.Answer)
     assert said[-1].place == 0
     say(session, over(4, 2))
+    await ticks()
+    assert not owner.parts.node.berths
+
+
+async def test_a_worker_that_dies_makes_no_answer_for_others(owner: Owner) -> None:
+    """The next of the same key, of whichever worker, makes it anew."""
+    session = owner.connect()
+    say(session, m.Ask(1, (1,), m.Look(None, 0, b"key", False, begun(0).work)))
+    await ticks()
+    assert owner.parts.node.berths
+    session._closed()
     await ticks()
     assert not owner.parts.node.berths
