@@ -163,6 +163,8 @@ class Request:
                     question.share, stream=False, start=self._fly, priority=self.priority, on_raise=self.on_raise, spent=spent
                 ) as seat:
                     self.say("leads" if seat.leader else "shares")
+                    if not seat.leader:
+                        ticket.follow()
                     await seat.whole()
                     return
             except Orphaned as orphaned:
