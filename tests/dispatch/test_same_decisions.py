@@ -21,7 +21,7 @@ Step = tuple[Any, ...]
 
 WISHES = st.builds(
     Wish,
-    tenant=st.sampled_from(["acme", "globex"]),
+    tenant=st.sampled_from(["acme", "globex", "initech", "initech"]),
     model=st.sampled_from(MODELS),
     fallback=st.sampled_from([None, None, "least"]),
     content=st.sampled_from([0, 0, 1, 2]),
@@ -124,7 +124,11 @@ def busy(rng: random.Random) -> list[Step]:
     for _ in range(150):
         verb = rng.choices(list(_OFTEN), list(_OFTEN.values()))[0]
         if verb == "asks":
-            tenant, fallback, share = rng.choice(["acme", "globex"]), rng.choice([None, None, "least"]), rng.random() < 0.6
+            tenant, fallback, share = (
+                rng.choice(["acme", "globex", "initech", "initech"]),
+                rng.choice([None, None, "least"]),
+                rng.random() < 0.6,
+            )
             content, tokens = rng.choice([0, 0, 0, 1, 2, 3]), rng.choice([10, 50, 200, 900, 7000])
             model, patience = rng.choice(["turns", "turns", *MODELS]), rng.choice([25.0, 35.0, 60.0])
             wish = Wish(tenant, model, fallback, content, tokens, rng.random() < 0.5, rng.randrange(3), patience, share)

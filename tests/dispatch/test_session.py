@@ -315,3 +315,25 @@ async def test_a_worker_that_dies_makes_no_answer_for_others(owner: Owner) -> No
     session._closed()
     await ticks()
     assert not owner.parts.node.berths
+
+
+async def test_ends_are_heard_up_to_the_first_that_is_missing(owner: Owner) -> None:
+    """Of requests that nobody knows, and not in the order of their numbers: none is left to be repeated."""
+    session = owner.connect()
+    say(session, over(2, 98))
+    assert owner.parts.node.heard(bytes.fromhex(WORKER)) == 0
+    say(session, over(1, 99))
+    assert owner.parts.node.heard(bytes.fromhex(WORKER)) == 2
+
+
+async def test_a_replica_that_left_is_told_of_while_it_was_granted(owner: Owner) -> None:
+    """The worker may not have asked it yet; when its last lease is over it is gone for the workers as well."""
+    session = owner.connect()
+    say(session, ask(1))
+    await ticks()
+    owner.parts.owner.fleet.dismiss("small", "s1")
+    assert owner.parts.node.roster.changes() == ([], [])
+    say(session, over(1, 1))
+    await ticks()
+    assert owner.parts.node.roster.changes() == ([], [1])
+    await owner.parts.owner.fleet.idle()
