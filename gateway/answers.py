@@ -148,6 +148,7 @@ class Answers:
                     if seat.leader:
                         seat.flight.note = job.work
                     else:
+                        job.admitted.follow()
                         x.shared, x.cache, x.work = True, "shared", cast(Work, seat.flight.note)
                     if seat.leader and job.wishes.deadline is None:  # the work's own clocks are enough
                         await self._follow(x, job, seat, reply)

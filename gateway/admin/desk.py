@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ from gateway.keyfile import DeadKeyError, KeyFile, KeyFileError, KeyRecord, Term
 from gateway.pipeline import Pipeline
 from limits.types import Limiter, Scope
 
+_log = logging.getLogger("tiergate")
 _LATEST = datetime(9998, 12, 31, tzinfo=UTC).timestamp()
 T = TypeVar("T")
 
@@ -128,7 +130,8 @@ class Desk:
             raise ApiError(404, "key_not_found", "No made key has this id.") from None
         except DeadKeyError as error:
             raise ApiError(409, "key_is_dead", f"{error}.") from None
-        except KeyFileError:
+        except KeyFileError as error:
+            _log.warning("the key file cannot be used: %s", error)
             message = "The key file cannot be used: see the gateway's log, or `tiergate doctor`."
             raise ApiError(500, "key_file_unusable", message) from None
         await self.keys_changed()

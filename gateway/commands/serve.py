@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import resource
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -53,6 +54,7 @@ def _asked(config: Config, args: argparse.Namespace) -> Config:
 
 def serve(config: Config, reload: Callable[[], Config] | None = None) -> int:
     """Run the gateway. Exit code 0 after a drain, 2 when it could not start. `reload` reads the config anew."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until whoever serves listens to it: a reload may come at any time
     _raise_descriptor_limit()
     level = config.observability.level.upper()
     logging.basicConfig(level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")

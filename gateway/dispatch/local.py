@@ -73,6 +73,9 @@ class LocalTicket:
     def elsewhere(self) -> Elsewhere | None:
         return None
 
+    def follow(self) -> None:
+        """Nothing was asked for."""
+
     def work(self, ask: WorkAsk) -> LocalWork:
         assert self._admission is not None, "a ticket is used after it was entered"
         return LocalWork(self._owner.lanes[ask.model], self._admission, ask)

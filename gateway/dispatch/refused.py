@@ -19,7 +19,7 @@ class Away(ApiError):  # noqa: N818 - it says what happened
     """The owner was gone, and did not come back in time."""
 
     def __init__(self) -> None:
-        message = "The gateway's dispatcher is being restarted. Please try again shortly."
+        message = "The gateway decides nothing just now: its dispatcher does not answer. Please try again shortly."
         super().__init__(503, "dispatcher_away", message, kind="overloaded_error", headers=waiting(1.0), outcome="rejected")
 
 

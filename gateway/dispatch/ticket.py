@@ -160,6 +160,12 @@ class RemoteTicket:
             return None
         return self._link.incoming.intake(share, stream=answer.stream)
 
+    def follow(self) -> None:
+        answer, ask, self._at_once = self._answer, self._at_once, None
+        if ask is not None and answer is not None and (answer.grant is not None or answer.pending):
+            self._over = True
+            self._link.leave(self)
+
     def work(self, ask: WorkAsk) -> RemoteWork:
         return RemoteWork(self, ask)
 

@@ -126,6 +126,9 @@ class Ticket(Protocol):
         As of the last look, and for the flight that it joins at once.
         """
 
+    def follow(self) -> None:
+        """It shares an answer that is made here already. Work that was asked for with the admission is not needed."""
+
     def work(self, ask: WorkAsk) -> WorkScope:
         """What one model needs. May outlive the ticket's own scope: work is shared."""
 

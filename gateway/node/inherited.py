@@ -49,7 +49,11 @@ class Inherited:
         self._folder = Path(tempfile.mkdtemp(prefix="tiergate-"))  # for this user alone, and so is what is in it
         self.path = str(self._folder / "dispatcher")
         self.dispatcher = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.dispatcher.bind(self.path)
+        try:
+            self.dispatcher.bind(self.path)
+        except OSError as error:
+            self.close()
+            raise OSError(error.errno, f"{error}; TMPDIR names another place for it", self.path) from error
         self.dispatcher.listen(128)
         self.dispatcher.setblocking(False)
 

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import uvloop
 
 from gateway.build.requests import draw_secret
 from gateway.config import Config, ConfigError
+from gateway.config.certificates import TlsError
+from gateway.keyfile import KeyFileError
 from gateway.keys import KeyRing
 from gateway.node import dispatcher, worker
 from gateway.node.child import Child
 from gateway.node.inherited import Inherited
 from gateway.node.sockets import listen
-from gateway.node.supervisor import Reread, Supervisor
+from gateway.node.supervisor import CANNOT_START, Reread, Supervisor
 from gateway.serving import metrics_address
 from gateway.tls import Certificate
 
@@ -37,8 +42,9 @@ class Configs:
         """What listens, and how many, stays as it was: that takes a restart."""
         try:
             found = self._load()
-        except ConfigError as error:
-            for problem in error.errors:
+            check(found)
+        except (ConfigError, KeyFileError, TlsError) as error:
+            for problem in error.errors if isinstance(error, ConfigError) else [error]:
                 _log.error("the config is not reloaded: %s", problem)
             return Reread.REFUSED
         own, other = self.config.server, found.server
@@ -62,9 +68,7 @@ def serve(config: Config, load: Callable[[], Config]) -> int:
     """
     configs = Configs(config, load)
     server = config.server
-    if server.tls is not None:
-        Certificate(server.tls)
-    KeyRing(config.keys.path, [tenant.name for tenant in config.tenants]).load()
+    check(config)
     if config.admin.key:
         import_module("gateway.admin.api")  # once, here: a dispatcher that has to be started again has no half second for it
     sockets = listen(server.host, server.port)
@@ -87,17 +91,37 @@ def serve(config: Config, load: Callable[[], Config]) -> int:
         inherited.close()
 
 
+def check(config: Config) -> None:
+    """What no process could start with is told before there is any. Raises KeyFileError and TlsError."""
+    if config.server.tls is not None:
+        Certificate(config.server.tls)
+    KeyRing(config.keys.path, [tenant.name for tenant in config.tenants]).load()
+
+
 Main = Callable[[Child, Config, Inherited], Coroutine[Any, Any, int]]
 
 
 def _child(main: Main, configs: Configs, inherited: Inherited) -> Callable[[Child], int]:
     def run(child: Child) -> int:
-        return uvloop.run(main(child, configs.config, inherited))
+        _name(child)
+        try:
+            return uvloop.run(main(child, configs.config, inherited))
+        except (KeyFileError, TlsError) as error:
+            _log.error("it cannot start: %s", error)
+            return CANNOT_START
 
     return run
+
+
+def _name(child: Child) -> None:
+    """In the log, and where the system shows what runs."""
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(logging.Formatter(f"%(asctime)s %(levelname)s %(name)s: {child.name}: %(message)s"))
+    with contextlib.suppress(OSError):  # Linux has it
+        Path("/proc/self/comm").write_text(f"tg-{child.name.replace(' ', '-')}")
 
 
 def _say(config: Config, port: int) -> None:
     scheme, workers = "http" if config.server.tls is None else "https", config.server.workers
     where = f"{scheme}://{config.server.host}:{port}"
-    print(f"tiergate: listening on {where} ({workers} workers)", file=sys.stderr, flush=True)
+    print(f"tiergate: listening on {where} ({workers} workers, supervisor pid {os.getpid()})", file=sys.stderr, flush=True)

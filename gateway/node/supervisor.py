@@ -167,12 +167,15 @@ class Supervisor:
 
     def _vacated(self, post: Post, process: Process, code: int) -> None:
         now = self._clock()
+        if process.retiring:  # it was told to go, so that is no death, and nobody has to wait for who comes next
+            post.holder = None
+            return
         pause = post.vacate(now, now - process.started, served=process.ready)
         if code == CANNOT_START and not process.ready and not self._was_ready and not self._draining:
             self._code = code
             self._drain()
             return
-        if self._wanted(post) and not process.retiring:
+        if self._wanted(post):
             self._on_restart(process.number)
         if pause and self._wanted(post):
             _log.warning("%s is started again in %.1f s", post.name, pause)

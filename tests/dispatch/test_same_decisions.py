@@ -12,13 +12,16 @@ import pytest
 import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from worlds import MODELS, Wish, World, one_process, workers
+from worlds import MODELS, SCOPES, Wish, World, one_process, workers
+
+from gateway.dispatch.types import Question, WorkAsk
+from limits.types import Priority
 
 Step = tuple[Any, ...]
 
 WISHES = st.builds(
     Wish,
-    tenant=st.sampled_from(["acme", "globex"]),
+    tenant=st.sampled_from(["acme", "globex", "initech", "initech"]),
     model=st.sampled_from(MODELS),
     fallback=st.sampled_from([None, None, "least"]),
     content=st.sampled_from([0, 0, 1, 2]),
@@ -121,7 +124,11 @@ def busy(rng: random.Random) -> list[Step]:
     for _ in range(150):
         verb = rng.choices(list(_OFTEN), list(_OFTEN.values()))[0]
         if verb == "asks":
-            tenant, fallback, share = rng.choice(["acme", "globex"]), rng.choice([None, None, "least"]), rng.random() < 0.6
+            tenant, fallback, share = (
+                rng.choice(["acme", "globex", "initech", "initech"]),
+                rng.choice([None, None, "least"]),
+                rng.random() < 0.6,
+            )
             content, tokens = rng.choice([0, 0, 0, 1, 2, 3]), rng.choice([10, 50, 200, 900, 7000])
             model, patience = rng.choice(["turns", "turns", *MODELS]), rng.choice([25.0, 35.0, 60.0])
             wish = Wish(tenant, model, fallback, content, tokens, rng.random() < 0.5, rng.randrange(3), patience, share)
@@ -204,3 +211,23 @@ def test_given_up_at_any_moment(busy: int, content: int) -> None:
     for turns in range(12):
         with TemporaryDirectory() as folder, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_given_up(Path(folder), busy, content, turns))
+
+
+async def _not_taken_up(folder: Path) -> None:
+    async with workers(folder, 1) as apart:
+        mine = wish()
+        ask = WorkAsk(mine.model, 50, False, None, Priority.STANDARD, "acme", 1, 1, apart.clock() + 30.0, None, 1)
+        question = Question(lookup=None, share=None, stream=False, first=lambda: ask)
+        async with apart.processes[0].dispatcher.admit(SCOPES["acme"], question):
+            await apart.settle()
+            assert apart.owner.lanes[mine.model].scheduler.inflight == 1
+        await apart.settle()
+        assert apart.owner.lanes[mine.model].scheduler.inflight == 0
+        assert apart.owner.limiter.standing(SCOPES["acme"]).token_remaining == 9000
+        assert apart.restless() == []
+
+
+def test_work_that_was_granted_and_not_taken_up(tmp_path: Path) -> None:
+    """What was asked for with the admission, and then not needed, goes back with it."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_not_taken_up(tmp_path))

@@ -13,7 +13,7 @@ from gateway.dispatch import messages as m
 from gateway.dispatch.gathering import Gathering
 from gateway.dispatch.session import Session
 from gateway.fleet import spec_of
-from limits.types import Scope
+from limits.types import Priority, Scope
 from limits.vault import Vault
 
 CONFIG = """
@@ -249,3 +249,100 @@ async def test_when_slots_are_scarce_an_end_is_wanted_at_once(owner: Owner) -> N
     await ticks()
     answers = [told for told in session.channel.told if isinstance(told, m.Answer)]
     assert [answer.soon for answer in answers] == [False] * 5 + [True] * 2
+
+
+def begun(n: int, priority: int = 2, share: bytes | None = None) -> m.Begin:
+    return m.Begin(n, 1, m.Work("small", RESERVED, False, None, priority, "acme", 1, 100, 1e9, None, 10), share)
+
+
+def over(seq: int, n: int, *, left: bool = True) -> m.End:
+    return m.End(seq, n, True, left, False, None, None)
+
+
+async def full(owner: Owner) -> Session:
+    """The one slot is taken by request 1; request 2 is admitted, and has asked for no work yet."""
+    owner.lane.scheduler.set_capacity(1)
+    session = owner.connect()
+    say(session, ask(1), m.Ask(2, (1,), None))
+    await ticks()
+    return session
+
+
+async def test_work_that_is_begun_and_given_up_in_one_read_waits_in_no_line(owner: Owner) -> None:
+    """Its client has gone: the next free slot is for somebody who is there."""
+    session = await full(owner)
+    say(session, begun(2), over(1, 2))
+    await ticks()
+    assert (owner.lane.scheduler.queue.load.requests, list(session.cases)) == (0, [1])
+
+
+async def test_a_class_that_is_raised_before_its_work_was_begun(owner: Owner) -> None:
+    """Begun and raised in one read: it waits in the class that it was raised to."""
+    session = await full(owner)
+    say(session, begun(2), m.Raise(2, Priority.REALTIME))
+    await ticks()
+    assert owner.lane.scheduler.depth(Priority.REALTIME) == 1
+
+
+async def test_work_that_is_given_up_as_its_connection_ends(owner: Owner) -> None:
+    """Two reasons to end at once: the second one is not lost."""
+    session = await full(owner)
+    say(session, begun(2))
+    await ticks()
+    say(session, over(1, 2, left=False))
+    session._closed()
+    await ticks()
+    assert owner.idle
+    assert not session.cases
+
+
+async def test_who_has_left_makes_no_answer_for_others(owner: Owner) -> None:
+    """From the word on that its work is over and its client gone: who asks behind it in the same read makes the answer anew."""
+    session = owner.connect()
+    said = session.channel.told
+    look = m.Look(None, 0, b"key", False, begun(0).work)
+    say(session, m.Ask(1, (1,), look), m.Ask(2, (1,), look))
+    await ticks()
+    assert [answer.place for answer in said if isinstance(answer, m.Answer)] == [0, 1]
+    say(session, over(1, 1, left=False))
+    await ticks()
+    say(session, over(2, 2, left=False), m.End(3, 1, False, True, False, None, None), m.LookUp(2, look))
+    await ticks()
+    assert isinstance(said[-1], m.Answer)
+    assert said[-1].place == 0
+    say(session, over(4, 2))
+    await ticks()
+    assert not owner.parts.node.berths
+
+
+async def test_a_worker_that_dies_makes_no_answer_for_others(owner: Owner) -> None:
+    """The next of the same key, of whichever worker, makes it anew."""
+    session = owner.connect()
+    say(session, m.Ask(1, (1,), m.Look(None, 0, b"key", False, begun(0).work)))
+    await ticks()
+    assert owner.parts.node.berths
+    session._closed()
+    await ticks()
+    assert not owner.parts.node.berths
+
+
+async def test_ends_are_heard_up_to_the_first_that_is_missing(owner: Owner) -> None:
+    """Of requests that nobody knows, and not in the order of their numbers: none is left to be repeated."""
+    session = owner.connect()
+    say(session, over(2, 98))
+    assert owner.parts.node.heard(bytes.fromhex(WORKER)) == 0
+    say(session, over(1, 99))
+    assert owner.parts.node.heard(bytes.fromhex(WORKER)) == 2
+
+
+async def test_a_replica_that_left_is_told_of_while_it_was_granted(owner: Owner) -> None:
+    """The worker may not have asked it yet; when its last lease is over it is gone for the workers as well."""
+    session = owner.connect()
+    say(session, ask(1))
+    await ticks()
+    owner.parts.owner.fleet.dismiss("small", "s1")
+    assert owner.parts.node.roster.changes() == ([], [])
+    say(session, over(1, 1))
+    await ticks()
+    assert owner.parts.node.roster.changes() == ([], [1])
+    await owner.parts.owner.fleet.idle()

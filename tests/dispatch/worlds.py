@@ -45,6 +45,7 @@ tenants: []
 PLAN = Scope("plan:pro", "plan", 40, 19000, 14, "pro")
 SCOPES = {
     "acme": (Scope("key:a", "key", 29, None, 9, "a"), Scope("tenant:acme", "tenant", 30, 9000, None, "acme"), PLAN),
+    "initech": (Scope("tenant:initech", "tenant", 40, 6000, None, "initech"),),  # its Ends wait for company
     "globex": (Scope("tenant:globex", "tenant", None, 6000, 8, "globex"), PLAN),
 }
 MODEL_SCOPES = {("acme", "turns"): Scope("acme:turns", "model", 12, 3000, 4, "acme turns")}
@@ -163,6 +164,8 @@ class Request:
                     question.share, stream=False, start=self._fly, priority=self.priority, on_raise=self.on_raise, spent=spent
                 ) as seat:
                     self.say("leads" if seat.leader else "shares")
+                    if not seat.leader:
+                        ticket.follow()
                     await seat.whole()
                     return
             except Orphaned as orphaned:

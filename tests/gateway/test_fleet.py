@@ -5,7 +5,7 @@ import json
 
 import httpx
 import pytest
-from gateway_talk import KEY, chat
+from gateway_talk import KEY, chat, hold
 
 from gateway.errors import ApiError
 from gateway.fleet import spec_of
@@ -36,9 +36,11 @@ async def metrics(stack):
 async def test_a_joined_replica_is_warmed_and_serves(start, extra):
     """It gets one small request of its own served name before the first of a client, then its share; metrics know it."""
     stack = await start({"fleet": {"slow_start": None}})
+    wake = hold(extra)
     stack.gateway.parts.fleet.add(MODEL, spec_of("s2", extra.url))
     assert states(stack) == {"s1": "up", "s2": "down"}
     assert (await stack.chat()).headers["x-tiergate-replica"] == "s1"
+    wake()
     await stack.until(lambda: replica(stack, "s2").up)
     assert [(call.path, call.body["model"], call.body["max_tokens"]) for call in extra.calls] == [
         ("/v1/chat/completions", "fake", 1)
