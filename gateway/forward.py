@@ -80,6 +80,7 @@ class Failures:
     timed_out: bool = False
     attempts: int = 0
     last: str = ""
+    failed: tuple[str, str] | None = None  # the last attempt's model, and the reason
     retry_after: str | None = None
 
     def error(self) -> ApiError:
@@ -130,6 +131,8 @@ class Forwarder:
             if attempt is None:
                 break
             tries += 1
+            if failures.failed is not None:
+                self._metrics.retries.add(failures.failed)
             call.work.attempts += 1
             failures.attempts += 1
             try:
@@ -137,7 +140,7 @@ class Forwarder:
             except AttemptFailed as failed:
                 call.ending = Ending.FAILED
                 failures.last = str(failed)
-                self._metrics.retries.add((station.name, failed.reason))
+                failures.failed = station.name, failed.reason
                 if failed.broke_after_send:
                     allowed = MAX_ATTEMPTS - 1
             else:

@@ -24,6 +24,7 @@ from gateway.logs import RequestLog
 from gateway.metrics import Metrics
 from gateway.pipeline import Pipeline
 from gateway.status import Status
+from gateway.tally import register
 from limits.memory import MemoryLimiter
 
 
@@ -52,6 +53,7 @@ def build(config: Config, log: RequestLog) -> Parts:
     own = build_pipeline(config, owner.local, metrics, draw_secret(config), clock, wall)
     status = Status(owner.lanes)
     status.register(metrics)
+    register(metrics, workers=lambda: 1, restarts=lambda: {"dispatcher": 0, "worker": 0})
     admin = Admin(config.admin.key.reveal(), build_calls(config, owner, own, status, refreshing(own.ring)))
     edge = build_edge(config, own, admin, LocalFace(status, metrics), log, clock)
     return Parts(

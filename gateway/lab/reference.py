@@ -10,7 +10,6 @@ from gateway.config import parse, reference
 from gateway.families import Counter, Gauge, Histogram, Total
 from gateway.logs import NullLog
 from gateway.metrics import Metrics
-from gateway.tally import register
 
 _SMALLEST = "models: [{name: m, replicas: [{name: r, url: 'http://127.0.0.1:1/v1'}]}]"
 _MADE = "<!-- Made by `python -m gateway.lab.reference docs`: edit the code instead. -->\n\n"
@@ -60,7 +59,6 @@ def _code(text: str | None) -> str:
 def pages() -> dict[str, str]:
     """File name → text."""
     metrics = build(parse(_SMALLEST), NullLog()).metrics
-    register(metrics, lambda: 0, dict)
     return {"config.md": config_page(), "metrics.md": metrics_page(metrics)}
 
 

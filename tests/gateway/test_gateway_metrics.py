@@ -229,6 +229,17 @@ async def test_retries_are_counted_by_their_reason(start):
     assert total(await scrape(stack), "tiergate_upstream_retries_total", model="small-model", reason="503") == 1
 
 
+async def test_an_attempt_that_was_the_last_is_no_retry(start):
+    """Of three attempts that fail two were retries; a model that takes over is one more."""
+    stack = await start({"routing": {"fallback": {"small": "large"}}}, fakes={"s1": Options(), "s2": Options(), "l1": Options()})
+    for name in ("s1", "s2"):
+        stack.fakes[name].faults.add(status=503)
+    assert (await stack.chat(model="small-model")).status_code == 502
+    assert total(await scrape(stack), "tiergate_upstream_retries_total") == 1
+    assert (await stack.chat(model="auto")).status_code == 200
+    assert total(await scrape(stack), "tiergate_upstream_retries_total") == 3
+
+
 async def test_waiting_in_vain_is_waiting(start):
     """A request that leaves the queue without a slot has queued so long, and has cost the gateway nothing."""
     stack = await start({"models": {0: {"concurrency": {"max": 1}}}, "queue": {"max_wait": {"realtime": "300ms"}}})
