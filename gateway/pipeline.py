@@ -50,6 +50,7 @@ from routing.types import Classifier, Decision, Target
 
 _ENGINE_PRIORITY = {Priority.REALTIME: 0, Priority.STANDARD: 10, Priority.BATCH: 20}  # vLLM: lower is sooner
 _SMALL = 64 * 1024  # a larger body takes longer to parse than its admission may cost
+_MOST_TOKENS = 1 << 40  # no request uses more: a larger wish is cut to it
 _CLASS = {priority: priority.name.lower() for priority in Priority}
 _SSE = b"text/event-stream; charset=utf-8"
 
@@ -361,4 +362,4 @@ def tokens_of(job: Job, station: Station) -> tuple[int, bool]:
     first, second = ask.integer(limits[0]), ask.integer(limits[1]) if len(limits) > 1 else None
     choices = max(ask.integer("n") or 1, ask.integer("best_of") or 1) * prompts(ask)
     tokens = reservation(prompt, choices, first, second, station.default_max_tokens)
-    return tokens, first is None and second is None
+    return min(tokens, _MOST_TOKENS), first is None and second is None

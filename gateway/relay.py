@@ -229,7 +229,7 @@ def count(work: Work, prompt: int, completion: int | None, cached: int | None) -
     """Put counted tokens on `work`; their sum."""
     work.prompt_tokens = max(0, prompt)
     work.completion_tokens = max(0, completion or 0)
-    work.cached_tokens = None if cached is None else max(0, cached)
+    work.cached_tokens = None if cached is None else max(0, min(cached, MAX_COUNT))
     return work.prompt_tokens + work.completion_tokens
 
 

@@ -104,7 +104,7 @@ def build_worker(config: Config, secret: bytes, path: str, number: int, log: Req
     providers = {model.name: provider_of(config, model) for model in config.models if model.kind == "litellm"}
     replicas = Replicas(replica_maker(config), providers)
     front = Front(min(_FRONT, exact.max_bytes // _FRONT_SHARE) if exact.enabled else 0)
-    link = Link(path, number=number, config=fingerprint(config), replicas=replicas, front=front, clock=clock)
+    link = Link(path, number=number, replicas=replicas, front=front, clock=clock)
     own = build_pipeline(config, link, metrics, secret, clock, wall)
     link.share(own.flights)
     edge = build_edge(config, own, Admin(config.admin.key.reveal(), RemoteCalls(link)), RemoteFace(link), log, clock)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from backends.lease import Lease
 from gateway.dispatch import messages as m
-from gateway.dispatch.entries import kept_of
+from gateway.dispatch.entries import MOST_KEPT, kept_of
 from gateway.dispatch.local import LocalTicket, LocalWork
 from gateway.dispatch.types import NoReplica, WorkAsk
 from limits.types import LimitExceeded, Priority, QueueFull, QueueTimeout, Standing
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gateway.dispatch.session import Session
 
 _log = logging.getLogger("tiergate.dispatch")
+_LARGE = 64 * 1024  # bytes of a cached answer from which on a worker is sent no more than it reads
 _BLOCKS = (LimitExceeded, QueueFull, QueueTimeout, NoReplica)
 TO_A_CASE = (m.LookUp, m.Begin, m.Next, m.Raise, m.First)
 _SHORT = 4  # times less than its limit is little
@@ -257,7 +258,10 @@ class Case:
         node, answer = self.session.node, m.Answer(self.n)
         if look is not None and look.lookup is not None:
             entry = await node.local.exact.get(look.lookup)
-            if entry is not None:
+            if entry is not None and entry.generation != look.have and len(entry.body) > _LARGE:
+                await self.session.room()
+                entry = await node.local.exact.get(look.lookup)  # as it is now
+            if entry is not None and len(entry.body) <= MOST_KEPT:
                 answer.same = entry.generation == look.have
                 answer.entry = None if answer.same else kept_of(entry)
         if look is not None and not answer.same and answer.entry is None:

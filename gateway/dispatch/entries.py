@@ -5,6 +5,9 @@ from __future__ import annotations
 from caches.types import Entry
 from gateway.dispatch import messages as m
 
+MOST_KEPT = 48 * 1024 * 1024
+"""Bytes of an answer that travels between processes; a larger one is not kept."""
+
 
 def kept_of(entry: Entry) -> m.Kept:
     return m.Kept(

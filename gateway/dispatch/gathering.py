@@ -13,10 +13,13 @@ _SECONDS = 0.5  # of the two that requests wait
 
 
 class Gathering:
-    """Of `expected` workers. Nobody waits where there was no dispatcher before."""
+    """Of `expected` workers. Nobody waits where there was no dispatcher before, unless `again`: it stood still, and workers
+    that had given it up come back.
+    """
 
-    def __init__(self, expected: int) -> None:
+    def __init__(self, expected: int, *, again: bool = False) -> None:
         self._expected = expected
+        self._again = again
         self._come: set[str] = set()
         self._waiting: list[Callable[[], None]] | None = None
         self._over = False
@@ -24,17 +27,18 @@ class Gathering:
     def hello(self, worker: str, *, knew_another: bool, answer: Callable[[], None]) -> None:
         """A worker has told what it holds: `answer` it, now or when the others have, too."""
         self._come.add(worker)
-        if self._over or (self._waiting is None and not knew_another):
+        if self._over or (self._waiting is None and not knew_another and not self._again):
             answer()
             return
         if self._waiting is None:
             self._waiting = []
-            asyncio.get_running_loop().call_later(_SECONDS, self._end)
+            asyncio.get_running_loop().call_later(_SECONDS, self.end)
         self._waiting.append(answer)
         if len(self._come) >= self._expected:
-            self._end()
+            self.end()
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Nobody is waited for any longer."""
         self._over = True
         waiting, self._waiting = self._waiting or [], None
         for answer in waiting:

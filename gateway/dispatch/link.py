@@ -67,7 +67,6 @@ class Link:
         path: str,
         *,
         number: int,
-        config: str,
         replicas: Replicas,
         front: Front,
         clock: Callable[[], float],
@@ -82,7 +81,7 @@ class Link:
         self.away = True
         self._path = path
         self._number = number
-        self._config = config
+        self._config = ""
         self.verbs: Mapping[str, Callable[[bytes], None]] = {}
         self.on_welcome: Callable[[], None] = lambda: None
         self._name = urandom(8).hex()
@@ -167,6 +166,11 @@ class Link:
         """Say it when it suits."""
         if not self.away:
             self._channel.tell(m.encode(message))
+
+    def offer(self, message: msgspec.Struct) -> None:
+        """Say it when it suits, unless the owner is behind with reading."""
+        if self._channel.writable:
+            self.tell(message)
 
     def leave(self, ticket: RemoteTicket) -> None:
         """There is something to say of the ticket's end: soon, for there may be more."""
@@ -276,6 +280,7 @@ class Link:
     def _welcome(self, welcome: m.Welcome) -> None:
         if welcome.epoch != self._epoch:
             self._epoch = welcome.epoch
+            self._config = welcome.config
             self.front.clear()
         self.replicas.replace(welcome.roster)
         self._acked(welcome.heard)

@@ -123,7 +123,7 @@ class Hello(msgspec.Struct, array_like=True, tag=0):
     number: int
     pid: int
     epoch: str
-    config: str  # names the config that it runs with
+    config: str  # names the config of the dispatcher that told it of the roster
     roster: list[Known]
     scopes: list[ScopeTerms]
     held: list[Held]
@@ -225,6 +225,7 @@ class Welcome(msgspec.Struct, array_like=True, tag=32, gc=False):
 
     epoch: str
     heard: int
+    config: str
     roster: list[Known]
 
 

@@ -31,6 +31,8 @@ _log = logging.getLogger("tiergate.dispatch")
 _MOST_SCOPES = 65_536
 _MOST_DEPARTED = 64
 _ROSTER_SECONDS = 0.2
+_STILL_SECONDS = 1.0  # without a turn of `run`
+_WAKING_SECONDS = 0.05
 _POLL_SECONDS = 1.0
 
 Calls = Mapping[str, Callable[[Session, bytes], Awaitable[bytes]]]
@@ -59,7 +61,7 @@ class Node:
         self.sessions: set[Session] = set()
         self._fleet = fleet
         self._vault = vault
-        self._config = config
+        self.config = config
         self._calls = calls
         self._counts = counts
         self._forget = forget
@@ -70,6 +72,9 @@ class Node:
         self._tasks: set[asyncio.Task[None]] = set()
         self._restored = False
         self.gathering = Gathering(workers)
+        self._expected = workers
+        self._ticked = 0.0  # when `run` had its last turn
+        self._woke = float("-inf")
         self._departed: dict[str, None] = {}  # workers without a connection
 
     # -- sessions
@@ -83,7 +88,7 @@ class Node:
         self.tell_roster()
         if hello.epoch and hello.epoch != self.epoch and not self._restored:
             self._restored = True
-            self._restore(hello.roster, same_config=hello.config == self._config)
+            self._restore(hello.roster, same_config=hello.config == self.config)
             self.tell_roster()
         self.sessions.add(session)
 
@@ -92,7 +97,8 @@ class Node:
         self.feeds.left(session)
         if session.worker:
             self._forget(session.worker)
-            self._departed[session.worker] = None
+            if all(other.worker != session.worker for other in self.sessions):  # else it is back already
+                self._departed[session.worker] = None
         while len(self._departed) > _MOST_DEPARTED:  # it will not come back
             oldest = next(iter(self._departed))
             self.hear(bytes.fromhex(oldest), 0)
@@ -203,7 +209,19 @@ class Node:
         """For ever: tell the workers which replicas there are."""
         while True:
             await asyncio.sleep(_ROSTER_SECONDS)
+            self.stood_still()
+            self._ticked = asyncio.get_running_loop().time()
             self.tell_roster()
+
+    def stood_still(self) -> bool:
+        """Whether this process has just come to itself. What it reads now may be of connections that were given up meanwhile."""
+        loop = asyncio.get_running_loop()
+        still = self._ticked > 0 and loop.time() - self._ticked > _STILL_SECONDS
+        if still and loop.time() - self._woke > _STILL_SECONDS:
+            self._woke = loop.time()
+            self.gathering = Gathering(self._expected, again=True)
+            loop.call_later(_STILL_SECONDS, self.gathering.end)
+        return still or loop.time() - self._woke < _WAKING_SECONDS
 
     def _restore(self, known: list[m.Known], *, same_config: bool) -> None:
         """What the operator and discovery had changed under a predecessor of this process, as a worker was told.

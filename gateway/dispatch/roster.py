@@ -94,7 +94,7 @@ class Replicas:
 
     def replace(self, everybody: list[Known]) -> None:
         """Another owner: its numbers are others. Who is the same replica keeps its connections."""
-        before = {_identity(known): self._replicas[serial] for serial, known in self.known.items()}
+        before = {_identity(self.known[serial]): replica for serial, replica in self._replicas.items()}
         self.known, self._replicas = {}, {}
         for known in everybody:
             replica = before.pop(_identity(known), None)
@@ -120,13 +120,20 @@ class Replicas:
             await replica.client.close()
 
     def _learn(self, known: Known, replica: Replica | None) -> None:
+        """A dispatcher with another config may have models that this worker has not: it will not be granted them."""
         self.known[known.serial] = known
-        self._replicas[known.serial] = replica or self._made(known)
+        made = replica or self._made(known)
+        if made is not None:
+            self._replicas[known.serial] = made
 
-    def _made(self, known: Known) -> Replica:
+    def _made(self, known: Known) -> Replica | None:
         if not known.url:
-            return self._providers[known.model]
-        return self._make(known.model, spec_of_known(known))
+            return self._providers.get(known.model)
+        try:
+            return self._make(known.model, spec_of_known(known))
+        except (KeyError, ValueError, OSError) as error:
+            _log.warning("%s/%s cannot be asked by this worker (%s)", known.model, known.name, type(error).__name__)
+            return None
 
     def _let_go(self, replica: Replica) -> None:
         if replica in self._providers.values():

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gateway.dispatch.node import Node
 
 _log = logging.getLogger("tiergate.dispatch")
+_LATER = 0.02  # seconds
 _ACK_SECONDS = 0.05  # at least, from one Ack to the next
 _PATIENCE = 1.0  # an Ack is for a restart, and the next answer takes it along
 
@@ -44,7 +45,12 @@ class Session:
         self.cases: dict[int, Case] = {}
         self.scopes: dict[int, Scope] = {}
         self.numbers: dict[int, int] = {}  # of scopes, by the identity of those in `scopes`
-        self.channel = Channel(self._frames, self._closed, before_flush=node.commit, patience=_PATIENCE)
+        self.channel = Channel(
+            self._frames, self._closed, on_writable=self._writable, before_flush=node.commit, patience=_PATIENCE
+        )
+        self._late: list[bytes] = []
+        self._turn = asyncio.Lock()
+        self._room = asyncio.Event()
         self._heard = 0
         self._early: set[int] = set()  # Ends that were done with before one that came earlier
         self._acked = 0.0  # when
@@ -53,9 +59,36 @@ class Session:
     def send(self, message: msgspec.Struct) -> None:
         self.channel.send(m.encode(message))
 
+    async def room(self) -> None:
+        """Returns when it has read what it was sent, to one caller at a time: many large answers are sent as fast as they are
+
+        read, and no faster, or its connection would be cut for what is none of its fault.
+        """
+        async with self._turn:
+            while not self.channel.writable and not self.channel.closed:
+                self._room.clear()
+                await self._room.wait()
+
+    def _writable(self) -> None:
+        self._room.set()
+
     # -- what it says
 
     def _frames(self, frames: list[bytes]) -> None:
+        """After this process stood still, a moment later: if the worker has given it up, its connection ends before that."""
+        if self._late or self.node.stood_still():
+            if not self._late:
+                asyncio.get_running_loop().call_later(_LATER, self._go_on)
+            self._late += frames
+        else:
+            self._obey(frames)
+
+    def _go_on(self) -> None:
+        late, self._late = self._late, []
+        if not self.channel.closed:
+            self._obey(late)
+
+    def _obey(self, frames: list[bytes]) -> None:
         for frame in frames:
             try:
                 self._message(m.from_worker(frame))
@@ -117,7 +150,7 @@ class Session:
         self.node.gathering.hello(hello.worker, knew_another=hello.epoch not in ("", self.node.epoch), answer=self._welcome)
 
     def _welcome(self) -> None:
-        self.send(m.Welcome(self.node.epoch, self._heard, self.node.roster.everybody()))
+        self.send(m.Welcome(self.node.epoch, self._heard, self.node.config, self.node.roster.everybody()))
 
     # -- what it has ended
 
@@ -153,6 +186,7 @@ class Session:
             self._polls.pop(number, None)
 
     def _closed(self) -> None:
+        self._room.set()
         for case in list(self.cases.values()):
             case.cancel()
         for waiting in self._polls.values():

@@ -17,7 +17,7 @@ from backends.replica import Replica
 from backends.types import Outcome
 from caches.types import Entry
 from gateway.dispatch import messages as m
-from gateway.dispatch.entries import entry_of, kept_of
+from gateway.dispatch.entries import MOST_KEPT, entry_of, kept_of
 from gateway.dispatch.refused import Away, raise_refusal
 from gateway.dispatch.types import Elsewhere, NoReplica, Question, WorkAsk
 from gateway.errors import ApiError
@@ -40,6 +40,7 @@ class RemoteTicket:
         "_answer",
         "_asked",
         "_at_once",
+        "_away_since",
         "_fresh",
         "_granted",
         "_impatience",
@@ -48,6 +49,7 @@ class RemoteTicket:
         "_link",
         "_over",
         "_past",
+        "_patience",
         "_question",
         "_refund",
         "_refunded",
@@ -88,6 +90,8 @@ class RemoteTicket:
         self._share: bytes | None = None
         self._stream = False
         self._impatience: asyncio.TimerHandle | None = None
+        self._patience = PATIENCE  # seconds left of it
+        self._away_since = 0.0
         self._working: RemoteWork | None = None
         self._works = 0  # the number of the one that runs, or comes next
         self._past: m.HeldWork | None = None  # the one that has just ended
@@ -170,7 +174,9 @@ class RemoteTicket:
         return RemoteWork(self, ask)
 
     async def store(self, entry: Entry) -> None:
-        self._link.tell(m.Store(kept_of(entry)))
+        """Not when the owner is slow to read: it has more to hear than what could be kept."""
+        if len(entry.body) <= MOST_KEPT:
+            self._link.offer(m.Store(kept_of(entry)))
 
     def refund(self) -> None:
         if not self._refund and not self._refunded:
@@ -323,12 +329,15 @@ class RemoteTicket:
     def lose_patience(self, loop: asyncio.AbstractEventLoop) -> None:
         """The owner has gone; what was asked is asked again, but not for ever."""
         if self._waiter is not None and self._impatience is None:
-            self._impatience = loop.call_later(PATIENCE, self._give_up)
+            self._away_since = loop.time()
+            self._impatience = loop.call_later(self._patience, self._give_up)
 
     def ask_again(self) -> None:
+        """Another owner is there; what was waited for it is not waited for the next one, too."""
         if self._impatience is not None:
             self._impatience.cancel()
             self._impatience = None
+            self._patience = max(0.0, self._patience - (asyncio.get_running_loop().time() - self._away_since))
         if self._waiter is None or self._waiter.done() or self._asked is None:
             return
         self._link.send(self._asked)

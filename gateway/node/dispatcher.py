@@ -59,7 +59,7 @@ class DispatcherProcess:
             asyncio.create_task(parts.node.run(), name="roster"),
             *(asyncio.create_task(watch.run(), name="discovery") for watch in owner.watches),
         ]
-        self._server = await listen(self._inherited.dispatcher.dup(), self._channel)
+        self._server = await listen(self._inherited.listening(), self._channel)
 
     def _channel(self) -> Channel:
         return self.parts.node.session().channel

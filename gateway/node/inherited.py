@@ -57,6 +57,17 @@ class Inherited:
         self.dispatcher.listen(128)
         self.dispatcher.setblocking(False)
 
+    def listening(self) -> socket.socket:
+        """For a dispatcher to listen on. Who cleans up temporary folders may have taken the path: then it is made anew."""
+        if Path(self.path).exists():
+            return self.dispatcher.dup()
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        again = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        again.bind(self.path)
+        again.listen(128)
+        again.setblocking(False)
+        return again
+
     def close(self) -> None:
         """By the supervisor, when the others have gone."""
         self.dispatcher.close()

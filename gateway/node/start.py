@@ -31,11 +31,13 @@ _log = logging.getLogger("tiergate.node")
 
 
 class Configs:
-    """The config in use. `reread` looks at its file again, `revert` undoes the last change."""
+    """The config in use. `reread` looks at its file again, `prove` says that a dispatcher has started with what it found,
+    `revert` goes back to the last one of which that was said.
+    """
 
     def __init__(self, config: Config, load: Callable[[], Config]) -> None:
         self.config = config
-        self._before = config
+        self._proven = config
         self._load = load
 
     def reread(self) -> Reread:
@@ -54,11 +56,14 @@ class Configs:
         found = replace(found, server=server)
         if found == self.config:
             return Reread.SAME
-        self._before, self.config = self.config, found
+        self.config = found
         return Reread.CHANGED
 
+    def prove(self) -> None:
+        self._proven = self.config
+
     def revert(self) -> None:
-        self.config = self._before
+        self.config = self._proven
 
 
 def serve(config: Config, load: Callable[[], Config]) -> int:
@@ -83,6 +88,7 @@ def serve(config: Config, load: Callable[[], Config]) -> int:
             sockets=[*sockets, *metrics],
             on_ready=lambda: _say(config, sockets[0].getsockname()[1]),
             reread=configs.reread,
+            prove=configs.prove,
             revert=configs.revert,
             on_restart=lambda number: inherited.restarts.count(worker=bool(number)),
         )

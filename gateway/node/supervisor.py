@@ -64,6 +64,7 @@ class Supervisor:
         on_ready: Callable[[], None] = lambda: None,
         on_restart: Callable[[int], None] = lambda _: None,
         reread: Callable[[], Reread] = lambda: Reread.SAME,
+        prove: Callable[[], None] = lambda: None,
         revert: Callable[[], None] = lambda: None,
         grace: float = 10.0,
         clock: Callable[[], float] = time.monotonic,
@@ -78,6 +79,7 @@ class Supervisor:
         self._on_ready = on_ready
         self._on_restart = on_restart
         self._reread = reread
+        self._prove = prove
         self._revert = revert
         self._unproven = False  # no dispatcher has started with the config that there is now
         self._clock = clock
@@ -145,8 +147,9 @@ class Supervisor:
         _log.info("%s is ready (pid %d)", process.name, process.pid)
         if not (self._draining and process.number):
             process.deadline = float("inf")
-        if process is self._dispatcher.holder:
+        if process is self._dispatcher.holder and not process.retiring:
             self._unproven = False
+            self._prove()
         if process is self._reload.heir:
             self._hand_over()
         if not self._was_ready and all(post.serving for post in self._posts):
@@ -159,7 +162,7 @@ class Supervisor:
         _log.log(level, "%s ended %s (pid %d)", process.name, how(code), process.pid)
         if process is self._reload.heir:
             self._give_up(f"{process.name} did not get ready")
-        if self._unproven and not process.number and not process.ready:
+        if self._unproven and not process.number and not process.ready and not process.retiring:
             self._go_back()
         for post in self._posts:
             if post.holder is process:
@@ -244,6 +247,11 @@ class Supervisor:
 
     def _give_up(self, why: str) -> None:
         _log.error("the reload ends here, those that were not replaced go on: %s", why)
+        heir = self._reload.heir
+        if heir is not None and heir.pid in self._family.members:  # nobody's successor now
+            heir.retiring = True
+            self._limit(heir, self._grace)
+            heir.signal(signal.SIGTERM)
         self._reload.end()
 
     # -- the end

@@ -35,7 +35,7 @@ class Mouth:
 
 @pytest.fixture
 def link() -> Link:
-    one = Link("/nowhere", number=1, config="", replicas=Replicas(_no_replica, {}), front=Front(0), clock=time.monotonic)
+    one = Link("/nowhere", number=1, replicas=Replicas(_no_replica, {}), front=Front(0), clock=time.monotonic)
     one._channel = Mouth()
     one.away = False
     return one

@@ -386,7 +386,7 @@ async def workers(folder: Path, count: int) -> AsyncIterator[World]:
     sock.bind(path)
     server = await listen(sock, lambda: node.session().channel)
     links = [
-        Link(path, number=n, config="", replicas=Replicas(replica_maker(config), {}), front=Front(1 << 20), clock=clock)
+        Link(path, number=n, replicas=Replicas(replica_maker(config), {}), front=Front(1 << 20), clock=clock)
         for n in range(count)
     ]
     runs = [asyncio.create_task(link.run()) for link in links]
