@@ -61,7 +61,7 @@ class Inherited:
         """For a dispatcher to listen on. Who cleans up temporary folders may have taken the path: then it is made anew."""
         if Path(self.path).exists():
             return self.dispatcher.dup()
-        self._folder.mkdir(mode=0o700, exist_ok=True)
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         again = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         again.bind(self.path)
         again.listen(128)

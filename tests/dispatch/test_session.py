@@ -346,3 +346,29 @@ async def test_a_replica_that_left_is_told_of_while_it_was_granted(owner: Owner)
     await ticks()
     assert owner.parts.node.roster.changes() == ([], [1])
     await owner.parts.owner.fleet.idle()
+
+
+async def test_what_a_dispatcher_reads_after_it_stood_still_is_believed_only_if_the_connection_lives(owner: Owner) -> None:
+    """A worker that has given it up asks again elsewhere: what it had asked before is no request, and costs nothing."""
+    session = owner.connect()
+    owner.parts.node._ticked = asyncio.get_running_loop().time() - 10
+    say(session, ask(1))
+    session.channel.closed = True
+    session._closed()
+    await asyncio.sleep(0.05)
+    assert not session.cases
+    assert owner.left() == (600, 60_000)
+
+
+async def test_a_rosters_config_is_that_of_who_told_it(tmp_path: Path, owner: Owner) -> None:
+    """A worker that tells of fewer replicas than the config has was told so by another config: none was taken out by hand."""
+    node = owner.parts.node
+    node._restored = False
+    hello = m.Hello(WORKER, 1, 1, "another", "another config", [], [ACME], [])
+    node.welcome(node.session(), hello)
+    assert list(owner.parts.owner.fleet.members("small")) == ["s1"]
+    assert not owner.parts.owner.fleet.members("small")["s1"].leaving
+    node._restored = False
+    node.welcome(node.session(), m.Hello(WORKER, 1, 1, "another", node.config, [], [ACME], []))
+    assert owner.parts.owner.fleet.members("small")["s1"].leaving
+    await owner.parts.owner.fleet.close()

@@ -12,5 +12,6 @@ _harness = importlib.util.module_from_spec(_spec)
 sys.modules[_spec.name] = _harness  # dataclasses look their module up
 _spec.loader.exec_module(_harness)
 
+how_many_workers = _harness.how_many_workers
 start = _harness.start
 stack = _harness.stack

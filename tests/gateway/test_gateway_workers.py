@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -118,3 +119,42 @@ async def test_what_one_worker_is_told_all_know(start, method):
     await stack.client.post("/admin/cache/flush", json={"all": True}, headers=ADMIN)
     after = await each(stack, lambda client: chat(client, temperature=0))
     assert [answer.headers["x-tiergate-cache"] for answer in after] == ["miss", *["exact"] * 7]
+
+
+async def test_large_cached_answers_are_sent_as_fast_as_they_are_read(start):
+    """Many at once for one worker: each client has its answer, and the worker keeps its connection."""
+    stack = await start({"cache": {"exact": {"max_entry": "4MiB"}}}, workers=2)
+    body = {"temperature": 0}
+    async with httpx.AsyncClient(base_url=stack.url, timeout=60, trust_env=False) as client:
+        await chat(client, **body)
+        exact = stack.gateway.parts.exact
+        await stack.until(lambda: bool(exact._entries))
+        (entry,) = exact._entries.values()
+        answer = entry.body.replace(b'"content":"', b'"content":"' + b"x" * 1_000_000)
+        await exact.put(replace(entry, body=answer))
+        for worker in stack.gateway.workers:
+            worker.parts.link.front.clear()
+            worker.parts.link.front._max_bytes = 0
+        cut = [session.channel for session in stack.gateway.dispatcher.parts.node.sessions]
+        answers = await asyncio.gather(*(chat(client, **body) for _ in range(100)))
+    assert {(found.status_code, len(found.content)) for found in answers} == {(200, len(answer))}
+    assert not any(channel.closed for channel in cut)
+
+
+async def test_counts_beyond_every_reason_reach_the_clients_of_other_workers(start):
+    """What an engine says of its cache fits no message between processes: it is cut, and nobody waits for ever."""
+    stack = await start(workers=2)
+    usage = {"prompt_tokens": 5, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 10**23}}
+    said = {"id": "c", "object": "chat.completion", "choices": [{"index": 0, "message": {"content": "x"}}], "usage": usage}
+    stack.small.faults.add(status=200, body=said, hang_before_headers=0.3, times=1)
+    answers = await asyncio.wait_for(each_at_once(stack, 8), 20)
+    assert {answer.status_code for answer in answers} == {200}
+    huge = await stack.chat(max_tokens=2**62, n=2)
+    assert huge.status_code in {200, 400}
+
+
+async def each_at_once(stack, count):
+    async with AsyncExitStack() as scope:
+        clients = [httpx.AsyncClient(base_url=stack.url, timeout=30, trust_env=False) for _ in range(count)]
+        opened = [await scope.enter_async_context(client) for client in clients]
+        return await asyncio.gather(*(chat(client, temperature=0) for client in opened))

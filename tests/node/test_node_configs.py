@@ -51,3 +51,28 @@ def test_where_it_listens_stays_until_a_restart(tmp_path, caplog):
     assert found.reread() is Reread.CHANGED
     assert (found.config.server.port, found.config.server.workers, found.config.server.max_body) == (8123, 2, 1048576)
     assert "until a restart" in caplog.text
+
+
+def test_what_is_gone_back_to_has_been_proven(tmp_path):
+    """Two changes in a row, and only the last one is known to serve: or neither, and the first of all is kept."""
+    path, found = configs(tmp_path)
+    before = found.config
+    for name in ("one", "two"):
+        path.write_text(TEXT + f"routing: {{auto: {name}}}")
+        assert found.reread() is Reread.CHANGED
+    found.revert()
+    assert found.config == before
+    path.write_text(TEXT + "routing: {auto: three}")
+    assert found.reread() is Reread.CHANGED
+    found.prove()
+    found.revert()
+    assert found.config.routing.auto == "three"
+
+
+def test_a_key_file_that_is_none_is_refused(tmp_path, caplog):
+    """No process could start with it, so none is replaced."""
+    path, found = configs(tmp_path)
+    (tmp_path / "no-keys.json").write_text("nonsense")
+    path.write_text(TEXT + "keys: {path: no-keys.json}")
+    assert found.reread() is Reread.REFUSED
+    assert "no-keys.json" in caplog.text
