@@ -14,3 +14,4 @@ _spec.loader.exec_module(_harness)
 
 start = _harness.start
 stack = _harness.stack
+how_many_workers = _harness.how_many_workers
