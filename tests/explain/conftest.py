@@ -15,4 +15,3 @@ _spec.loader.exec_module(_harness)
 how_many_workers = _harness.how_many_workers
 start = _harness.start
 stack = _harness.stack
-how_many_workers = _harness.how_many_workers
