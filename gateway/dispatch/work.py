@@ -1,0 +1,125 @@
+"""One model's part of a request of this worker, held by the owner elsewhere: tokens and a slot, and each attempt at a replica."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from backends.replica import Replica
+from backends.types import Outcome
+from gateway.dispatch import messages as m
+from gateway.dispatch.types import WorkAsk
+from limits.types import Priority
+
+if TYPE_CHECKING:
+    from gateway.dispatch.ticket import RemoteTicket
+
+
+class RemoteWork:
+    """Tokens and a slot that are held elsewhere. While it is entered it is its own grant."""
+
+    __slots__ = ("_ask", "_began", "_grant", "_name", "_next", "_serial", "_settled", "_ticket", "queued", "report", "tokens")
+
+    def __init__(self, ticket: RemoteTicket, ask: WorkAsk) -> None:
+        self._ticket = ticket
+        self._ask = ask
+        self._settled: int | None = None
+        self._next = False  # the replica that came with the grant was tried
+        self._serial: int | None = None  # of the replica that is asked, or was last. Not the attempt: it knows its work,
+        self._name = ""  # and a cycle would leave both to the garbage collector
+        self._began = 0.0
+        self.report: m.Report | None = None
+        self.tokens = ask.tokens
+        self.queued = 0.0
+
+    async def __aenter__(self) -> Self:
+        ticket = self._ticket
+        try:
+            grant = self._grant = await ticket.begin(self, self._ask)
+        except asyncio.CancelledError:
+            ticket.give_up()
+            raise
+        except BaseException:
+            ticket.refused()
+            raise
+        self.tokens, self.queued, self._began = grant.tokens, grant.queued, ticket.link.clock()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._ticket.finish(self._settled, self.report, self.tokens)
+
+    def raise_priority(self, priority: Priority) -> None:
+        self._ask.priority = priority
+        link = self._ticket.link
+        if not link.away:
+            link.send(m.Raise(self._ticket.n, priority))
+
+    async def attempt(self) -> RemoteAttempt | None:
+        if not self._next:
+            self._next = True
+            serial, tell_first = self._grant.serial, self._grant.tell_first
+        else:
+            report, self.report = self.report, None
+            another = await self._ticket.another(report or m.Report())
+            serial, tell_first = another.serial, another.tell_first
+        replica = None if serial is None else self._ticket.link.replicas.get(serial)
+        if replica is None or serial is None:
+            self._serial, self._name = None, ""
+            return None
+        self._serial, self._name, self._began = serial, replica.name, self._ticket.link.clock()
+        return RemoteAttempt(self, replica, tell_first=tell_first)
+
+    def settle(self, tokens: int) -> None:
+        self._settled = tokens
+
+    def held(self) -> m.HeldWork | None:
+        if not self._next:
+            return None
+        ask, scopes = self._ask, self._ticket.link.scopes
+        scope = None if ask.model_scope is None else scopes.one(ask.model_scope)
+        return m.HeldWork(self._ticket.w, ask.model, self.tokens, scope, self._serial, self._name, self._began)
+
+    def first_byte(self) -> None:
+        link = self._ticket.link
+        if not link.away:
+            link.send(m.First(self._ticket.n, link.clock()))
+
+    def now(self) -> float:
+        return self._ticket.link.clock()
+
+
+class RemoteAttempt:
+    """One attempt at a replica, counted here and, as long as its work says nothing, there."""
+
+    __slots__ = ("_report", "_tell_first", "_work", "replica")
+
+    def __init__(self, work: RemoteWork, replica: Replica, *, tell_first: bool) -> None:
+        self._work = work
+        self._tell_first = tell_first
+        self._report = m.Report()
+        self.replica = replica
+
+    async def __aenter__(self) -> Self:
+        self.replica.inflight += 1
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        replica = self.replica
+        replica.inflight -= 1
+        if replica.emptied is not None and not replica.inflight:
+            replica.emptied.set()
+        self._work.report = self._report
+
+    def first_byte(self) -> None:
+        if self._report.first_at is None:
+            self._report.first_at = self._work.now()
+            if self._tell_first:
+                self._work.first_byte()
+
+    def settle(self, outcome: Outcome, retry_after: bool = False) -> None:
+        if self._report.outcome is None:
+            self._report.outcome, self._report.retry_after = outcome, retry_after
+
+    def suspect(self) -> None:
+        self._report.suspect = True
