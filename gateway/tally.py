@@ -16,7 +16,8 @@ A dispatcher that dies takes its sums along. If the next one began with the work
 would be missing, and the counters would fall, though not to nothing: Prometheus takes any fall for a new start from zero and
 would add all that is left once more to every `rate()` over it. So the sums outlive the dispatcher: `page` stores them (in
 `gateway.tallyfile`) before each answer to a scrape, `restore` takes them up, and nothing that was ever shown is above them.
-Lost is only what nobody has seen: of the workers that died and of the dispatcher itself, since the last scrape.
+A tenant that the next one shows and the last one did not may have some of its counts under `other`. Lost is only what nobody
+has seen: of the workers that died and of the dispatcher itself, since the last scrape.
 """
 
 from __future__ import annotations

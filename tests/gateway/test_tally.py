@@ -306,7 +306,7 @@ class Node(RuleBasedStateMachine):
         self.live, self.late = {}, []
         self.file = TallyFile()
         self.last = {}
-        self.started = 0
+        self.started = self.deaths = 0
         self.anew()
         return multiple()
 
@@ -378,6 +378,7 @@ class Node(RuleBasedStateMachine):
     @rule()
     def dispatcher_dies(self):
         """Before the first scrape nobody has seen anything: as a node that has just begun."""
+        self.deaths += 1
         if not self.file.read():
             self.scrape()
         self.late = []
@@ -400,7 +401,9 @@ class Node(RuleBasedStateMachine):
         assert sum(shown.values()) == arrived.total()
         assert sum(sum(row[:-1]) for row in self.node.duration.values.values()) == arrived.total()
         assert len(shown.keys() - {"other"}) <= SHOWN
-        assert {name: arrived[name] for name in self.node.tenants} == {name: shown.get(name, 0) for name in self.node.tenants}
+        named = {name: (shown.get(name, 0), arrived[name]) for name in self.node.tenants}
+        # A worker that was told whom the last dispatcher shows has counted the others as `other`; the next may show them.
+        assert all(here == there or (self.deaths and here < there) for here, there in named.values()), named
 
 
 Node.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
