@@ -33,6 +33,7 @@ _MOST_DEPARTED = 64
 _ROSTER_SECONDS = 0.2
 _STILL_SECONDS = 1.0  # without a turn of `run`
 _WAKING_SECONDS = 0.05
+_SILENCE = 5.0  # seconds
 _POLL_SECONDS = 1.0
 
 Calls = Mapping[str, Callable[[Session, bytes], Awaitable[bytes]]]
@@ -211,7 +212,19 @@ class Node:
             await asyncio.sleep(_ROSTER_SECONDS)
             self.stood_still()
             self._ticked = asyncio.get_running_loop().time()
+            self._cut_silent(self._ticked)
             self.tell_roster()
+
+    def _cut_silent(self, now: float) -> None:
+        """A worker says something every half second. One that does not stands still: what it holds is for others, until it comes
+        back, on another connection, and tells of what it still has.
+        """
+        if now - self._woke < _SILENCE:  # it was this process
+            return
+        for session in list(self.sessions):
+            if now - session.spoke > _SILENCE:
+                _log.error("worker %d has said nothing for %.0f s: its connection is cut", session.number, now - session.spoke)
+                session.channel.abort()
 
     def stood_still(self) -> bool:
         """Whether this process has just come to itself. What it reads now may be of connections that were given up meanwhile."""

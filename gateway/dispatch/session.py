@@ -42,6 +42,7 @@ class Session:
         self.number = 0
         self.pid = 0
         self._name = b""  # the same in the vault
+        self.spoke = asyncio.get_running_loop().time()  # when it last said anything
         self.cases: dict[int, Case] = {}
         self.scopes: dict[int, Scope] = {}
         self.numbers: dict[int, int] = {}  # of scopes, by the identity of those in `scopes`
@@ -76,6 +77,7 @@ class Session:
 
     def _frames(self, frames: list[bytes]) -> None:
         """After this process stood still, a moment later: if the worker has given it up, its connection ends before that."""
+        self.spoke = asyncio.get_running_loop().time()
         if self._late or self.node.stood_still():
             if not self._late:
                 asyncio.get_running_loop().call_later(_LATER, self._go_on)
