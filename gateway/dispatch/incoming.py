@@ -143,7 +143,7 @@ class Intake:
             self._piece(message)
         else:
             learn(self._work, message.work)
-            if self._flight is not None:
+            if self._flight is not None and not self._flight.begun and self._over is not None and not self._over.done():
                 self._flight.begin(Head(message.status, message.content_type, message.stream))
 
     def interrupt(self) -> None:
@@ -176,7 +176,10 @@ class Intake:
 
     def _piece(self, piece: m.Piece) -> None:
         flight = self._flight
-        if flight is None:
+        if flight is None or self._over is None or self._over.done():
+            return
+        if not flight.begun:  # its head was lost with a dispatcher: whoever waits asks anew
+            self.end(GONE)
             return
         self._taken += len(piece.data)
         if piece.more or self._parts:

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -311,3 +312,24 @@ async def test_gone_is_said_in_one_word():
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert line.here.pop() == m.FeedEnd(1, b"", GONE)
+
+
+@pytest.mark.parametrize("ended", [False, True])
+async def test_a_piece_that_has_no_place_harms_nobody(ended):
+    """Without its head, lost with a dispatcher, whoever waits asks anew; behind the end it is not heard at all."""
+    incoming, flights = Incoming(lambda _: None), Flights()
+    intake = incoming.intake(b"key", stream=True)
+    seat = flights.join(b"key", stream=True, start=intake.feed, fed=True)
+    async with seat:
+        whole = asyncio.ensure_future(seat.whole())
+        await asyncio.sleep(0)
+        (number,) = incoming._feeds
+        if ended:
+            incoming.said(m.FeedHead(number, 200, b"text/event-stream", stream=True, work=msgspec.msgpack.encode({})))
+            incoming.said(m.FeedEnd(number, b"", b""))
+        incoming.said(m.Piece(number, b"data: 1\n\n", usage_only=False, more=False, last=False))
+        if ended:
+            assert (await whole)[1] == []
+        else:
+            with pytest.raises(Orphaned):
+                await whole
