@@ -142,7 +142,7 @@ class NodeCalls:
 
     async def _delete(self, _: Session, payload: bytes) -> bytes:
         entry, tenant = msgspec.msgpack.decode(payload, type=DeleteTalk)
-        return _encode(await self._owner.exact.delete(entry, tenant))
+        return _encode(await self._owner.local.delete_entry(entry, tenant))
 
     async def _metrics(self, _: Session, __: bytes) -> bytes:
         await self.collect()

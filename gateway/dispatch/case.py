@@ -179,8 +179,6 @@ class Case:
                 if held.work is not None and held.work.model in session.node.local.lanes:
                     await self._resume_work(ticket, held.work, held.share)
                 await self._go_on(ticket)
-        except asyncio.CancelledError:
-            raise
         except Exception:  # noqa: BLE001 - the edge of a request, as above
             _log.exception("a request of worker %d could not be taken over", session.number)
         finally:

@@ -335,7 +335,7 @@ class Link:
 
     def _polled(self, poll: m.Poll) -> None:
         self.verbs[poll.verb](poll.payload)
-        self._channel.send(m.encode(m.Return(poll.id, b"")))
+        self._channel.send(m.encode(m.Return(poll.id)))
 
     def _replied(self, reply: m.Reply) -> None:
         pending = self._calls.get(reply.id)

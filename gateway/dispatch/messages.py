@@ -205,10 +205,9 @@ class Call(msgspec.Struct, array_like=True, tag=11, gc=False):
 
 
 class Return(msgspec.Struct, array_like=True, tag=12, gc=False):
-    """The answer to a Poll."""
+    """A Poll was obeyed."""
 
     id: int
-    payload: bytes
 
 
 class Counts(msgspec.Struct, array_like=True, tag=13, gc=False):
@@ -316,7 +315,7 @@ class Reply(msgspec.Struct, array_like=True, tag=39, gc=False):
 
 
 class Poll(msgspec.Struct, array_like=True, tag=40, gc=False):
-    """Something that every worker is to do, or to tell. Answered by Return."""
+    """Something that a worker is to do. Answered by Return."""
 
     id: int
     verb: str

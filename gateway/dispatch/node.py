@@ -173,20 +173,12 @@ class Node:
             self.tell_roster()  # what the operator has changed outlives this process before he hears that it is done
         session.send(m.Reply(call.id, payload, fault))
 
-    async def poll(self, verb: str, payload: bytes = b"", but: Session | None = None) -> list[tuple[Session, bytes]]:
-        """Ask every worker; those that answer in time."""
-        sessions = [session for session in self.sessions if session is not but]
-        asked = [asyncio.ensure_future(session.poll(verb, payload)) for session in sessions]
-        if not asked:
-            return []
-        await asyncio.wait(asked, timeout=_POLL_SECONDS)
-        answers = []
-        for session, answer in zip(sessions, asked, strict=True):
-            if answer.done() and not answer.cancelled() and answer.exception() is None:
-                answers.append((session, answer.result()))
-            else:
-                answer.cancel()
-        return answers
+    async def poll(self, verb: str) -> None:
+        """Have every worker do something; returns when all have, but for those that take too long."""
+        asked = [session.poll(verb) for session in self.sessions]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_POLL_SECONDS):
+                await asyncio.gather(*asked, return_exceptions=True)
 
     def next_poll(self) -> int:
         return next(self._polls)
@@ -195,9 +187,11 @@ class Node:
 
     def serial(self, replica: Replica) -> int | None:
         """By which number the workers know it: they are told now if they do not, ahead of who is granted it."""
-        if not self.roster.seen(replica):
+        known = self.roster.serial(replica)
+        if known is None:
             self.tell_roster()
-        return self.roster.serial(replica)
+            known = self.roster.serial(replica)
+        return known
 
     def tell_roster(self) -> None:
         changed, gone = self.roster.changes()

@@ -38,10 +38,6 @@ class Roster:
         """Its number; None while nobody was told of it."""
         return self._serials.get(replica)
 
-    def seen(self, replica: Replica) -> bool:
-        """Whether the workers know of it."""
-        return replica in self._serials
-
     def named(self, model: str, name: str) -> Replica | None:
         """Whom a predecessor granted, whose numbers say nothing here."""
         return next((replica for replica in self._lanes[model].pool.replicas if replica.name == name), None)

@@ -55,15 +55,15 @@ class Session:
         self._heard = 0
         self._early: set[int] = set()  # Ends that were done with before one that came earlier
         self._acked = 0.0  # when
-        self._polls: dict[int, asyncio.Future[bytes]] = {}
+        self._polls: dict[int, asyncio.Future[None]] = {}
 
     def send(self, message: msgspec.Struct) -> None:
         self.channel.send(m.encode(message))
 
     async def room(self) -> None:
-        """Returns when it has read what it was sent, to one caller at a time: many large answers are sent as fast as they are
+        """Returns when it has read what it was sent, to one caller at a time.
 
-        read, and no faster, or its connection would be cut for what is none of its fault.
+        So many large answers are sent as fast as they are read, and no faster, or its connection would be cut for them.
         """
         async with self._turn:
             while not self.channel.writable and not self.channel.closed:
@@ -123,7 +123,7 @@ class Session:
         elif isinstance(message, m.Return):
             waiting = self._polls.pop(message.id, None)
             if waiting is not None and not waiting.done():
-                waiting.set_result(message.payload)
+                waiting.set_result(None)
         elif isinstance(message, m.Hello):
             self._hello(message)
         else:
@@ -176,14 +176,14 @@ class Session:
 
     # -- what it is asked
 
-    async def poll(self, verb: str, payload: bytes) -> bytes:
-        """Ask the worker for something. ConnectionError when it goes before it has answered."""
+    async def poll(self, verb: str) -> None:
+        """Returns when the worker has done it. ConnectionError when it goes before that."""
         number = self.node.next_poll()
-        waiting: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._polls[number] = waiting
-        self.send(m.Poll(number, verb, payload))
+        self.send(m.Poll(number, verb, b""))
         try:
-            return await waiting
+            await waiting
         finally:
             self._polls.pop(number, None)
 

@@ -67,7 +67,7 @@ class RemoteTicket:
         "numbers",
         "queued_end",
         "soon",
-    )  # fmt: skip
+    )
 
     def __init__(self, link: Link, scopes: Sequence[Scope], question: Question | None) -> None:
         self._link = link
@@ -122,7 +122,7 @@ class RemoteTicket:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._left = True
-        if self._working is None and self._unused:
+        if self._working is None and self._at_once is not None:  # a grant came, or is to come, for work that nobody took up
             self._over = True
         self._link.leave(self)
 
@@ -191,9 +191,6 @@ class RemoteTicket:
             numbers = link.scopes.of(self._scopes)
             if link.away:
                 return
-            new = link.scopes.new()
-            if new:
-                link.send(m.Scopes(new))
             self._stand(
                 msgspec.msgpack.decode(await link.call("standing", msgspec.msgpack.encode(numbers)), type=m.StandingValues)
             )
@@ -213,11 +210,6 @@ class RemoteTicket:
     def boarding(self) -> bool:
         """It has still to take its seat among those who share an answer, and is about to."""
         return self._fresh and not self._left
-
-    @property
-    def _unused(self) -> bool:
-        """A grant came, or is to come, for work that nobody took up."""
-        return self._at_once is not None
 
     def _forgo(self) -> None:
         """Work that was asked for with the admission is not taken up; that is said before anything else is asked."""
@@ -319,7 +311,7 @@ class RemoteTicket:
             return  # of work that was given up before it was granted
         waiter = self._waiter
         if waiter is not None and not waiter.done():
-            if isinstance(self._asked, m.Ask | m.LookUp) and not isinstance(heard, m.Answer):
+            if isinstance(self._asked, (m.Ask, m.LookUp)) and not isinstance(heard, m.Answer):
                 return  # likewise: what belongs to the answer comes behind it, perhaps in the same read
             waiter.set_result(heard)
         elif isinstance(heard, (m.Granted, m.Blocked)):
