@@ -19,7 +19,7 @@ from gateway.accounts import Accounts
 from gateway.admin import Answer
 from gateway.cors import Cors
 from gateway.endpoints import Endpoint, Route, route
-from gateway.errors import ApiError
+from gateway.errors import ApiError, internal_error
 from gateway.exchange import Exchange
 from gateway.http1 import Request, Response
 from gateway.models import ModelList
@@ -100,7 +100,7 @@ class Edge:
             self._refuse(x, reply, self._closing)
         except Exception:  # noqa: BLE001 - the edge of the process: one request's fault must be seen, and not be another's
             _log.exception("request %s failed inside the gateway", x.id)
-            self._refuse(x, reply, ApiError(500, "internal_error", "The gateway failed on this request."))
+            self._refuse(x, reply, internal_error())
         finally:
             self.running -= 1
             if x.endpoint:

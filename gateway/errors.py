@@ -87,3 +87,8 @@ class BackendAnswer(ApiError):  # noqa: N818 - it is the answer
 
     def body(self, dialect: Dialect = Dialect.OPENAI) -> bytes:  # noqa: ARG002 - it speaks the backend's
         return self.answer
+
+
+def internal_error() -> ApiError:
+    """The answer to a request that met a fault of ours."""
+    return ApiError(500, "internal_error", "The gateway failed on this request.")

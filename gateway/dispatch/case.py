@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -192,19 +193,7 @@ class Case:
         replica = None if held.serial is None else node.roster.named(held.model, held.replica)
         work = ticket.resume(held.model, held.tokens, scope, replica, held.began)
         async with work as grant:
-            lease = work.resumed()
-            if lease is None:
-                message = await self._word(grant)
-            else:
-                async with lease:
-                    self._lease = lease
-                    message = await self._word(grant)
-                    self._lease = None
-                    _report(lease, message.report)
-            if isinstance(message, m.End):
-                await self._settle(grant, message)
-            else:
-                await self._attempts(ticket, grant, None, told=True)
+            await self._attempts(ticket, grant, work.resumed(), None, resumed=True)
 
     async def _go_on(self, ticket: LocalTicket) -> None:
         while True:
@@ -311,7 +300,7 @@ class Case:
             scope.on_wait = partial(self._pend, ticket, answer)
         try:
             async with scope as grant:
-                await self._attempts(ticket, grant, answer)
+                await self._attempts(ticket, grant, await grant.attempt(), answer)
         except _BLOCKS as refused:
             node.vacate(self)
             self._makes = False
@@ -330,23 +319,23 @@ class Case:
         finally:
             self._scope = self._lease = None
 
-    async def _attempts(self, ticket: LocalTicket, grant: LocalWork, answer: m.Answer | None, *, told: bool = False) -> None:
-        """`told`: the worker has its grant, and waits for another replica."""
+    async def _attempts(
+        self, ticket: LocalTicket, grant: LocalWork, lease: Lease | None, answer: m.Answer | None, *, resumed: bool = False
+    ) -> None:
+        """One replica after the other. `resumed`: the worker knows of the first, which it asks already."""
+        known, told = resumed, resumed
         while True:
-            lease = await grant.attempt()
-            if lease is None:
-                self._granted(ticket, grant, None, answer, told=told)
-                message = await self._word(grant)
-            else:
-                async with lease:
-                    self._lease = lease
+            async with lease or nullcontext():
+                self._lease = lease
+                if not known:
                     self._granted(ticket, grant, lease, answer, told=told)
-                    message = await self._word(grant)
-                    self._lease = None
-                    _report(lease, message.report)
+                message = await self._word(grant)
+                self._lease = None
+                _report(lease, message.report)
             if isinstance(message, m.End):
                 break
-            told = True
+            known, told = False, True
+            lease = await grant.attempt()
         await self._settle(grant, message)
 
     async def _settle(self, grant: LocalWork, end: m.End) -> None:
@@ -434,8 +423,8 @@ class Case:
         return m.Refusal("replica")
 
 
-def _report(lease: Lease, report: m.Report | None) -> None:
-    if report is None:
+def _report(lease: Lease | None, report: m.Report | None) -> None:
+    if lease is None or report is None:
         return
     if report.first_at is not None:
         lease.first_byte(report.first_at)

@@ -6,8 +6,6 @@ import msgspec
 
 from gateway.errors import ApiError, BackendAnswer
 
-INTERNAL = ApiError(500, "internal_error", "The gateway failed on this request.")
-
 
 class Fault(msgspec.Struct, omit_defaults=True):
     """An ApiError. With `answer` it is a backend's own, which passes on byte for byte."""

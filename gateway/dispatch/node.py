@@ -16,13 +16,13 @@ from backends.replica import Replica
 from caches.types import Entry
 from gateway.dispatch import messages as m
 from gateway.dispatch.case import Case
-from gateway.dispatch.fault import INTERNAL, encoded
+from gateway.dispatch.fault import encoded
 from gateway.dispatch.feeds import Feeds
 from gateway.dispatch.gathering import Gathering
 from gateway.dispatch.local import LocalDispatcher
 from gateway.dispatch.roster import Roster, spec_of_known
 from gateway.dispatch.session import Session
-from gateway.errors import ApiError
+from gateway.errors import ApiError, internal_error
 from gateway.fleet import ADMIN, CONFIG, Fleet
 from limits.types import Scope
 from limits.vault import Vault
@@ -168,7 +168,7 @@ class Node:
             payload, fault = b"", encoded(error)
         except Exception:  # noqa: BLE001 - the edge of a call: its fault must be seen, and not end the dispatcher
             _log.exception("a call of worker %d failed", session.number)
-            payload, fault = b"", encoded(INTERNAL)
+            payload, fault = b"", encoded(internal_error())
         if call.verb == "admin":
             self.tell_roster()  # what the operator has changed outlives this process before he hears that it is done
         session.send(m.Reply(call.id, payload, fault))

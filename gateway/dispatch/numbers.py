@@ -28,6 +28,10 @@ class ScopeNumbers:
         known = self._numbers.get(id(scope))
         return known[0] if known is not None else self._introduce(scope)
 
+    def maybe(self, scope: Scope | None) -> int | None:
+        """Of a model's own limit, where it has one."""
+        return None if scope is None else self.one(scope)
+
     def scope(self, number: int) -> Scope | None:
         return self._scopes.get(number)
 

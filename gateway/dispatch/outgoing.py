@@ -22,9 +22,9 @@ from caches.errors import FlightLagged, Orphaned
 from caches.flight import Flight, Flights, Seat
 from gateway.dispatch import messages as m
 from gateway.dispatch.facts import facts_of
-from gateway.dispatch.fault import INTERNAL, encoded
+from gateway.dispatch.fault import encoded
 from gateway.dispatch.feeds import GONE, LAGGED, WINDOW
-from gateway.errors import ApiError
+from gateway.errors import ApiError, internal_error
 from gateway.exchange import Work
 from gateway.refusals import REFUSALS, refusal
 from gateway.reply import Head
@@ -134,7 +134,7 @@ class Outgoing:
             return encoded(refusal(error))
         except Exception:  # noqa: BLE001 - the edge of a feed, as of a request: those who lead tell of the same one
             _log.exception("an answer for another worker failed")
-            return encoded(INTERNAL)
+            return encoded(internal_error())
         return b""
 
 

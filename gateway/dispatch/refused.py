@@ -6,7 +6,7 @@ from typing import NoReturn, Protocol, cast
 
 from gateway.dispatch.messages import Refusal
 from gateway.dispatch.types import NoReplica
-from gateway.errors import ApiError
+from gateway.errors import ApiError, internal_error
 from gateway.refusals import waiting
 from limits.types import LimitExceeded, QueueFull, QueueTimeout, Resource, Scope
 
@@ -42,4 +42,4 @@ def raise_refusal(refusal: Refusal, scopes: Scopes) -> NoReturn:
         raise QueueTimeout(refusal.wait)
     if refusal.kind == "replica":
         raise NoReplica
-    raise ApiError(500, "internal_error", "The gateway failed on this request.")
+    raise internal_error()

@@ -303,8 +303,8 @@ class RemoteTicket:
 
     def _prospect(self, ask: WorkAsk, grant: m.Grant) -> m.HeldWork:
         """Work that was granted with the admission, and that nobody has taken up yet."""
-        scope = None if ask.model_scope is None else self._link.scopes.one(ask.model_scope)
-        return m.HeldWork(0, ask.model, grant.tokens, scope, None, "", self._link.clock())
+        scopes = self._link.scopes
+        return m.HeldWork(0, ask.model, grant.tokens, scopes.maybe(ask.model_scope), None, "", self._link.clock())
 
     def hear(self, heard: Heard) -> None:
         if not isinstance(heard, m.Answer) and heard.w != self._works:
@@ -370,9 +370,8 @@ class RemoteTicket:
         )  # fmt: skip
 
     def _work_of(self, ask: WorkAsk) -> m.Work:
-        scope = ask.model_scope
         return m.Work(
-            ask.model, ask.tokens, ask.clamp, None if scope is None else self._link.scopes.one(scope), ask.priority,
+            ask.model, ask.tokens, ask.clamp, self._link.scopes.maybe(ask.model_scope), ask.priority,
             ask.tenant, ask.weight, ask.size, ask.deadline, ask.session, ask.prompt_tokens,
         )  # fmt: skip
 

@@ -76,8 +76,7 @@ class RemoteWork:
     def held(self) -> m.HeldWork | None:
         if not self._next:
             return None
-        ask, scopes = self._ask, self._ticket.link.scopes
-        scope = None if ask.model_scope is None else scopes.one(ask.model_scope)
+        ask, scope = self._ask, self._ticket.link.scopes.maybe(self._ask.model_scope)
         return m.HeldWork(self._ticket.w, ask.model, self.tokens, scope, self._serial, self._name, self._began)
 
     def first_byte(self) -> None:
