@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 from caches.types import CacheStats, Entry
+from caches.which import Which
 
 _EXPIRED_PER_PUT = 2  # more than one, so that the expired ones at the old end grow fewer; few, so that a put stays short
 
@@ -72,23 +73,10 @@ class MemoryStore:
         self._drop(entry)
         return entry.expires_at > self._clock()
 
-    async def flush(
-        self,
-        *,
-        tenant: str | None = None,
-        model: str | None = None,
-        older_than: float | None = None,
-        all: bool = False,  # noqa: A002 - the protocol's
-        dry_run: bool = False,
-    ) -> int:
-        if not all and tenant is None and model is None and older_than is None:
-            raise ValueError("flush needs a condition, or all=True")
+    async def flush(self, which: Which, *, dry_run: bool = False) -> int:
         now = self._clock()
-        born_by = None if older_than is None else now - older_than
         found = [
-            entry
-            for entry in self._of(tenant)
-            if (model is None or entry.model == model) and (born_by is None or entry.stored_at <= born_by)
+            entry for entry in self._of(which.tenant) if which.takes(entry.tenant, entry.model, entry.tags, entry.stored_at, now)
         ]
         if not dry_run:
             for entry in found:

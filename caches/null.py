@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from caches.types import CacheStats, Entry
+from caches.which import Which
 
 
 class NullStore:
@@ -15,15 +16,7 @@ class NullStore:
     async def delete(self, id: str, tenant: str | None) -> bool:  # noqa: A002, ARG002 - the protocol's
         return False
 
-    async def flush(
-        self,
-        *,
-        tenant: str | None = None,  # noqa: ARG002 - the protocol's
-        model: str | None = None,  # noqa: ARG002 - the protocol's
-        older_than: float | None = None,  # noqa: ARG002 - the protocol's
-        all: bool = False,  # noqa: A002, ARG002 - the protocol's
-        dry_run: bool = False,  # noqa: ARG002 - the protocol's
-    ) -> int:
+    async def flush(self, which: Which, *, dry_run: bool = False) -> int:  # noqa: ARG002 - the protocol's
         return 0
 
     async def stats(self) -> CacheStats:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from caches.which import Which
+
 ENTRY_OVERHEAD = 1024
 """Bytes that an entry costs beside its body: the object, its strings and its places in the indexes (measured, rounded up)."""
 
@@ -29,6 +31,8 @@ class Entry:
     completion_tokens: int = 0
     prompt_tokens: int = 0
     generation: int = 0  # numbered by the store, from 1: an answer that was replaced, or deleted and made again, has another
+    tags: tuple[str, ...] = ()  # what it can be flushed by
+    began_at: float = 0.0  # when its making began: a flush since then takes it too; 0: when it was stored
 
     @property
     def size(self) -> int:
@@ -59,19 +63,8 @@ class ExactStore(Protocol):
         """Delete one entry, if `tenant` owns it; None is the operator, who may delete any."""
         ...
 
-    async def flush(
-        self,
-        *,
-        tenant: str | None = None,
-        model: str | None = None,
-        older_than: float | None = None,
-        all: bool = False,  # noqa: A002 - what the command line calls it
-        dry_run: bool = False,
-    ) -> int:
-        """Delete every entry that meets all the conditions given, and say how many those are.
-
-        `older_than` is an age in seconds. No condition at all needs `all=True`, so that a forgotten one empties nothing.
-        """
+    async def flush(self, which: Which, *, dry_run: bool = False) -> int:
+        """Delete every entry that is meant, and say how many those are. One that is being made just now is not stored."""
         ...
 
     async def stats(self) -> CacheStats: ...

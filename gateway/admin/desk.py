@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from caches.types import ExactStore
+from caches.which import Which
 from gateway.config import Config
 from gateway.config.checks import unknown_model
 from gateway.config.problems import quote, suggest
@@ -157,9 +158,12 @@ class Desk:
     async def flush(self, conditions: Mapping[str, Any]) -> int:
         """Entries that met all the conditions. Raises ApiError 400 for none: a forgotten one must empty nothing."""
         wanted = dict(conditions)
-        if not wanted["all"] and wanted["tenant"] is None and wanted["model"] is None and wanted["older_than"] is None:
-            raise _invalid("say what to flush: tenant, model, older_than or all", None)
-        return await self.exact.flush(**wanted)
+        dry_run = bool(wanted.pop("dry_run", False))
+        try:
+            which = Which(everything=bool(wanted.pop("all", False)), **wanted)
+        except ValueError:
+            raise _invalid("say what to flush: tenant, model, tag, older_than or all", None) from None
+        return await self.exact.flush(which, dry_run=dry_run)
 
     async def delete_entry(self, entry: str) -> None:
         """Raises ApiError 404."""

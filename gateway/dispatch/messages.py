@@ -72,6 +72,8 @@ class Kept(msgspec.Struct, array_like=True, gc=False):
     completion_tokens: int
     prompt_tokens: int
     generation: int
+    tags: tuple[str, ...]
+    began_at: float
 
 
 class Known(msgspec.Struct, array_like=True, gc=False):

@@ -8,6 +8,7 @@ import pytest
 from caches.memory import MemoryStore
 from caches.null import NullStore
 from caches.types import ENTRY_OVERHEAD, CacheStats, Entry
+from caches.which import Which
 
 
 class Clock:
@@ -153,8 +154,8 @@ async def test_deleting_an_expired_entry_finds_nothing():
         ({"older_than": 0.0}, {1, 2, 3, 4}),
         ({"tenant": "a", "older_than": 30.0}, set()),
         ({"tenant": "nobody"}, set()),
-        ({"all": True}, {1, 2, 3, 4}),
-        ({"all": True, "tenant": "b"}, {3, 4}),
+        ({"everything": True}, {1, 2, 3, 4}),
+        ({"everything": True, "tenant": "b"}, {3, 4}),
     ],
 )
 async def test_flush_takes_what_meets_all_conditions(conditions, gone):
@@ -164,9 +165,9 @@ async def test_flush_takes_what_meets_all_conditions(conditions, gone):
     await store.put(entry(2, tenant="a", model="large"))
     await store.put(entry(3, tenant="b", born=970.0))
     await store.put(entry(4, tenant="b", model="large"))
-    assert await store.flush(**conditions, dry_run=True) == len(gone)
+    assert await store.flush(Which(**conditions), dry_run=True) == len(gone)
     assert (await store.stats()).entries == 4
-    assert await store.flush(**conditions) == len(gone)
+    assert await store.flush(Which(**conditions)) == len(gone)
     left = {n for n in range(1, 5) if await store.get(entry(n).key)}
     assert left == {1, 2, 3, 4} - gone
 
@@ -176,8 +177,8 @@ async def test_flush_without_a_condition_is_refused():
     store = MemoryStore(room(9), Clock())
     await store.put(entry(1))
     with pytest.raises(ValueError, match="condition"):
-        await store.flush()
-    assert await store.flush(tenant="") == 0
+        await store.flush(Which())
+    assert await store.flush(Which(tenant="")) == 0
     assert (await store.stats()).entries == 1
 
 
@@ -211,5 +212,5 @@ async def test_the_null_store_keeps_nothing():
     assert not await store.put(entry(1))
     assert await store.get(entry(1).key) is None
     assert not await store.delete(entry(1).id, None)
-    assert await store.flush(all=True) == 0
+    assert await store.flush(Which(everything=True)) == 0
     assert await store.stats() == CacheStats(0, 0, 0, 0, 0, 0)

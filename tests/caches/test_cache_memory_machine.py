@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from caches.memory import MemoryStore
 from caches.types import ENTRY_OVERHEAD, Entry
+from caches.which import Which
 
 KEYS = st.integers(0, 7)
 TENANTS = st.sampled_from(["a", "b"])
@@ -70,7 +71,7 @@ class StoreMachine(RuleBasedStateMachine):
             for e in self.model
             if tenant in (None, e.tenant) and model in (None, e.model) and (age is None or e.stored_at <= self.now - age)
         ]
-        count = run(self.store.flush(tenant=tenant, model=model, older_than=age, all=True, dry_run=dry))
+        count = run(self.store.flush(Which(tenant=tenant, model=model, older_than=age, everything=True), dry_run=dry))
         assert count == len([e for e in matching if e.expires_at > self.now])
         if not dry:
             self.model = [e for e in self.model if e not in matching]
