@@ -8,31 +8,28 @@ miss     a model makes it, and what is whole and good is kept
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, Protocol, cast
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, cast
 
 from caches.assemble import assemble
 from caches.flight import Flight, Flights, Orphaned, Seat
 from caches.key import entry_id, exact_key
-from caches.policy import ExactPolicy, Use
+from caches.policy import Use
 from caches.replay import as_events, worth_keeping
 from caches.types import Entry
+from gateway.caching import Caching
 from gateway.dispatch.types import Question, WorkAsk
 from gateway.errors import ApiError
 from gateway.exchange import Exchange, Work
 from gateway.forward import Failures, Station
 from gateway.job import Job
 from gateway.metrics import Metrics
-from gateway.relay import Sink, json_object
+from gateway.relay import json_object
 from gateway.reply import Head, Reply
+from gateway.shadow import Produce
+from gateway.similar import Similar
 
 _SSE = b"text/event-stream; charset=utf-8"
-
-
-class Produce(Protocol):
-    """Has a model make the answer, into a sink."""
-
-    def __call__(self, job: Job, sink: Sink, /) -> Awaitable[None]: ...
 
 
 class Answers:
@@ -41,7 +38,8 @@ class Answers:
     def __init__(
         self,
         *,
-        policy: ExactPolicy,
+        cachings: Mapping[str, Caching],
+        similar: Similar,
         flights: Flights,
         stations: Mapping[str, Station],
         versions: Mapping[str, str],
@@ -50,7 +48,8 @@ class Answers:
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        self._policy = policy
+        self._cachings = cachings
+        self._similar = similar
         self._flights = flights
         self._stations = stations
         self._versions = versions
@@ -64,6 +63,9 @@ class Answers:
         use = job.use = self.use(job)
         if use.lookup or use.store:
             job.key = self.key(job)
+            job.split = self._similar.split(job)
+            if job.split is not None and use.lookup:  # nothing is asked of a model before its meaning was compared
+                first = _nothing
         job.shared = use.store and use.share
         return Question(
             lookup=job.key if use.lookup else None,
@@ -86,6 +88,11 @@ class Answers:
             self._replay(x, job, entry, reply)
             return
         x.cache, x.cache_reason = unanswered(use)
+        if job.split is not None:
+            entry = await self._similar.look(x, job, produce)
+            if entry is not None:
+                self._replay(x, job, entry, reply, "semantic")
+                return
         if not use.store:
             self._metrics.cache_lookups.add(("exact", "miss"))
             await self._alone(job, reply, produce)
@@ -101,16 +108,14 @@ class Answers:
 
     def use(self, job: Job) -> Use:
         """What it may do with the cache."""
-        return self._policy.use(job.ask.fields, job.endpoint.name, job.wishes.cache)
+        return self._cachings[job.principal.tenant].exact.use(job.ask.fields, job.endpoint.name, job.wishes.cache)
 
     def key(self, job: Job) -> bytes:
-        """Of a pinned model the key holds that one alone; of `auto` every candidate, for any of them may answer."""
-        pinned, candidates = job.resolution.pinned, job.resolution.candidates
         return exact_key(
             secret=self._secret,
-            tenant=job.principal.tenant,
+            tenant=self._cachings[job.principal.tenant].scope,
             endpoint=job.endpoint.name,
-            models=[(target.name, self._versions.get(target.model.name, "")) for target in ((pinned,) if pinned else candidates)],
+            models=models_of(job, self._versions),
             body=job.ask.fields,
             tier=job.wishes.tier,
         )
@@ -119,8 +124,9 @@ class Answers:
         """What clients and operators call the answer kept under that key."""
         return entry_id(self._secret, key)
 
-    def _replay(self, x: Exchange, job: Job, entry: Entry, reply: Reply) -> None:
-        x.cache, x.cache_id, x.cache_age = "exact", entry.id, max(0, int(self._wall() - entry.stored_at))
+    def _replay(self, x: Exchange, job: Job, entry: Entry, reply: Reply, cache: str = "exact") -> None:
+        x.cache, x.cache_reason = cache, ""
+        x.cache_id, x.cache_age = entry.id, max(0, int(self._wall() - entry.stored_at))
         x.work.model, x.work.tier = entry.model, entry.tier
         self._metrics.tokens_saved.add((), entry.completion_tokens)
         _deliver(job, entry.body, reply)
@@ -197,11 +203,13 @@ class Answers:
             return
         streamed = cast(Head, flight.head).stream
         body = (job.work.assembled or _assembled(job, pieces)) if streamed else b"".join(pieces)
-        if body is None or len(body) > self._policy.max_entry:
+        if body is None or len(body) > self._cachings[job.principal.tenant].exact.max_entry:
             return
         answer = json_object(body)
         if answer is not None and worth_keeping(answer):
-            await job.admitted.store(self._entry(job, body))
+            entry = self._entry(job, body)
+            await job.admitted.store(entry)
+            await self._similar.keep(job, entry)
 
     def _entry(self, job: Job, body: bytes) -> Entry:
         now, work, key = self._wall(), job.work, cast(bytes, job.key)
@@ -214,10 +222,21 @@ class Answers:
             endpoint=job.endpoint.name,
             body=body,
             stored_at=now,
-            expires_at=now + self._policy.ttl,
+            expires_at=now + self._cachings[job.principal.tenant].exact.ttl,
             completion_tokens=work.completion_tokens,
             prompt_tokens=work.prompt_tokens,
+            began_at=now - (self._clock() - job.arrived),
         )
+
+
+def models_of(job: Job, versions: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Every model that may answer, with its version: the pinned one alone; of `auto` every candidate."""
+    pinned, candidates = job.resolution.pinned, job.resolution.candidates
+    return [(target.name, versions.get(target.model.name, "")) for target in ((pinned,) if pinned else candidates)]
+
+
+def _nothing() -> None:
+    """What a request asks of its first model while it may still be answered without one."""
 
 
 def unanswered(use: Use) -> tuple[str, str]:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from caches.policy import Directives, Use, directives
+from caches.semantic.partition import Split
+from caches.semantic.types import Asked, Found
 from gateway.auth import Principal
 from gateway.dispatch.types import Ticket, WorkAsk, WorkScope
 from gateway.endpoints import Endpoint
@@ -81,6 +83,9 @@ class Job:
     plan: Plan | None = None  # of the model that is asked now, or first
     waiting: WorkScope | None = None  # while it waits for a slot
     shared: bool = False  # others may join the work
+    split: Split | None = None  # its question, where the meaning of that may be compared
+    asked: Asked | None = None  # the same, once it was put to the semantic cache
+    nearly: Found | None = None  # a kept answer that was nearly served
 
     @property
     def admitted(self) -> Ticket:
