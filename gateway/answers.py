@@ -16,6 +16,7 @@ from caches.flight import Flight, Flights, Orphaned, Seat
 from caches.key import entry_id, exact_key
 from caches.policy import ExactPolicy, Use
 from caches.replay import as_events, worth_keeping
+from caches.scope import Scope
 from caches.types import Entry
 from gateway.dispatch.types import Question, WorkAsk
 from gateway.errors import ApiError
@@ -108,7 +109,7 @@ class Answers:
         pinned, candidates = job.resolution.pinned, job.resolution.candidates
         return exact_key(
             secret=self._secret,
-            tenant=job.principal.tenant,
+            scope=Scope(job.principal.tenant),
             endpoint=job.endpoint.name,
             models=[(target.name, self._versions.get(target.model.name, "")) for target in ((pinned,) if pinned else candidates)],
             body=job.ask.fields,
