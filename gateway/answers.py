@@ -83,7 +83,7 @@ class Answers:
             await self._alone(job, reply, produce)
             return
         entry = await job.admitted.look(question)
-        if entry is not None:
+        if entry is not None and self._wanted(job, entry):
             self._metrics.cache_lookups.add(("exact", "hit"))
             self._replay(x, job, entry, reply)
             return
@@ -106,6 +106,11 @@ class Answers:
         await produce(job, reply)
         reply.end()
 
+    def _wanted(self, job: Job, entry: Entry) -> bool:
+        """Whether the client takes an answer of that age."""
+        oldest = job.wishes.cache.max_age
+        return oldest is None or self._wall() - entry.stored_at <= oldest
+
     def use(self, job: Job) -> Use:
         """What it may do with the cache."""
         return self._cachings[job.principal.tenant].exact.use(job.ask.fields, job.endpoint.name, job.wishes.cache)
@@ -113,7 +118,7 @@ class Answers:
     def key(self, job: Job) -> bytes:
         return exact_key(
             secret=self._secret,
-            tenant=self._cachings[job.principal.tenant].scope,
+            scope=self._cachings[job.principal.tenant].scope,
             endpoint=job.endpoint.name,
             models=models_of(job, self._versions),
             body=job.ask.fields,
@@ -212,7 +217,7 @@ class Answers:
             await self._similar.keep(job, entry)
 
     def _entry(self, job: Job, body: bytes) -> Entry:
-        now, work, key = self._wall(), job.work, cast(bytes, job.key)
+        now, work, key, said = self._wall(), job.work, cast(bytes, job.key), job.wishes.cache
         return Entry(
             id=self.entry_id(key),
             key=key,
@@ -222,9 +227,10 @@ class Answers:
             endpoint=job.endpoint.name,
             body=body,
             stored_at=now,
-            expires_at=now + self._cachings[job.principal.tenant].exact.ttl,
+            expires_at=now + self._cachings[job.principal.tenant].exact.lifetime(said),
             completion_tokens=work.completion_tokens,
             prompt_tokens=work.prompt_tokens,
+            tags=said.tags,
             began_at=now - (self._clock() - job.arrived),
         )
 

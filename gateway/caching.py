@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from caches.policy import ExactPolicy
+from caches.scope import Scope
 from caches.semantic.types import SemanticPolicy
 from gateway.config import Config, Plan, Tenant
 from gateway.config.schema import OwnCache
@@ -14,16 +15,12 @@ from gateway.config.schema import OwnCache
 
 @dataclass(frozen=True, slots=True)
 class Caching:
-    """Of one tenant. `scope` names whose answers it shares: `own`, or a scope that other tenants share too."""
+    """Of one tenant. `scope` is within which it shares answers: `own`, or one that other tenants share too."""
 
     exact: ExactPolicy
     semantic: SemanticPolicy | None
-    own: str
-    scope: str
-
-    @property
-    def shared(self) -> bool:
-        return self.scope != self.own
+    own: Scope
+    scope: Scope
 
 
 def cachings(config: Config) -> Mapping[str, Caching]:
@@ -53,8 +50,8 @@ def _caching(config: Config, tenant: Tenant) -> Caching:
         multi_turn=semantic.multi_turn,
         skip_personal=semantic.personal == "skip",
     )
-    mine = f"tenant {tenant.name}"
-    return Caching(policy, similar if on else None, mine, mine if own.scope is None else f"scope {own.scope}")
+    mine = Scope(tenant.name)
+    return Caching(policy, similar if on else None, mine, mine if own.scope is None else Scope(own.scope, shared=True))
 
 
 def _own(tenant: Tenant, plan: Plan | None) -> OwnCache:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from caches.policy import Directives, Use, directives
+from caches.directives import BadDirective, Directives, directives
+from caches.policy import Use
 from caches.semantic.partition import Split
 from caches.semantic.types import Asked, Found
 from gateway.auth import Principal
@@ -142,8 +143,15 @@ def _wishes(ours: dict[bytes, str], principal: Principal) -> Wishes:
         tier=ours.get(b"x-tiergate-tier") or None,
         session=session or None,
         deadline=_deadline(ours.get(b"x-tiergate-deadline-ms")),
-        cache=directives(ours.get(b"x-tiergate-cache"), ours.get(b"cache-control")),
+        cache=_directives(ours),
     )
+
+
+def _directives(ours: dict[bytes, str]) -> Directives:
+    try:
+        return directives(ours.get(b"x-tiergate-cache"), ours.get(b"cache-control"))
+    except BadDirective as bad:
+        raise ApiError(400, "invalid_header", str(bad)) from None
 
 
 _NO_DIRECTIVES = directives(None, None)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
+from caches.scope import Scope
 from caches.semantic.eligible import ineligible
 from caches.semantic.partition import Split, partition, split
 from caches.semantic.types import Asked, Found, Semantic, SemanticPolicy
@@ -94,7 +95,7 @@ class Similar:
         asked = job.asked
         if asked is None or job.use is None or not job.use.store:
             return
-        await self._semantic.keep(asked, replace(entry, expires_at=entry.stored_at + self._policy(job).ttl))
+        await self._semantic.keep(asked, replace(entry, expires_at=entry.stored_at + self._ttl(job)))
         if job.nearly is not None:
             nearly, job.nearly = job.nearly, None
             self._shadow.nearly(asked, nearly, entry.body)
@@ -112,25 +113,29 @@ class Similar:
         assert policy is not None, "asked for a tenant that has one"
         return policy
 
+    def _ttl(self, job: Job) -> float:
+        own, wish = self._policy(job).ttl, job.wishes.cache.ttl
+        return own if wish is None else min(own, wish)
+
     def _asked(self, job: Job, question: Split) -> Asked:
         caching, policy, rest = self._cachings[job.principal.tenant], self._policy(job), question.rest()
         models = self._models(job)
 
-        def room(scope: str) -> str:
+        def room(scope: Scope) -> str:
             return partition(
                 secret=self._secret, scope=scope, endpoint=job.endpoint.name, models=models, rest=rest, tier=job.wishes.tier
             )
 
-        shared = caching.shared
         return Asked(
             partition=room(caching.scope),
-            own=room(caching.own) if shared else "",
+            own=room(caching.own) if caching.scope.shared else "",
             text=question.text,
             tenant=job.principal.tenant,
-            scope=caching.scope,
+            scope=caching.scope.tag,
             preset=policy.preset,
             max_error=policy.max_error,
             request_id=job.exchange_id,
+            max_age=job.wishes.cache.max_age,
         )
 
     def _told(self, x: Exchange, found: Found) -> None:

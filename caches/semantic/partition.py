@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from caches.key import exact_key
+from caches.scope import Scope
 from caches.semantic.types import SemanticPolicy
 
 READ = 800
@@ -93,10 +94,10 @@ def barred(endpoint: str, body: Mapping[str, Any], policy: SemanticPolicy) -> st
 
 
 def partition(
-    *, secret: bytes, scope: str, endpoint: str, models: Sequence[tuple[str, str]], rest: Mapping[str, Any], tier: str | None
+    *, secret: bytes, scope: Scope, endpoint: str, models: Sequence[tuple[str, str]], rest: Mapping[str, Any], tier: str | None
 ) -> str:
     """The fingerprint of everything but the question, in hex."""
-    return exact_key(secret=secret, tenant=scope, endpoint=f"{endpoint} that means", models=models, body=rest, tier=tier).hex()
+    return exact_key(secret=secret, scope=scope, endpoint=f"{endpoint} that means", models=models, body=rest, tier=tier).hex()
 
 
 def _is_instruction(message: Any) -> bool:

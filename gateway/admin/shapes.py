@@ -149,7 +149,7 @@ class CacheStatus(_Told):
 
 
 class SemanticStatus(_Told):
-    """Of the semantic cache. The error is the share of its answers that are wrong, as verification has shown: Wilson's interval."""
+    """Of the semantic cache. The error is the share of its answers that verification has shown wrong: Wilson's interval."""
 
     entries: int
     partitions: int
