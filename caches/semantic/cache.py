@@ -23,7 +23,8 @@ import numpy as np
 from caches.embed.types import Embedder, EmbedderAway, TooLong, Vector
 from caches.errors import CacheAway
 from caches.semantic.compare import same_answer
-from caches.semantic.decision import PRESETS, Preset, Reading, judge
+from caches.guards import Reading
+from caches.semantic.decision import BALANCED, STRICT, Preset, judge
 from caches.semantic.evidence import Evidence
 from caches.semantic.gate import Gate
 from caches.semantic.ids import hit_id, point_id, read_hit
@@ -35,6 +36,8 @@ from caches.types import Entry
 from caches.vectors.types import Match, Point, StoreAway, VectorStore
 from caches.which import Which
 
+PRESETS = {preset.name: preset for preset in (STRICT, BALANCED)}
+_STANDS_FOR = {"strict": 0.02, "balanced": 0.05}  # the share of wrong answers that a preset promises to stay under
 _READINGS = 4096  # kept questions whose reading is at hand
 _RECENT = 10_000  # hits that feedback may still come for
 _STRIKES = 2  # wrong answers that retire a kept one
@@ -142,7 +145,7 @@ class SemanticCache:
         return Found(why=why or "nothing near", grey=grey)
 
     def cut(self, scope: str, preset: Preset, max_error: float | None) -> float:
-        return self.evidence.cut(scope, preset.cut(self.embedder.fingerprint), preset.stands_for, max_error)
+        return self.evidence.cut(scope, preset.serve, _STANDS_FOR[preset.name], max_error)
 
     def _hit(self, asked: Asked, kept: str, point: str) -> tuple[str, bool]:
         """The id of a hit on a kept question, and whether it is never to be served."""
@@ -275,7 +278,7 @@ class SemanticCache:
     def standing(self) -> SemanticStats:
         """Without a word to the store."""
         preset = PRESETS[self._preset]
-        seen = self.evidence.shown(min(preset.cut(self.embedder.fingerprint), self.cut("", preset, self._max_error)))
+        seen = self.evidence.shown(min(preset.serve, self.cut("", preset, self._max_error)))
         return SemanticStats(
             entries=len(self.gate),
             partitions=self.gate.partitions,

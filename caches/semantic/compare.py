@@ -9,7 +9,7 @@ between                                                         nobody can tell;
 from __future__ import annotations
 
 from caches.embed.types import Embedder, EmbedderAway, TooLong
-from caches.guards import veto
+from caches.guards import Reading, veto
 from caches.semantic.partition import READ
 
 SAME = 0.92
@@ -32,7 +32,7 @@ async def same_answer(embedder: Embedder, kept: str, fresh: str) -> bool | None:
     cosine = float(first @ second)
     if cosine < OTHER:
         return False
-    if max(len(one), len(other)) <= _SHORT and veto(one, other) is not None:
+    if max(len(one), len(other)) <= _SHORT and veto(Reading.of(one), Reading.of(other)) is not None:
         return None
     return True if cosine >= SAME else None
 
