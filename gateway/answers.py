@@ -14,9 +14,13 @@ from typing import Any, cast
 from caches.assemble import assemble
 from caches.flight import Flight, Flights, Orphaned, Seat
 from caches.key import entry_id, exact_key
+from caches.freshness import Freshness, freshness
+from caches.pace import paced
 from caches.policy import Use
-from caches.replay import as_events, worth_keeping
+from caches.replay import as_events
 from caches.types import Entry
+from caches.worth import worth_keeping
+from gateway.behind import Behind
 from gateway.caching import Caching
 from gateway.dispatch.types import Question, WorkAsk
 from gateway.errors import ApiError
@@ -267,12 +271,14 @@ def _deliver(job: Job, body: bytes, reply: Reply) -> None:
         answer = json_object(body)
         if answer is None:
             raise ApiError(502, "bad_upstream_answer", "The model's answer is not JSON, so it cannot be streamed.")
-        if not answer.get("choices") or answer.get("error"):
-            raise ApiError(502, "bad_upstream_answer", "The model's answer has no choices, so it cannot be streamed.")
+        responses = job.endpoint.name == "responses"  # whose output may be empty, where it was cut
+        if (answer.get("output") is None if responses else not answer.get("choices")) or answer.get("error"):
+            what = "output" if responses else "choices"
+            raise ApiError(502, "bad_upstream_answer", f"The model's answer has no {what}, so it cannot be streamed.")
         reply.begin(Head(200, _SSE, stream=True))
-        reply.write(b"".join(as_events(answer, include_usage=job.ask.include_usage)))
+        reply.write(b"".join(as_events(job.endpoint.name, answer, include_usage=job.ask.include_usage)))
     reply.end()
 
 
 def _assembled(job: Job, pieces: list[bytes]) -> bytes | None:
-    return assemble("completions" if job.endpoint.name == "completions" else "chat", pieces)
+    return assemble(job.endpoint.name, pieces)
