@@ -9,6 +9,7 @@ import struct
 
 import msgspec
 
+from caches.vectors.backend import Numbers, Sheet
 from caches.vectors.rows import Row, Where
 
 LENGTH = struct.Struct("<I")
@@ -58,19 +59,6 @@ class Stats(msgspec.Struct, frozen=True, tag=True):
 
 class Tidy(msgspec.Struct, frozen=True, tag=True):
     """Write everything down, and lay the points out anew where enough of them have changed."""
-
-
-class Sheet(msgspec.Struct, frozen=True):
-    """The answer to a Page: `next` is where the following one starts."""
-
-    rows: list[Row]
-    next: str | None = None
-
-
-class Numbers(msgspec.Struct, frozen=True):
-    points: int
-    segments: int
-    unindexed: int
 
 
 Ask = Search | Fetch | Put | Delete | Page | Stats | Tidy

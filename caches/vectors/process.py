@@ -16,11 +16,13 @@ import msgspec
 from caches.vectors import asks
 from caches.vectors.engine import Setup
 
-_END_SECONDS = 10.0  # for the last writing down; killing it then loses nothing that was answered
-
 
 class EngineGone(Exception):  # noqa: N818 - it names what happened
-    """The process has ended, or does not begin."""
+    """The process has ended, or does not begin; `told`: it said why."""
+
+    def __init__(self, why: str, *, told: bool = False) -> None:
+        super().__init__(why)
+        self.told = told
 
 
 class EngineError(Exception):
@@ -37,8 +39,8 @@ class EngineProcess:
         self.hello = hello
 
     @classmethod
-    async def start(cls, setup: Setup, seconds: float, steady: Callable[[], float]) -> EngineProcess:
-        """Raises EngineGone, TimeoutError and OSError."""
+    async def start(cls, setup: Setup, steady: Callable[[], float]) -> EngineProcess:
+        """Raises EngineGone and OSError."""
         ours, theirs = socket.socketpair()
         line = _Line(steady)
         with theirs:
@@ -49,8 +51,7 @@ class EngineProcess:
                 raise
             process = await _spawned(setup, theirs.fileno(), line)
         try:
-            async with asyncio.timeout(seconds):
-                hello = _welcome(await line.hello)
+            hello = _welcome(await line.hello)
         except BaseException:
             await _ended(process, line, 0.0)
             raise
@@ -81,7 +82,7 @@ class EngineProcess:
             raise EngineError(reply.error)
         return reply.answer
 
-    async def end(self, seconds: float = _END_SECONDS) -> None:
+    async def end(self, seconds: float) -> None:
         await _ended(self._process, self._line, seconds)
 
 
@@ -156,7 +157,7 @@ class _Line(asyncio.Protocol):
 
 def _welcome(hello: asks.Hello) -> asks.Hello:
     if hello.refused is not None:
-        raise EngineGone(hello.refused)
+        raise EngineGone(hello.refused, told=True)
     return hello
 
 

@@ -107,7 +107,7 @@ def payload(row: Row) -> dict[str, Any]:
         "stored_at": row.stored_at,
         "expires_at": row.expires_at,
         "text": row.text,
-        "answer": base64.b64encode(zlib.compress(row.answer, 1)).decode("ascii"),
+        "answer": stowed(row.answer),
     }
 
 
@@ -116,7 +116,7 @@ def read(fields: object, vector: object = None) -> Row:
     try:
         if not isinstance(fields, Mapping):
             raise TypeError("no payload")  # noqa: TRY301 - one way out
-        found = {**fields, "answer": _unpacked(fields.get("answer", "")), "vector": _packed(vector)}
+        found = {**fields, "answer": unstowed(fields.get("answer", "")), "vector": _packed(vector)}
         return msgspec.convert(found, Row)
     except (TypeError, ValueError, OverflowError, zlib.error, msgspec.ValidationError) as error:
         raise BadRow(f"no row of ours: {type(error).__name__}") from error
@@ -139,7 +139,12 @@ def _packed(vector: object) -> bytes:
     return array("f", vector).tobytes()
 
 
-def _unpacked(answer: object) -> bytes:
+def stowed(answer: bytes) -> str:
+    return base64.b64encode(zlib.compress(answer, 1)).decode("ascii")
+
+
+def unstowed(answer: object) -> bytes:
+    """Raises TypeError, ValueError and zlib.error."""
     if not isinstance(answer, str):
         raise TypeError("an answer is a string")
     if not answer:

@@ -20,7 +20,7 @@ from pathlib import Path
 import qdrant_edge as edge
 
 from caches.vectors import rows
-from caches.vectors.asks import Numbers, Sheet
+from caches.vectors.backend import Numbers, Sheet
 from caches.vectors.options import IndexOptions, Quantization
 from caches.vectors.rows import Row, Where
 

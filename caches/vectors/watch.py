@@ -6,7 +6,6 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from caches.breaker import Breaker, BreakerOpen, BreakerRules
@@ -21,21 +20,13 @@ _RULES = BreakerRules()
 _MOST_TOLD = 300  # characters of an error's text; it may come from another machine
 
 
-@dataclass(frozen=True, slots=True)
-class Deadlines:
-    """Seconds. A search stands in the path of a request, a write does not."""
-
-    search: float = 0.05
-    write: float = 10.0
-    open: float = 60.0
-
-
 class Watch:
     """`status` is `ok`, or what is wrong, for people: for the body of /ready and for `doctor`."""
 
     def __init__(self, what: str, steady: Callable[[], float], rng: random.Random, rules: BreakerRules = _RULES) -> None:
         self._what = what
         self._breaker = Breaker(steady, rng, rules, self._changed)
+        self._mentioned = ""
         self.status = "not open yet"
 
     async def run(self, work: Callable[[], Awaitable[T]], seconds: float) -> T:
@@ -62,6 +53,13 @@ class Watch:
         if told != self.status:  # not at every further try
             log.warning("%s cannot be opened: %s", self._what, told)
         self.status = told
+
+    def mention(self, error: BaseException) -> None:
+        """Something in the background went wrong. Said once, until it is another thing."""
+        told = said(error)
+        if told != self._mentioned:
+            log.warning("%s could not be tended: %s", self._what, told)
+        self._mentioned = told
 
     def _changed(self, error: BaseException | None) -> None:
         if error is None:
