@@ -169,6 +169,8 @@ class QdrantServer:
         await self._heard(self._there.upsert(self._notes, points, wait=True))
 
     async def tend(self) -> None:
+        if not self.alive:
+            return
         if self._doubted:
             await self._make()
         if self._max_points is not None:

@@ -139,16 +139,15 @@ class QdrantStore:
 
     async def tend(self) -> None:
         """One round of what is done in the background. Raises StoreAway."""
-        if not self._backend.alive:
-            await self._begin()
-            return
-        if self._steady() - self._swept_at >= self._times.sweep:
-            await self.sweep()
         try:
             await self._backend.tend()
         except Exception as error:  # whatever Qdrant raises: it is tried again in the next round
             self._watch.mention(error)
             raise StoreAway("failed") from error
+        if not self._backend.alive:
+            await self._begin()
+        elif self._steady() - self._swept_at >= self._times.sweep:
+            await self.sweep()
 
     async def sweep(self) -> None:
         """Delete what has expired, a page at a time. Raises StoreAway."""
