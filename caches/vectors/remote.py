@@ -168,6 +168,9 @@ class QdrantServer:
         points = [models.PointStruct(id=rows.numbers([name])[0], vector=[1.0], payload=payload)]
         await self._heard(self._there.upsert(self._notes, points, wait=True))
 
+    async def tidy(self) -> None:
+        """A server does that by itself."""
+
     async def tend(self) -> None:
         if not self.alive:
             return
