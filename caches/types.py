@@ -59,8 +59,8 @@ class CacheStats:
 class ExactStore(Protocol):
     """Where exact answers are kept. An entry is replaced whole, and is never returned after `expires_at`.
 
-    A store that is elsewhere may be away. Then `get` finds nothing, `put` keeps nothing, and both are quick about it; `delete` and
-    `flush` raise `ExactStoreAway`, for who asked must not believe that it is done.
+    A store that is elsewhere may be away. Then `get` finds nothing, `put` keeps nothing, and both are quick about it; `delete`
+    and `flush` raise `ExactStoreAway`, for who asked must not believe that it is done.
     """
 
     away: str | None
@@ -82,8 +82,8 @@ class ExactStore(Protocol):
     async def delete(self, id: str, tenant: str | None) -> bool:  # noqa: A002 - the name of the field it is
         """Delete one entry, if `tenant` owns it; None is the operator, who may delete any.
 
-        Once this or `flush` has returned, no process that shares the store serves what was meant, nor does it store an answer that
-        began to be made before.
+        Once this or `flush` has returned, no process that shares the store serves what was meant, nor stores an answer that began to
+        be made before.
         """
         ...
 
