@@ -82,7 +82,7 @@ class Gateway:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.parts.flights.close()
-        await self.parts.shadows.close()
+        await self.parts.behind.close()
         await self._serving.stop()
         await self.parts.semantic.close()
         await self.parts.fleet.close()

@@ -40,6 +40,7 @@ def _caching(config: Config, tenant: Tenant) -> Caching:
         ttl=exact.ttl if own.ttl is None else own.ttl,
         keep=cast(Literal["deterministic", "all", "none"], own.keep or exact.keep),
         max_entry=exact.max_entry,
+        stale=exact.stale or 0.0,
     )
     on = semantic.enabled if own.semantic is None else own.semantic
     similar = SemanticPolicy(

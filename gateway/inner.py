@@ -8,55 +8,25 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 import msgspec
 
 from caches.breaker import Breaker, BreakerOpen
-from caches.types import Flow
+from gateway.behind import Gathered
 from gateway.dispatch.types import Dispatcher, NoReplica, WorkAsk
 from gateway.endpoints import BY_NAME
 from gateway.exchange import Work
 from gateway.forward import Call, ContextOverflow, Failures, Forwarder, Station, Unserved
-from gateway.job import Job
 from gateway.refusals import REFUSED
 from gateway.relay import json_object
-from gateway.reply import Head
 from limits.types import Priority
 from routing.resolve import Catalog
 
 _HEADERS = b"content-type: application/json\r\naccept-encoding: identity\r\n"
 _OWN = "tiergate"  # in the queue, beside tenants
-_MOST = 1024 * 1024
 _FAILED: tuple[type[Exception], ...] = (TimeoutError, BreakerOpen, Unserved, NoReplica, ContextOverflow, *REFUSED)
 
 Message = Mapping[str, str]
-
-
-class Gathered:
-    """A sink that keeps what it is given, up to a bound."""
-
-    def __init__(self, most: int = _MOST) -> None:
-        self.head: Head | None = None
-        self.pieces: list[bytes] = []
-        self.flow: Flow | None = None
-        self.size = 0
-        self._most = most
-
-    def begin(self, head: Head) -> None:
-        self.head = head
-
-    def write(self, data: bytes, usage_only: bool = False) -> None:  # noqa: ARG002 - the protocol's
-        self.size += len(data)
-        if self.size <= self._most:
-            self.pieces.append(data)
-
-    def last(self) -> None:
-        """Nobody waits for it."""
-
-    @property
-    def whole(self) -> bool:
-        return self.head is not None and self.size <= self._most
 
 
 class Inner:
@@ -141,23 +111,3 @@ def _said(body: bytes) -> str | None:
     message = choices[0].get("message") if type(choices) is list and choices and type(choices[0]) is dict else None
     content = message.get("content") if type(message) is dict else None
     return content if type(content) is str else None
-
-
-def twin(job: Job) -> Job:
-    """The same request once more, of the lowest class, on nobody's account and in nobody's sight."""
-    principal = replace(job.principal, scopes=(), model_scopes={})
-    return replace(
-        job,
-        principal=principal,
-        wishes=replace(job.wishes, priority=Priority.BATCH, deadline=None),
-        work=Work(),
-        failures=Failures(),
-        ticket=None,
-        decision=None,
-        plan=None,
-        waiting=None,
-        shared=False,
-        split=None,
-        asked=None,
-        nearly=None,
-    )

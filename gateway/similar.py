@@ -20,11 +20,12 @@ from caches.semantic.eligible import ineligible
 from caches.semantic.partition import Split, partition, split
 from caches.semantic.types import Asked, Found, Semantic, SemanticPolicy
 from caches.types import Entry
+from gateway.behind import Produce
 from gateway.caching import Caching
 from gateway.exchange import Exchange
 from gateway.job import Job
 from gateway.metrics import Metrics
-from gateway.shadow import Produce, Shadows
+from gateway.shadow import Shadows
 
 Models = Callable[[Job], list[tuple[str, str]]]
 """Every model that may answer a job, with its version."""

@@ -13,10 +13,12 @@ from os import urandom
 from pathlib import Path
 
 from caches.flight import Flights
+from caches.pace import Pace
 from caches.semantic.types import Semantic
 from gateway.accounts import Accounts
 from gateway.answers import Answers, models_of
 from gateway.auth import Authenticator
+from gateway.behind import Behind
 from gateway.caching import Caching, cachings, semantic_anywhere
 from gateway.config import Config
 from gateway.config.schema import Model as ModelConfig
@@ -77,7 +79,7 @@ class Understanding:
     pipeline: Pipeline
     catalog: Catalog
     flights: Flights
-    shadows: Shadows
+    behind: Behind
     ring: KeyRing
     metrics: Metrics
 
@@ -92,7 +94,8 @@ def build_pipeline(
     forwarder, known = Forwarder(clock, metrics), cachings(config)
     versions = {model.name: model.version for model in config.models}
     inner = Inner(dispatcher, catalog, stations, forwarder, clock)
-    shadows = _shadows(config, semantic, dispatcher, inner, known, metrics, secret, clock, wall)
+    behind = Behind(dispatcher, clock)
+    shadows = _shadows(config, semantic, behind, dispatcher, inner, known, metrics, secret, clock, wall)
     verifier = config.cache.semantic.verifier
     similar = Similar(
         semantic,
@@ -106,6 +109,8 @@ def build_pipeline(
     answers = Answers(
         cachings=known,
         similar=similar,
+        behind=behind,
+        pace=Pace(config.cache.exact.pace or 0.0),
         flights=flights,
         stations=stations,
         versions=versions,
@@ -127,7 +132,7 @@ def build_pipeline(
         salt=_salt(config, secret),
         clock=clock,
     )
-    return Understanding(pipeline, catalog, flights, shadows, ring, metrics)
+    return Understanding(pipeline, catalog, flights, behind, ring, metrics)
 
 
 def build_edge(config: Config, own: Understanding, admin: AdminCalls, face: Face, log: RequestLog, clock: Clock) -> Edge:
@@ -181,6 +186,7 @@ def _rules(config: Config) -> RoutingRules:
 def _shadows(
     config: Config,
     semantic: Semantic,
+    behind: Behind,
     dispatcher: Dispatcher,
     inner: Inner,
     known: Mapping[str, Caching],
@@ -192,7 +198,8 @@ def _shadows(
     shadow = config.cache.semantic.shadow
     return Shadows(
         semantic,
-        dispatcher,
+        behind,
+        dispatcher.store_entry,
         share=shadow.share,
         budget=Budget(shadow.per_minute, clock),
         judge=None if shadow.judge is None else Judge(inner, shadow.judge),

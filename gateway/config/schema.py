@@ -192,6 +192,10 @@ class ExactCache:
     max_bytes: t.Bytes = key(256 * 2**20, "Memory for answers; the least recently used go first.")
     max_entry: t.Bytes = key(2**20, "Largest answer that is kept.")
     keep: t.Keep = key("deterministic", "Which answers: of requests with temperature 0 or a seed, all, or none.")
+    stale: t.Seconds | None = key(None, "For how long after `ttl` an answer is served once more while it is renewed; null: not.")
+    pace: Annotated[float, Number(1.0, 100_000.0)] | None = key(
+        None, "Tokens a second at which kept answers are streamed, for ten seconds at most; null: at once."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -284,7 +284,7 @@ def whole(answer):
 
 async def check_cache(exact):
     """What was kept is complete, and comes back from a replay as it went in."""
-    entries = list(exact._entries.values())
+    entries = list(exact._shelf.of(None))
     assert entries
     for entry in entries:
         answer = msgspec.json.decode(entry.body)
