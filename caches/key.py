@@ -17,6 +17,7 @@ MessagePack has no room for are extensions of it.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from hmac import digest
 from itertools import repeat
@@ -78,12 +79,14 @@ KEY_BYTES = 24
 _IGNORED_OF = {"responses": IGNORED - ECHOED}
 _NULLABLE_OF = {"completions": NULLABLE - {"max_tokens"}}  # absent it is 16, null (to vLLM) as many as there is room for
 _LOOKED_AT = 50_000  # members and elements
+_LOOKS = 250  # at what may be a float, before walking is cheaper
 _KEY_FORMAT = b"tiergate key 2\n"  # a new number whenever the canonical form changes: old entries then just miss
 _ID_FORMAT = b"tiergate id 1\n"
 _FLOAT = b"\xcb"  # how MessagePack begins a float; elsewhere it is rare
 _BIG = 1  # the extension that an integer of more than 64 bits is
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
+_number = struct.Struct(">d").unpack_from
 
 
 def exact_key(
@@ -119,7 +122,19 @@ def canonical(body: Mapping[str, Any], endpoint: str) -> bytes:
         spelled = _encode(kept)
     except (OverflowError, RecursionError):  # `_spell` has larger integers and needs no stack, and else writes the same bytes
         return _spell(kept)
-    return _spell(kept) if _FLOAT in spelled and _holds_whole_float(kept) else spelled
+    return _spell(kept) if _looks_like_whole_float(spelled) and _holds_whole_float(kept) else spelled
+
+
+def _looks_like_whole_float(spelled: bytes) -> bool:
+    """Whether there are bytes that would be a whole float, if they are a float: seldom, so that the body is seldom walked."""
+    at = -1
+    for _ in range(_LOOKS):
+        at = spelled.find(_FLOAT, at + 1)
+        if not 0 <= at <= len(spelled) - 9:
+            return False
+        if _number(spelled, at + 1)[0].is_integer():
+            return True
+    return True
 
 
 def _holds_whole_float(value: Any) -> bool:
