@@ -32,6 +32,7 @@ from gateway.relay import json_object
 from gateway.reply import Head, Reply
 from gateway.similar import Similar
 
+_RENEWED = 1.0  # seconds
 _SSE = b"text/event-stream; charset=utf-8"
 
 
@@ -94,6 +95,8 @@ class Answers:
         if entry is not None and await self._hit(x, job, entry, reply, produce):
             return
         x.cache, x.cache_reason = unanswered(use)
+        if job.admitted.away:
+            x.cache_reason = ", ".join(filter(None, (x.cache_reason, f"exact store {job.admitted.away}")))
         if job.split is not None:
             entry = await self._similar.look(x, job, produce)
             if entry is not None:
@@ -131,8 +134,8 @@ class Answers:
             if made is not None and job.use is not None and job.use.store:
                 again, body = made
                 await job.admitted.store(self._entry(again, body))
-        finally:
-            self._renewing.discard(key)
+        finally:  # a moment later: who has looked before may be told of the old one only now
+            asyncio.get_running_loop().call_later(_RENEWED, self._renewing.discard, key)
 
     def use(self, job: Job) -> Use:
         """What it may do with the cache."""

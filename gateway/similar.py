@@ -144,4 +144,4 @@ class Similar:
         self._metrics.cache_lookups.add(("semantic", result))
         x.similar, x.similar_score = found.why, found.score
         if found.away:
-            x.cache_reason = f"{x.cache_reason}, {found.away}" if x.cache_reason else found.away
+            x.cache_reason = ", ".join(filter(None, (x.cache_reason, found.away)))

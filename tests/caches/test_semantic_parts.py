@@ -25,9 +25,7 @@ ACME = Scope("acme")
 WORDS = st.lists(st.sampled_from(["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta"]), min_size=1, max_size=6)
 
 
-def room(
-    body: dict[str, Any], policy: SemanticPolicy = POLICY, *, scope: Scope = ACME, version: str = "1", **also: Any
-) -> str:
+def room(body: dict[str, Any], policy: SemanticPolicy = POLICY, *, scope: Scope = ACME, version: str = "1", **also: Any) -> str:
     found = split("chat", body, policy)
     assert found.reason == ""
     return partition(
