@@ -10,7 +10,7 @@ from caches.guards.tables.english import CLOSINGS, CONTRACTIONS, OPENINGS
 from caches.guards.tables.names import KNOWN, SHORT_TOOLS
 from caches.guards.tables.phrases import PHRASES
 
-_OPERATORS = frozenset("+*=<>^|~\\{}[]")
+_OPERATORS = frozenset("+*=<>^|{}")
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ def read(text: str) -> Words:
 
 
 def _word(found: Words, token: str, fresh: bool) -> None:
-    word = token.lower()
+    word = "usa" if token == "US" else token.lower()
     if "'" in token or "’" in token:
         word = word.replace("’", "'")
         known = CONTRACTIONS.get(word)
@@ -84,7 +84,8 @@ def _plain(found: Words, token: str, word: str) -> None:
         if word in KNOWN:
             found.line.append(word)
         elif all(len(part) == 1 for part in word.split(".")):
-            found.line.append(word.replace(".", ""))  # u.s.
+            short = word.replace(".", "")
+            found.line.append("usa" if short == "us" else short)  # U.S.
         else:
             parts = [part for part in word.removesuffix("()").replace(".", "_").split("_") if part]
             found.identifiers.add(word.removesuffix("()"))

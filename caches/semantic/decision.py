@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 from caches.guards import Reading, veto
+from caches.guards.question import apart
 from caches.guards.structure import Alignment, align
 
 
@@ -40,7 +41,7 @@ def judge(question: Reading, stored: Reading, cosine: float, preset: Preset = ST
     """`cut` is a learned threshold on the score: it may only be stricter than the preset's."""
     if question.text == stored.text:
         return Verdict(serve=True, score=1.0)
-    likeness = score(align(question, stored), cosine)
+    likeness = score(cosine, align(question, stored), apart(question, stored))
     reason = veto(question, stored)
     if reason is not None:
         return Verdict(serve=False, score=likeness, reason=reason)
@@ -50,8 +51,7 @@ def judge(question: Reading, stored: Reading, cosine: float, preset: Preset = ST
     return Verdict(serve=False, score=likeness, reason="similarity", grey=likeness >= preset.grey)
 
 
-def score(laid: Alignment, cosine: float) -> float:
+def score(cosine: float, laid: Alignment, kinds_apart: float) -> float:
     """0 to 1, rising with the cosine."""
-    opened = laid.left + laid.right + laid.loose
-    need = 0.76 + 0.17 * min(1.0, opened) + 0.05 * (min(laid.left, laid.right) >= 1) + 0.1 * laid.turned
+    need = 0.74 + 0.8 * min(0.25, laid.open) + 0.03 * (min(laid.left, laid.right) >= 1) + 0.1 * laid.turned + kinds_apart
     return 1 / (1 + math.exp(-_STEEPNESS * (cosine - need)))
