@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from caches.guards.reading import Reading
 
+_MOST = 40  # words whose order is looked at
 _SYMMETRIC = frozenset({"and", "or", "between", "vs", "versus", "with"})
 _CONFLICTS = frozenset(
     frozenset(pair.split())
-    for pair in ("to from", "by about", "by to", "before after", "with without", "over under", "for against", "since until")
+    for pair in ("to from", "by about", "by to", "before after", "with without", "over under", "for against", "since until", "about in", "about for", "about with")
 )
 
 
@@ -53,5 +54,3 @@ def _fixed(word: str, a: Reading, b: Reading) -> bool:
     """Its preposition came along: it may stand anywhere."""
     return word in a.roles and a.roles[word] == b.roles.get(word)
 
-
-_MOST = 40

@@ -67,7 +67,7 @@ def _word(found: Words, token: str, fresh: bool) -> None:
             known = (word[:-1], "not") if len(known) == 2 else known
         found.line.extend(known)
         word = known[0]
-    elif word in CONTRACTIONS:
+    elif word in CONTRACTIONS and not (len(token) == 1 and token.isupper()):
         found.line.extend(CONTRACTIONS[word])
         return
     else:
@@ -91,7 +91,7 @@ def _plain(found: Words, token: str, word: str) -> None:
             found.identifiers.add(word.removesuffix("()"))
             found.line.extend(parts or [word])
         return
-    if token in SHORT_TOOLS or (not word.isalpha() and word not in KNOWN):
+    if token in SHORT_TOOLS or (len(token) == 1 and token.isupper() and token not in "AI") or (not word.isalpha() and word not in KNOWN):
         found.identifiers.add(word)
     if token in CAPITAL_DATES:
         word = CAPITAL_DATES[token]
