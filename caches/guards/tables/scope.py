@@ -4,10 +4,10 @@ from __future__ import annotations
 
 STRONG = frozenset(
     """
-    only first last next previous second third most least best worst except excluding excluded other another else
+    only first last next previous second third least worst except excluding excluded other another else
     atleast atmost morethan lessthan upto nonmember beginner beginners advanced expert experts extended enterprise premium
     minimum maximum average total oldest newest latest earliest original official unofficial outside inside inperson
-    nearest farthest furthest alone together without half double twice
+    nearest farthest furthest alone together without half double twice before after during until since
     """.split()
 )
 """One more of these on either side is another question."""
