@@ -29,6 +29,7 @@ from gateway.relay import Sink, json_object
 from gateway.reply import Head, Reply
 
 _SSE = b"text/event-stream; charset=utf-8"
+_SAID = {"responses": "output", "messages": "content"}  # where an answer says what it says; elsewhere in `choices`
 
 
 class Produce(Protocol):
@@ -244,10 +245,10 @@ def _deliver(job: Job, body: bytes, reply: Reply) -> None:
         answer = json_object(body)
         if answer is None:
             raise ApiError(502, "bad_upstream_answer", "The model's answer is not JSON, so it cannot be streamed.")
-        responses = job.endpoint.name == "responses"  # whose output may be empty, where it was cut
-        if (answer.get("output") is None if responses else not answer.get("choices")) or answer.get("error"):
-            what = "output" if responses else "choices"
-            raise ApiError(502, "bad_upstream_answer", f"The model's answer has no {what}, so it cannot be streamed.")
+        said = _SAID.get(job.endpoint.name, "choices")
+        told = answer.get(said)
+        if told is None or (not told and said == "choices") or answer.get("error"):  # what was cut may have said nothing
+            raise ApiError(502, "bad_upstream_answer", f"The model's answer has no {said}, so it cannot be streamed.")
         reply.begin(Head(200, _SSE, stream=True))
         reply.write(b"".join(as_events(job.endpoint.name, answer, include_usage=job.ask.include_usage)))
     reply.end()
