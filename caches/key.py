@@ -58,19 +58,20 @@ IGNORED = ECHOED | {
 
 NULLABLE = frozenset(
     {
-        "allowed_token_ids", "audio", "background", "best_of", "chat_template", "chat_template_kwargs", "context_management",
-        "conversation", "dimensions", "documents", "echo", "frequency_penalty", "include", "instructions", "logit_bias",
-        "logprob_token_ids", "logprobs", "max_completion_tokens", "max_output_tokens", "max_tokens", "max_tool_calls",
-        "media_io_kwargs", "min_p", "mm_processor_kwargs", "modalities", "moderation", "n", "padding", "parallel_tool_calls",
-        "prediction", "presence_penalty", "previous_input_messages", "previous_response_id", "prompt", "prompt_embeds",
-        "prompt_logprobs", "reasoning", "reasoning_effort", "repetition_detection", "repetition_penalty", "response_format",
-        "return_prompt_text", "return_token_ids", "return_token_offsets", "return_tokens_as_token_ids", "seed", "stop",
-        "stop_token_ids", "structured_outputs", "suffix", "temperature", "text", "thinking_token_budget", "tools", "top_k",
-        "top_logprobs", "top_p", "truncate_prompt_tokens", "truncation_side", "use_activation", "verbosity", "vllm_xargs",
-        "watermarking",
+        "allowed_token_ids", "audio", "background", "best_of", "chat_template", "chat_template_kwargs",
+        "context_management", "conversation", "dimensions", "documents", "echo", "frequency_penalty", "include",
+        "instructions", "logit_bias", "logprob_token_ids", "logprobs", "max_completion_tokens", "max_output_tokens",
+        "max_tokens", "max_tool_calls", "media_io_kwargs", "min_p", "mm_processor_kwargs", "modalities", "moderation",
+        "n", "padding", "parallel_tool_calls", "prediction", "presence_penalty", "previous_input_messages",
+        "previous_response_id", "prompt", "prompt_embeds", "prompt_logprobs", "reasoning", "reasoning_effort",
+        "repetition_detection", "repetition_penalty", "response_format", "return_prompt_text", "return_token_ids",
+        "return_token_offsets", "return_tokens_as_token_ids", "seed", "stop", "stop_sequences", "stop_token_ids",
+        "structured_outputs", "suffix", "system", "temperature", "text", "thinking", "thinking_token_budget", "tools",
+        "top_k", "top_logprobs", "top_p", "truncate_prompt_tokens", "truncation_side", "use_activation", "verbosity",
+        "vllm_xargs", "watermarking",
     }
 )  # fmt: skip
-"""The top-level fields whose null is the same as their absence, by OpenAI's reference or vLLM 0.32's own defaults.
+"""The top-level fields whose null is the same as their absence, by the references of the APIs or vLLM 0.32's own defaults.
 
 Not `tool_choice` (absent it is "auto" as soon as there are tools, null it is not) nor `truncation` (vLLM truncates at null).
 """

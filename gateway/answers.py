@@ -34,6 +34,7 @@ from gateway.similar import Similar
 
 _RENEWED = 1.0  # seconds
 _SSE = b"text/event-stream; charset=utf-8"
+_SAID = {"responses": "output", "messages": "content"}  # where an answer says what it says; elsewhere in `choices`
 
 
 class Answers:
@@ -302,10 +303,10 @@ def _streamable(job: Job, body: bytes) -> dict[str, Any]:
     answer = json_object(body)
     if answer is None:
         raise ApiError(502, "bad_upstream_answer", "The model's answer is not JSON, so it cannot be streamed.")
-    responses = job.endpoint.name == "responses"  # whose output may be empty, where it was cut
-    if (answer.get("output") is None if responses else not answer.get("choices")) or answer.get("error"):
-        what = "output" if responses else "choices"
-        raise ApiError(502, "bad_upstream_answer", f"The model's answer has no {what}, so it cannot be streamed.")
+    said = _SAID.get(job.endpoint.name, "choices")
+    told = answer.get(said)
+    if told is None or (not told and said == "choices") or answer.get("error"):  # what was cut may have said nothing
+        raise ApiError(502, "bad_upstream_answer", f"The model's answer has no {said}, so it cannot be streamed.")
     return answer
 
 
