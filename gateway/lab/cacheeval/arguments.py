@@ -43,10 +43,12 @@ def _policies(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--judge", metavar="RIGHT/WRONG", help="a scripted verifier that approves so many right pairs and traps: 0.98/0.01"
     )
-    group.add_argument("--grey", type=_score, metavar="X", help="the verifier is asked from this cosine on (as the preset has it)")
+    group.add_argument(
+        "--grey", type=_score, metavar="X", help="the verifier is asked from this cosine on (as the preset has it)"
+    )
     group.add_argument(
         "--judge-asks", choices=("grey", "soft", "all"), default="grey",
-        help="grey: what nothing but its distance speaks against; soft: also what a guard refused; all: also what would be served",
+        help="grey: what only its distance speaks against; soft: also what a guard refused; all: also what would be served",
     )  # fmt: skip
     group.add_argument("--seed", type=int, default=0, metavar="N", help="of all that is drawn (%(default)s)")
 
@@ -56,7 +58,9 @@ def _stream(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--zipf", type=_exponent, default=ZIPF, metavar="S", help="exponent of the clusters' ranks (%(default)s)")
     group.add_argument("--shuffle", action="store_true", help="rank the clusters by the seed, not as the data names them")
     group.add_argument("--shadow", type=_count, metavar="N", help="learn from N shadow verifications, under --max-error")
-    group.add_argument("--shadow-rate", type=_share, default=RATE, metavar="SHARE", help="of hits that are verified (%(default)s)")
+    group.add_argument(
+        "--shadow-rate", type=_share, default=RATE, metavar="SHARE", help="of hits that are verified (%(default)s)"
+    )
 
 
 def _calibration(group: argparse._ArgumentGroup) -> None:

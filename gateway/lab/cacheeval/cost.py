@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from statistics import mean, quantiles
 
@@ -29,7 +30,7 @@ def of_embedding(model: Model, texts: Sequence[str], seed: int, clock: Callable[
     sample = _sample(texts, seed)
     for text in sample[:_WARM]:
         model.embed([text])
-    return _cost([_timed(lambda text=text: model.embed([text]), clock) for text in sample])
+    return _cost([_timed(partial(model.embed, [text]), clock) for text in sample])
 
 
 def of_decision(
@@ -38,7 +39,7 @@ def of_decision(
     """`fresh` makes a policy that knows no text yet: both are read anew, though the stored one usually was before."""
     sample = Random(seed).sample(pairs, min(SAMPLE, len(pairs)))
     policy = fresh()
-    return _cost([_timed(lambda a=a, b=b: policy.decide(1.0, b, a), clock) for a, b in sample])
+    return _cost([_timed(partial(policy.decide, 1.0, asked, stored), clock) for stored, asked in sample])
 
 
 def _sample(texts: Sequence[str], seed: int) -> list[str]:

@@ -44,12 +44,12 @@ class Curve:
         return self.points if step <= 1 else (*self.points[:-1:step], self.points[-1])
 
 
-def curve(name: str, scored: Iterable[tuple[float | None, bool]]) -> Curve:
-    """Of (cosine, right) pairs; the cosine is None where no cut would serve the pair."""
+def curve(name: str, scored: Iterable[tuple[float | None, bool]], wanted: int | None = None) -> Curve:
+    """Of (cosine, right) pairs; the cosine is None where no cut would serve the pair. `wanted`: where not every one is there."""
     rows = list(scored)
-    wanted = sum(same for _, same in rows)
+    right = sum(same for _, same in rows)
     reachable = sorted(((cosine, same) for cosine, same in rows if cosine is not None), reverse=True)
-    return Curve(name, wanted, len(rows) - wanted, tuple(_points(reachable)))
+    return Curve(name, right if wanted is None else wanted, len(rows) - right, tuple(_points(reachable)))
 
 
 def _points(rows: Sequence[tuple[float, bool]]) -> list[Point]:

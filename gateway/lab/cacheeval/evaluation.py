@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
+from math import floor
 from random import Random
 from typing import Any
 
@@ -18,14 +18,13 @@ from gateway.lab.cacheeval.lookups import Lookup, look_up, lookups
 from gateway.lab.cacheeval.pairs import BadData, Data, Kind
 from gateway.lab.cacheeval.policies import Cosine, Policy, Verdict
 from gateway.lab.cacheeval.progress import Progress
-from gateway.lab.cacheeval.scoring import Candidate, candidates, rule, score
+from gateway.lab.cacheeval.scoring import ALL, Candidate, candidates, rule, score
 from gateway.lab.cacheeval.settings import Guards, Opened, Settings
 from gateway.lab.cacheeval.shadow import Shadow
 from gateway.lab.cacheeval.shelf import choose
 from gateway.lab.cacheeval.stream import run as run_stream
 from gateway.lab.cacheeval.vectors import Vectors
 
-ALL = -1.0  # a cut that every cosine passes
 Scored = list[tuple[float | None, bool]]
 
 
@@ -126,7 +125,7 @@ class Evaluation:
         chosen, told = halves(candidates(data, self._vectors), self._settings.seed)
         policy = self._guards.guarded(ALL)
         one, other = _scores(policy, chosen), _scores(policy, told)
-        rounded = curve("chosen", [(None if cut is None else _up(cut), same) for cut, same in one])
+        rounded = curve("chosen", [(None if cut is None else _down(cut), same) for cut, same in one])
         found = calibrate(rounded, one, other, self._settings.max_error)
         return report.calibration(found) | {"fingerprint": self._opened.model.fingerprint}
 
@@ -146,9 +145,9 @@ def _lookup_curve(name: str, policy: Policy, asks: Sequence[Lookup]) -> Curve:
     return curve(name, served, wanted=len(asks))
 
 
-def _up(cut: float) -> float:
-    """As it will be written into a config: a cut is only ever rounded to the safe side."""
-    return ceil(cut * 1e4) / 1e4
+def _down(score: float) -> float:
+    """As a cut is written into a config: exactly the scores that are at least that much then pass."""
+    return floor(score * 1e4) / 1e4
 
 
 def whole(settings: Settings, parts: Sequence[Any], embedders: Sequence[Any], parameters: report.Json) -> report.Json:

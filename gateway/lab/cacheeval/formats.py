@@ -75,7 +75,7 @@ def _each(items: Iterable[tuple[str, Any]], read_one: Callable[[Any], _Row]) -> 
     for place, item in items:
         try:
             yield read_one(item)
-        except ValueError as error:
+        except BadData as error:
             raise BadData(f"{place}: {error}") from None
 
 
@@ -93,14 +93,14 @@ def _decoded(place: str, text: str) -> Any:
 
 def _object(item: Any) -> _Row:
     if not isinstance(item, dict):
-        raise ValueError("not an object")
+        raise BadData("not an object")
     if "same_answer" in item:
         return _labelled(item, item.get("a"), item.get("b"), item["same_answer"])
     if "text_a" in item or "text_b" in item:
         return _labelled(item, item.get("text_a"), item.get("text_b"), item.get("label"))
     if "origin" in item:
         return _Row(Kind.LOOKUPS, Pair(_checked("origin", item["origin"]), _checked("similar", item.get("similar")), same=True))
-    raise ValueError("neither a, b and same_answer, nor text_a, text_b and label, nor origin and similar")
+    raise BadData("neither a, b and same_answer, nor text_a, text_b and label, nor origin and similar")
 
 
 def _labelled(item: Mapping[str, Any], a: Any, b: Any, label: Any) -> _Row:
@@ -127,7 +127,7 @@ def _table(file: Path, text: str) -> Iterator[_Row]:
     def row(line: str) -> _Row:
         cells = line.split("\t")
         if len(cells) != width:
-            raise ValueError(f"{len(cells)} columns where {width} are wanted: text, text and label with tabs between them")
+            raise BadData(f"{len(cells)} columns where {width} are wanted: text, text and label with tabs between them")
         a, b, label = (cells[place] for place in places)
         pair = Pair(_checked("the first text", a), _checked("the second text", b), _label(label))
         return _Row(Kind.PAIRS, None if _NO_SENTENCE in {a, b} else pair)
@@ -138,13 +138,13 @@ def _table(file: Path, text: str) -> Iterator[_Row]:
 def _label(label: Any) -> bool:
     value = label.strip() if isinstance(label, str) else label
     if not isinstance(value, str | int) or value not in _LABELS:  # True and False are 1 and 0
-        raise ValueError(f"the label {str(label)[:20]!r} is not known: true, false, 1 or 0")
+        raise BadData(f"the label {str(label)[:20]!r} is not known: true, false, 1 or 0")
     return _LABELS[value]
 
 
 def _checked(what: str, text: Any) -> str:
     if not isinstance(text, str) or not text.strip():
-        raise ValueError(f"{what} is missing, or no text")
+        raise BadData(f"{what} is missing, or no text")
     if len(text) > MAX_TEXT:
-        raise ValueError(f"{what} has more than {MAX_TEXT:,} characters")
+        raise BadData(f"{what} has more than {MAX_TEXT:,} characters")
     return text

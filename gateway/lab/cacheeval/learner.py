@@ -19,8 +19,10 @@ class Learner(Protocol):
 
 
 class Widening:
-    """Begins at a cut and goes below it only as far as evidence carries: down to where the upper end of the Wilson interval of
-    the wrong ones among all evidence from there up is still at most `max_error`."""
+    """Begins at a cut, and goes below it only as far as evidence carries.
+
+    That is down to where the upper end of the Wilson interval of the wrong ones among all evidence is still at most `max_error`.
+    """
 
     def __init__(self, start: float, max_error: float) -> None:
         self._start = self._cut = start

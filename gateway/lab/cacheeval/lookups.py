@@ -72,4 +72,6 @@ def _one(policy: Policy, ask: Lookup, judge: Judge | None, found: Found) -> None
     else:
         found.wrong += 1
         if len(found.examples) < EXAMPLES:
-            found.examples.append({"stored": choice.served.text, "asked": pair.b, "wanted": pair.a, "cosine": choice.served.score})
+            found.examples.append(
+                {"stored": choice.served.text, "asked": pair.b, "wanted": pair.a, "cosine": choice.served.score}
+            )

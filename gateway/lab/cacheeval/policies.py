@@ -33,5 +33,5 @@ class Cosine:
         self.name = f"cosine >= {cut:g}"
         self._cut = cut
 
-    def decide(self, cosine: float, asked: str, stored: str) -> Ruling:
+    def decide(self, cosine: float, asked: str, stored: str) -> Ruling:  # noqa: ARG002 - the protocol's
         return Ruling(Verdict.SERVE, cosine) if cosine >= self._cut else Ruling(Verdict.REFUSE, cosine, "cosine")

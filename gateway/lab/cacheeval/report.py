@@ -92,7 +92,7 @@ def course(it: Course) -> Json:
         "judge_asked": it.verified,
         "shadow_verified": it.shadowed,
         "cut": _rounded(it.cut),
-        "wrong_questions": len({asked for _, asked in it.wrong}),
+        "wrong_once": share(Share(len({asked for _, asked in it.wrong}), len(it.ends))),
         "examples": [
             {"stored": stored, "asked": asked, "times": times} for (stored, asked), times in it.wrong.most_common(EXAMPLES)
         ],

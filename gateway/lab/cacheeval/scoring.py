@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gateway.lab.cacheeval.judge import Judge
-from gateway.lab.cacheeval.pairs import Data, Kind, Pair
+from gateway.lab.cacheeval.pairs import Data, Pair
 from gateway.lab.cacheeval.policies import Policy, Ruling, Verdict
 from gateway.lab.cacheeval.vectors import Vectors
 from gateway.lab.cacheeval.wilson import Share
 
 EXAMPLES = 50
+ALL = -1.0  # a cut that every cosine passes
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +62,7 @@ class Score:
 
 
 def candidates(data: Data, vectors: Vectors) -> list[Candidate]:
-    """Pairs as the cache sees them. Raises ValueError for data of another kind."""
-    if data.kind is Kind.LOOKUPS:
-        raise ValueError("lookups are not scored pair by pair")
+    """Pairs as the cache sees them."""
     return [_candidate(pair, vectors) for pair in data.pairs]
 
 
@@ -88,15 +87,5 @@ def score(policy: Policy, seen: Sequence[Candidate], judge: Judge | None = None)
 
 def rule(policy: Policy, it: Candidate) -> Ruling:
     if it.cosine is None:
-        return Ruling(Verdict.REFUSE, it.barred)
+        return Ruling(Verdict.REFUSE, ALL, it.barred)
     return policy.decide(it.cosine, it.pair.b, it.pair.a)
-
-
-def total(scores: Iterable[Count]) -> Count:
-    whole = Count()
-    for count in scores:
-        whole.wanted += count.wanted
-        whole.served += count.served
-        whole.traps += count.traps
-        whole.wrong += count.wrong
-    return whole

@@ -59,9 +59,7 @@ def run(
 
 
 class _Stream:
-    def __init__(
-        self, policy: Policy, asks: Iterable[Ask], vectors: Vectors, judge: Judge | None, shadow: Shadow | None
-    ) -> None:
+    def __init__(self, policy: Policy, asks: Iterable[Ask], vectors: Vectors, judge: Judge | None, shadow: Shadow | None) -> None:
         self._policy = policy
         self._vectors = vectors
         self._judge = judge
