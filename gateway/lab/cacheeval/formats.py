@@ -63,12 +63,19 @@ def _name(path: Path) -> str:
 
 def _rows(file: Path, text: str) -> Iterator[_Row]:
     begin = text.lstrip()[:1]
-    if begin == "[":
-        yield from _each(((f"{file}: element {number}", item) for number, item in _elements(file, text)), _object)
-    elif begin == "{":
-        yield from _each(((f"{file}:{number}", _decoded(f"{file}:{number}", line)) for number, line in lines_of(text)), _object)
-    else:
+    if begin not in {"[", "{"} or _is_labelled_line(text):
         yield from _table(file, text)
+    elif begin == "[":
+        yield from _each(((f"{file}: element {number}", item) for number, item in _elements(file, text)), _object)
+    else:
+        yield from _each(((f"{file}:{number}", _decoded(f"{file}:{number}", line)) for number, line in lines_of(text)), _object)
+
+
+def _is_labelled_line(text: str) -> bool:
+    """Whether the first line ends as a table's does: a text may begin with a bracket."""
+    _, line = next(lines_of(text))
+    *_, label = line.split("\t")
+    return label.strip() in _LABELS and "\t" in line
 
 
 def _each(items: Iterable[tuple[str, Any]], read_one: Callable[[Any], _Row]) -> Iterator[_Row]:

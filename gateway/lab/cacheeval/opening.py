@@ -35,7 +35,7 @@ def read(path: Path) -> tuple[Source, str]:
             raw = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise BadData(f"{path}: {error.strerror or error}") from None
-    data = _inflated(path, raw) if raw.startswith(_GZIP) else raw
+    data = _inflated(path, raw) if raw.startswith(_GZIP) and len(raw) <= MAX_BYTES else raw
     if len(data) > MAX_BYTES:
         raise BadData(f"{path}: more than {MAX_BYTES >> 20} MiB")
     try:
