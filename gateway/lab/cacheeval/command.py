@@ -44,6 +44,8 @@ def settings_of(args: argparse.Namespace) -> Settings:
         _look(args.png)
     if args.shadow is not None and args.stream is None:
         raise ValueError("--shadow needs --stream: what is learned is learned from a stream")
+    if args.calibrate and args.stream is not None:
+        raise ValueError("--stream or --calibrate: one at a time")
     plan = Plan(args.stream, args.zipf, args.seed, args.shuffle) if args.stream is not None else None
     return Settings(
         data=tuple(load(path) for path in args.data),
