@@ -1,7 +1,7 @@
 """Answers that need not be made again: an exact cache, replay in either wire format, and single flight.
 
     types    the values and protocols that the other modules share
-    key      which requests are the same request
+    key      which requests are the same request (scope: for whom)
     policy   which requests may look up, store and share
     memory   a bounded LRU store in this process          null   the store of a cache that is off
     assemble SSE events → one JSON answer (calls: its tool calls)    replay   one JSON answer → SSE events

@@ -20,7 +20,10 @@ from backends.replica import Replica
 from backends.warmup import WarmUp
 from caches.memory import MemoryStore
 from caches.null import NullStore
+from caches.semantic.null import NullSemantic
+from caches.semantic.types import OwnedSemantic
 from caches.types import ExactStore
+from gateway.caching import semantic_anywhere
 from gateway.config import Config
 from gateway.config.certificates import client_context
 from gateway.config.schema import BackendTls
@@ -50,16 +53,22 @@ class Owner:
     fleet: Fleet
     watches: list[Watch]
     monitor: HealthMonitor
+    semantic: OwnedSemantic
 
 
-def build_owner(config: Config, clock: Clock, wall: Clock, vault: Vault | None = None) -> Owner:
+def build_owner(config: Config, clock: Clock, wall: Clock, secret: bytes, vault: Vault | None = None) -> Owner:
     """`vault`: where balances outlive this process."""
     make = replica_maker(config)
     lanes = {model.name: _lane(config, model, make, clock) for model in config.models}
     exact, limiter = _exact(config, wall), MemoryLimiter(clock, vault)
     fleet = _fleet(config, lanes, make)
     monitor, watches = _monitor(config, lanes, clock), _watches(config, fleet)
-    return Owner(LocalDispatcher(limiter, exact, lanes), limiter, exact, lanes, fleet, watches, monitor)
+    semantic: OwnedSemantic = NullSemantic()
+    if semantic_anywhere(config):
+        from gateway.build.semantic import build_semantic  # noqa: PLC0415 - numpy and what needs it are loaded only where it is on
+
+        semantic = build_semantic(config, lanes, clock, wall, secret)
+    return Owner(LocalDispatcher(limiter, exact, lanes), limiter, exact, lanes, fleet, watches, monitor, semantic)
 
 
 def _watches(config: Config, fleet: Fleet) -> list[Watch]:

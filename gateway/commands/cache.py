@@ -26,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     flush = actions.add_parser("flush", parents=[shared], help="delete entries; the conditions given must all hold")
     flush.add_argument("--tenant", help="of this tenant")
     flush.add_argument("--model", help="answered by this model")
+    flush.add_argument("--tag", help="kept with this tag")
     flush.add_argument("--older-than", metavar="AGE", help="older than that: 10m, 2h")
     flush.add_argument("--all", action="store_true", help="every entry")
     flush.add_argument("--dry-run", action="store_true", help="count only")
@@ -81,7 +82,7 @@ def _call(args: argparse.Namespace, url: str, key: str) -> Any:
         case "stats":
             return _request(url, key, "GET", "/admin/cache")
         case "flush":
-            wanted = {"tenant": args.tenant, "model": args.model, "all": args.all, "dry_run": args.dry_run}
+            wanted = {"tenant": args.tenant, "model": args.model, "tag": args.tag, "all": args.all, "dry_run": args.dry_run}
             if args.older_than:
                 wanted["older_than"] = _age(args.older_than)
             return _request(url, key, "POST", "/admin/cache/flush", wanted)
@@ -118,5 +119,6 @@ def _request(url: str, key: str, method: str, path: str, body: dict[str, object]
 
 def _text(action: str, result: dict[str, Any]) -> str:
     if action == "stats":
-        return "\n".join(f"{name:10} {value}" for name, value in result["exact"].items())
+        told = [(f"{cache} {name}", value) for cache, found in result.items() if found for name, value in found.items()]
+        return "\n".join(f"{name:22} {value}" for name, value in told)
     return f"{result['flushed']} entries" if action == "flush" else "deleted"

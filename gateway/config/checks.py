@@ -70,6 +70,7 @@ def check(config: Config, report: Report) -> None:
     _tiers(config, report)
     _plans(config, report)
     _tenants(config, report)
+    _semantic(config, report)
     _amounts(config, report)
 
 
@@ -193,6 +194,21 @@ def _model_lists(here: Path, tenant: Tenant, known: list[str], report: Report) -
         for index, name in enumerate(names):
             if not is_pattern(name):
                 report.unknown((*path, index), "model", name, known)
+
+
+def _semantic(config: Config, report: Report) -> None:
+    semantic, here = config.cache.semantic, ("cache", "semantic")
+    known = [name for _, name in public_names(config)]
+    embedder = semantic.embedder
+    if embedder.kind != "minilm" and not embedder.model:
+        report((*here, "embedder", "kind"), f"embedder kind {embedder.kind} needs a model")
+    if embedder.kind == "pool":
+        report.unknown((*here, "embedder", "model"), "model", embedder.model, known)
+        if any(embedder.model == model.name and "embeddings" not in model.endpoints for model in config.models):
+            report((*here, "embedder", "model"), f"the model {report.show(embedder.model)} does not serve embeddings")
+    report.unknown((*here, "shadow", "judge"), "model", semantic.shadow.judge or "", known)
+    if semantic.verifier is not None:
+        report.unknown((*here, "verifier", "model"), "model", semantic.verifier.model, known)
 
 
 def _amounts(config: Config, report: Report) -> None:

@@ -36,6 +36,9 @@ class LocalDispatcher:
         """A request that a predecessor of this process admitted. Its debits are known; its slots are taken, free or not."""
         return LocalTicket(self, scopes, self.limiter.adopt(scopes, refunded=refunded))
 
+    async def store_entry(self, entry: Entry) -> None:
+        await self.exact.put(entry)
+
     async def delete_entry(self, entry: str, tenant: str | None) -> bool:
         return await self.exact.delete(entry, tenant)
 

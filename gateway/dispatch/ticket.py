@@ -15,7 +15,7 @@ import msgspec
 
 from caches.types import Entry
 from gateway.dispatch import messages as m
-from gateway.dispatch.entries import MOST_KEPT, entry_of, kept_of
+from gateway.dispatch.entries import entry_of
 from gateway.dispatch.refused import Away, raise_refusal
 from gateway.dispatch.types import Elsewhere, NoReplica, Question, WorkAsk
 from gateway.dispatch.work import RemoteWork
@@ -174,8 +174,7 @@ class RemoteTicket:
 
     async def store(self, entry: Entry) -> None:
         """Not when the owner is slow to read: it has more to hear than what could be kept."""
-        if len(entry.body) <= MOST_KEPT:
-            self._link.offer(m.Store(kept_of(entry)))
+        await self._link.store_entry(entry)
 
     def refund(self) -> None:
         if not self._refund and not self._refunded:

@@ -156,6 +156,9 @@ class Dispatcher(Protocol):
 
     def admit(self, scopes: Sequence[Scope], question: Question | None = None) -> Admit: ...
 
+    async def store_entry(self, entry: Entry) -> None:
+        """Keep an answer that no request waits for."""
+
     async def delete_entry(self, entry: str, tenant: str | None) -> bool: ...
 
 

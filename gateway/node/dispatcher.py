@@ -57,6 +57,7 @@ class DispatcherProcess:
             asyncio.create_task(owner.monitor.run(), name="health"),
             asyncio.create_task(watch_keys(parts.own.ring), name="keys"),
             asyncio.create_task(parts.node.run(), name="roster"),
+            asyncio.create_task(owner.semantic.run(), name="semantic"),
             *(asyncio.create_task(watch.run(), name="discovery") for watch in owner.watches),
         ]
         self._server = await listen(self._inherited.listening(), self._channel)
@@ -75,6 +76,7 @@ class DispatcherProcess:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.parts.node.close()
+        await self.parts.owner.semantic.close()
         await self.parts.owner.fleet.close()
 
 
