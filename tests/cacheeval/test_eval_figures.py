@@ -122,7 +122,7 @@ def test_pairs_by_hand():
             Pair("red fox", "fox red", same=True),
             Pair("red fox", "red dog", same=True, category="half"),
             Pair("blue cat", "blue dog", same=False, category="half"),
-            Pair("yes", "yes", same=False, joined=False),
+            Pair("yes", "yes", same=False, barred="history"),
         ),
         vectors(),
     )

@@ -74,17 +74,21 @@ def test_conversations(tmp_path):
     data = load(write(tmp_path / "conv.jsonl", text))
     assert data.kind is Kind.CONVERSATIONS
     assert data.pairs == (
-        Pair("stop now", "now stop", same=True, category="same", joined=True),
-        Pair("stop", "stop", same=False, joined=False),
+        Pair("stop now", "now stop", same=True, category="same"),
+        Pair("stop", "stop", same=False, barred="history"),
     )
 
 
-def test_messages_after_the_last_question_count(tmp_path):
-    """An assistant's beginning of the answer is part of what must be the same; text parts are text."""
-    a, b = said("hi", "Sure"), said("hi", "No")
-    parts = [{"role": "user", "content": [{"type": "text", "text": "hi"}]}, a[1]]
-    text = lines({"a": a, "b": b, "same_answer": False}, {"a": a, "b": parts, "same_answer": True})
-    assert [pair.joined for pair in load(write(tmp_path / "c", text)).pairs] == [False, True]
+def test_what_the_product_does_not_compare_is_barred(tmp_path):
+    """By the product's own rule, which names the reason: nothing is said last by the user, or it is no text."""
+    image = [{"role": "user", "content": [{"type": "image_url"}]}]
+    texts = [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]
+    text = lines(
+        {"a": said("hi", "Sure"), "b": said("hi", "Sure"), "same_answer": True},
+        {"a": image, "b": said("hi"), "same_answer": False},
+        {"a": said("hi"), "b": texts, "same_answer": True},
+    )
+    assert [pair.barred for pair in load(write(tmp_path / "c", text)).pairs] == ["last message is not the user's", "not text", ""]
 
 
 def test_a_folder_is_one_set(tmp_path):
@@ -125,8 +129,7 @@ ONE = '{"a": "x", "b": "y", "same_answer": %s}\n'
         (GOOD + '{"origin": "x", "similar": "y"}', ": lookups and pairs in one set"),
         ('{"a": [], "b": [], "same_answer": true}', ":1: a conversation has 1 to 1000 messages"),
         ('{"a": [1], "b": [1], "same_answer": true}', ":1: a message is an object"),
-        ('{"a": [{"role": "system", "content": "x"}], "b": [{}], "same_answer": true}', ":1: a conversation without a user"),
-        ('{"a": [{"role": "user", "content": [{"type": "image"}]}], "b": [{}], "same_answer": true}', ":1: the last user message"),
+        ('{"a": [{"role": "user", "content": "x"}], "b": "x", "same_answer": true}', ":1: the first text is missing, or no text"),
         ("a\tb\t1\na\tb\n", ":2: 2 columns where 3 are wanted"),
         ("a\tb\tc\td\n", ":1: 4 columns where 3 are wanted"),
         ("a\tb\tyes\n", ":1: the label 'yes' is not known"),

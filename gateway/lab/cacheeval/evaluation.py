@@ -41,7 +41,7 @@ class Evaluation:
         head = {"data": data.name, "embedder": self._opened.name}
         if self._settings.stream is not None:
             return {**head, "kind": "stream", **self._streamed(data, self._settings.stream)}
-        self._embed(data, sorted({text for pair in data.pairs if pair.joined for text in (pair.a, pair.b)}))
+        self._embed(data, sorted({text for pair in data.pairs if not pair.barred for text in (pair.a, pair.b)}))
         if self._settings.calibrate:
             return {**head, "kind": "calibration", **self._calibrated(data)}
         if data.kind is Kind.LOOKUPS:

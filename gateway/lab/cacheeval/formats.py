@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from gateway.lab.cacheeval.conversation import split
 from gateway.lab.cacheeval.opening import files_of, lines_of, read
 from gateway.lab.cacheeval.pairs import BadData, Data, Kind, Pair
+from gateway.lab.cacheeval.question import apart, question
 
 MAX_PAIRS = 1_000_000
 MAX_TEXT = 100_000
@@ -106,18 +106,22 @@ def _object(item: Any) -> _Row:
     if "text_a" in item or "text_b" in item:
         return _labelled(item, item.get("text_a"), item.get("text_b"), item.get("label"))
     if "origin" in item:
-        return _Row(Kind.LOOKUPS, Pair(_checked("origin", item["origin"]), _checked("similar", item.get("similar")), same=True))
+        return _Row(Kind.LOOKUPS, _pair(_checked("origin", item["origin"]), _checked("similar", item.get("similar")), same=True))
     raise BadData("neither a, b and same_answer, nor text_a, text_b and label, nor origin and similar")
 
 
 def _labelled(item: Mapping[str, Any], a: Any, b: Any, label: Any) -> _Row:
     same, category = _label(label), str(item.get("category") or item.get("subtype") or "")
-    if isinstance(a, list) and isinstance(b, list):
-        (last_a, rest_a), (last_b, rest_b) = split(a), split(b)
-        pair = Pair(_checked("a", last_a), _checked("b", last_b), same, category, joined=rest_a == rest_b)
-        return _Row(Kind.CONVERSATIONS, None if item.get("ambiguous") else pair)
-    pair = Pair(_checked("the first text", a), _checked("the second text", b), same, category)
-    return _Row(Kind.PAIRS, None if item.get("ambiguous") else pair)
+    conversations = isinstance(a, list) and isinstance(b, list)
+    if not conversations:
+        a, b = _checked("the first text", a), _checked("the second text", b)
+    pair = _pair(a, b, same, category)
+    return _Row(Kind.CONVERSATIONS if conversations else Kind.PAIRS, None if item.get("ambiguous") else pair)
+
+
+def _pair(a: str | list[Any], b: str | list[Any], same: bool, category: str = "") -> Pair:
+    stored, asked = question(a), question(b)
+    return Pair(stored.text, asked.text, same, category, apart(stored, asked))
 
 
 def _table(file: Path, text: str) -> Iterator[_Row]:
@@ -136,7 +140,7 @@ def _table(file: Path, text: str) -> Iterator[_Row]:
         if len(cells) != width:
             raise BadData(f"{len(cells)} columns where {width} are wanted: text, text and label with tabs between them")
         a, b, label = (cells[place] for place in places)
-        pair = Pair(_checked("the first text", a), _checked("the second text", b), _label(label))
+        pair = _pair(_checked("the first text", a), _checked("the second text", b), _label(label))
         return _Row(Kind.PAIRS, None if _NO_SENTENCE in {a, b} else pair)
 
     yield from _each(((f"{file}:{number}", line) for number, line in lines), row)

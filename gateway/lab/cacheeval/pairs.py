@@ -23,7 +23,7 @@ class Pair:
     b: str  # the asked one
     same: bool  # whether one answer serves both
     category: str = ""
-    joined: bool = True  # whether everything before the last user message is the same, so that the cache may compare at all
+    barred: str = ""  # why the cache may not compare them at all: `history` where what was said before differs
 
 
 @dataclass(frozen=True, slots=True)

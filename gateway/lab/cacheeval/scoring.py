@@ -67,8 +67,8 @@ def candidates(data: Data, vectors: Vectors) -> list[Candidate]:
 
 
 def _candidate(pair: Pair, vectors: Vectors) -> Candidate:
-    if not pair.joined:
-        return Candidate(pair, None, "history")
+    if pair.barred:
+        return Candidate(pair, None, pair.barred)
     cosine = vectors.cosine(pair.a, pair.b)
     return Candidate(pair, cosine, "" if cosine is not None else "no vector")
 
