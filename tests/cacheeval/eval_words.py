@@ -49,4 +49,4 @@ class Cut:
             return Ruling(Verdict.REFUSE, cosine, self._refused)
         if cosine >= self._serve:
             return Ruling(Verdict.SERVE, cosine)
-        return Ruling(Verdict.GREY if cosine >= self._grey else Verdict.REFUSE, cosine, "cosine")
+        return Ruling(Verdict.GREY if cosine >= self._grey else Verdict.REFUSE, cosine, "similarity")

@@ -62,7 +62,7 @@ def test_scores(tiergate, pairs):
     assert bare["categories"]["number"]["traps_served"] == bare["traps_served"]
     assert bare["examples"][0]["asked"] == PAIRS[2]["b"]
     assert sum(guarded["traps_refused_by"].values()) == 1
-    assert [it["name"] for it in told["results"][0]["curves"]] == ["cosine", "cosine + guards"]
+    assert [it["name"] for it in told["results"][0]["curves"]] == ["cosine", "cosine + guards", "score + guards"]
 
 
 def test_the_table_says_the_same(tiergate, pairs):
@@ -124,7 +124,6 @@ def test_calibration(tiergate, tmp_path):
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     told = document(tiergate, file, "--calibrate", "--max-error", "0.1")
     (part,) = told["results"]
-    assert part["cut"] == 0.75
     assert part["chosen_on"] + part["told_on"] == 200
     assert part["told"]["traps_served"]["hits"] == 0
     assert part["told"]["served"]["share"] == 1.0
@@ -185,7 +184,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(tiergate, pairs, tmp_path, argume
         (["--stream", "0"], "a whole number from 1"),
         (["--stream", "²"], "a whole number from 1"),
         (["--zipf", "-1"], "an exponent from 0 to 10"),
-        (["--threshold", "nan"], "a cosine from -1 to 1"),
+        (["--threshold", "nan"], "a number from -1 to 1"),
         (["--max-error", "0"], "a share above 0"),
         (["--preset", "loose"], "invalid choice"),
     ],

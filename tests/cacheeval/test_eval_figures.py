@@ -183,7 +183,7 @@ def test_lookups_by_hand():
     )
     found = look_up(Cut(0.4, refused="never"), lookups(table, vectors()))
     assert (found.asked, found.right, found.wrong) == (5, 3, 1)
-    assert found.missed == {"cosine": 1}
+    assert found.missed == {"similarity": 1}
     assert found.examples == [{"stored": "blue cat", "asked": "blue cat", "wanted": "blue", "cosine": pytest.approx(1.0)}]
 
 

@@ -43,9 +43,7 @@ def _policies(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--judge", metavar="RIGHT/WRONG", help="a scripted verifier that approves so many right pairs and traps: 0.98/0.01"
     )
-    group.add_argument(
-        "--grey", type=_score, metavar="X", help="the verifier is asked from this cosine on (as the preset has it)"
-    )
+    group.add_argument("--grey", type=_score, metavar="X", help="the verifier is asked from this score on (as the preset has it)")
     group.add_argument(
         "--judge-asks", choices=("grey", "soft", "all"), default="grey",
         help="grey: what only its distance speaks against; soft: also what a guard refused; all: also what would be served",
@@ -81,7 +79,7 @@ def judge_of(args: argparse.Namespace) -> Judge | None:
 
 
 def _score(text: str) -> float:
-    return _number(text, lambda value: -1 <= value <= 1, "a cosine from -1 to 1")
+    return _number(text, lambda value: -1 <= value <= 1, "a number from -1 to 1")
 
 
 def _share(text: str) -> float:

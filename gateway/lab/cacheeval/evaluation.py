@@ -16,9 +16,9 @@ from gateway.lab.cacheeval.drawing import Ask, Plan, ceilings, draw
 from gateway.lab.cacheeval.halves import halves
 from gateway.lab.cacheeval.lookups import Lookup, look_up, lookups
 from gateway.lab.cacheeval.pairs import BadData, Data, Kind
-from gateway.lab.cacheeval.policies import Cosine, Policy, Verdict
+from gateway.lab.cacheeval.policies import ALL, Cosine, Policy, Verdict
 from gateway.lab.cacheeval.progress import Progress
-from gateway.lab.cacheeval.scoring import ALL, Candidate, candidates, rule, score
+from gateway.lab.cacheeval.scoring import Candidate, candidates, rule, score
 from gateway.lab.cacheeval.settings import Guards, Opened, Settings
 from gateway.lab.cacheeval.shadow import Shadow
 from gateway.lab.cacheeval.shelf import choose
@@ -53,7 +53,7 @@ class Evaluation:
         pairs = [(pair.a, pair.b) for data in self._settings.data for pair in data.pairs if self._opened.covers(pair.b)]
         seed = self._settings.seed
         embedding = of_embedding(self._opened.model, [asked for _, asked in pairs], seed)
-        deciding = of_decision(lambda: self._guards.guarded(ALL), pairs, seed)
+        deciding = of_decision(self._guards.all(), pairs, seed)
         return {"embedding": report.cost(embedding), "decision": report.cost(deciding)}
 
     def _embed(self, data: Data, texts: Sequence[str]) -> None:
@@ -79,7 +79,7 @@ class Evaluation:
 
     def _sweeps(self) -> list[tuple[str, Policy]]:
         """What is swept over all cuts: a policy that serves whatever has a vector and no veto."""
-        return [("cosine", Cosine(ALL)), ("cosine + guards", self._guards.guarded(ALL))]
+        return [("cosine", Cosine(ALL)), ("cosine + guards", self._guards.guarded(ALL)), ("score + guards", self._guards.all())]
 
     # -- a table of lookups
 
@@ -123,7 +123,7 @@ class Evaluation:
         if data.kind is Kind.LOOKUPS:
             raise BadData(f"{data.name}: a table of lookups has no traps, so nothing to calibrate on")
         chosen, told = halves(candidates(data, self._vectors), self._settings.seed)
-        policy = self._guards.guarded(ALL)
+        policy = self._guards.all()
         one, other = _scores(policy, chosen), _scores(policy, told)
         rounded = curve("chosen", [(None if cut is None else _down(cut), same) for cut, same in one])
         found = calibrate(rounded, one, other, self._settings.max_error)

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from caches.guards import Reading
+from caches.guards import Reading, veto
 from caches.semantic.decision import BALANCED, STRICT, Preset, judge
 from gateway.lab.cacheeval.learner import Learner, Widening
-from gateway.lab.cacheeval.policies import Policy, Ruling, Verdict
+from gateway.lab.cacheeval.policies import ALL, Policy, Ruling, Verdict
 
 PRESETS = {preset.name: preset for preset in (STRICT, BALANCED)}
 _READINGS = 100_000
@@ -41,13 +41,22 @@ class Decision:
         found = judge(self._read(asked), self._read(stored), cosine, self._preset)
         if found.serve and (self._asking is None or not self._asking.sure):
             return Ruling(Verdict.SERVE, found.score)
-        if found.serve or found.grey or self._opened(cosine, found.score):
-            return Ruling(Verdict.GREY, found.score, found.reason)
-        return Ruling(Verdict.REFUSE, found.score, found.reason)
+        vetoed = self._asking is not None and self._asking.vetoed and found.score >= self._preset.grey
+        open_ = found.serve or found.grey or vetoed
+        return Ruling(Verdict.GREY if open_ else Verdict.REFUSE, found.score, found.reason)
 
-    def _opened(self, cosine: float, score: float) -> bool:
-        """Whether the verifier is asked all the same about what a guard refuses. Such a score is no measure, the cosine is."""
-        return self._asking is not None and self._asking.vetoed and max(cosine, score) >= self._preset.grey
+
+class Guarded:
+    """The guards, and a cut on the bare cosine."""
+
+    def __init__(self, cut: float, read: Callable[[str], Reading]) -> None:
+        self.name = f"cosine >= {cut:g}, guards"
+        self._cut = cut
+        self._read = read
+
+    def decide(self, cosine: float, asked: str, stored: str) -> Ruling:
+        reason = veto(self._read(asked), self._read(stored)) or ("" if cosine >= self._cut else "similarity")
+        return Ruling(Verdict.REFUSE if reason else Verdict.SERVE, cosine, reason)
 
 
 class Moving:
@@ -77,7 +86,10 @@ class ProductGuards:
         return Decision(name, replace(preset, serve=preset.sure, grey=grey), self._asking, self._read)
 
     def guarded(self, cut: float) -> Policy:
-        return Decision(f"cosine >= {cut:g}, guards", replace(STRICT, serve=cut, grey=cut), None, self._read)
+        return Guarded(cut, self._read)
+
+    def all(self) -> Policy:
+        return Decision("score", replace(STRICT, serve=ALL), None, self._read)
 
     def learning(self, name: str, max_error: float) -> tuple[Policy, Learner]:
         preset = PRESETS[name]

@@ -7,6 +7,10 @@ from enum import StrEnum
 from typing import Protocol
 
 
+ALL = -1.0
+"""A cut that every cosine and every score passes."""
+
+
 class Verdict(StrEnum):
     SERVE = "serve"
     GREY = "grey"  # not by itself; a verifier may be asked
@@ -17,7 +21,7 @@ class Verdict(StrEnum):
 class Ruling:
     verdict: Verdict
     score: float  # what a cut is held against: the cosine, or what the policy makes of it
-    why: str = ""  # what refused, by name: `cosine`, `negation`
+    why: str = ""  # what refused, by name: `similarity`, `negation`
 
 
 class Policy(Protocol):
@@ -34,4 +38,4 @@ class Cosine:
         self._cut = cut
 
     def decide(self, cosine: float, asked: str, stored: str) -> Ruling:  # noqa: ARG002 - the protocol's
-        return Ruling(Verdict.SERVE, cosine) if cosine >= self._cut else Ruling(Verdict.REFUSE, cosine, "cosine")
+        return Ruling(Verdict.SERVE, cosine) if cosine >= self._cut else Ruling(Verdict.REFUSE, cosine, "similarity")

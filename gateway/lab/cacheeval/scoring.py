@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 
 from gateway.lab.cacheeval.judge import Judge
 from gateway.lab.cacheeval.pairs import Data, Pair
-from gateway.lab.cacheeval.policies import Policy, Ruling, Verdict
+from gateway.lab.cacheeval.policies import ALL, Policy, Ruling, Verdict
 from gateway.lab.cacheeval.vectors import Vectors
 from gateway.lab.cacheeval.wilson import Share
 
 EXAMPLES = 50
-ALL = -1.0  # a cut that every cosine passes
 
 
 @dataclass(frozen=True, slots=True)

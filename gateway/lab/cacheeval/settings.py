@@ -29,7 +29,11 @@ class Guards(Protocol):
     def preset(self, name: str) -> Policy: ...
 
     def guarded(self, cut: float) -> Policy:
-        """A cut of one's own, with the preset's guards. Everything that no guard refuses is served at a cut of -1."""
+        """The guards, and a cut on the bare cosine."""
+        ...
+
+    def all(self) -> Policy:
+        """Serves everything that no guard refuses, and tells the product's score of it."""
         ...
 
     def learning(self, name: str, max_error: float) -> tuple[Policy, Learner]:
