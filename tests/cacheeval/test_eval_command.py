@@ -48,10 +48,11 @@ def document(tiergate, *arguments):
 def test_scores(tiergate, pairs):
     """Counts, intervals and categories of every policy, with the digest of the data and the fingerprint of the embedder."""
     told = document(tiergate, pairs, "--threshold", "0.8")
-    assert told["data"][0] | {"files": None} == {
-        "name": f"{pairs.parent.name}/pairs.jsonl", "kind": "pairs", "pairs": 3, "wanted": 2, "traps": 1, "left_out": 1, "files": None
-    }  # fmt: skip
-    assert len(told["data"][0]["files"][0]["sha256"]) == 64
+    (data,) = told["data"]
+    (file,) = data.pop("files")
+    name = f"{pairs.parent.name}/pairs.jsonl"
+    assert data == {"name": name, "kind": "pairs", "pairs": 3, "wanted": 2, "traps": 1, "left_out": 1}
+    assert (len(file["sha256"]), file["size"]) == (64, pairs.stat().st_size)
     assert told["embedders"][0]["fingerprint"] == "words-1"
     assert told["embedders"][0]["cost"]["embedding"]["count"] == 3
     scores = {it["policy"]: it for it in told["results"][0]["scores"]}

@@ -1,6 +1,7 @@
 """Streams drawn from clusters: the same for a seed, and what becomes of each question told by hand."""
 
 from collections import Counter
+from math import inf
 from random import Random
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.lab.cacheeval.drawing import Ask, Plan, ceilings, draw
 from gateway.lab.cacheeval.judge import Judge
-from gateway.lab.cacheeval.learner import Widening
+from gateway.lab.cacheeval.learner import FromEvidence
 from gateway.lab.cacheeval.shadow import Shadow
 from gateway.lab.cacheeval.stream import End, run
 from gateway.lab.cacheeval.vectors import Vectors
@@ -84,7 +85,7 @@ def test_ceilings():
 
 
 def test_a_stream_by_hand():
-    """Stored texts are exact hits; what was served by meaning is not stored, so it is served by meaning again, or is wrong again."""
+    """Stored texts are exact hits; what was served by meaning is not stored, so it is looked up again, and wrong again."""
     course = run(
         Cut(0.45),  # "red fox" and "the red fox" are 0.82 alike, "red fox" and "red dog" 0.5
         asks("red fox", "red fox", "the red fox", "the red fox", "red dog", "red dog", "dog barks now", "dog barks now"),
@@ -147,16 +148,21 @@ def test_the_budget_is_kept():
     assert course.ends == [MISS, SEMANTIC, WRONG]
 
 
-def test_a_widening_cut_needs_evidence():
-    """It stays where it began until the upper bound of the errors below it is held, and goes back when errors come."""
-    learner = Widening(0.9, max_error=0.02)
-    for _ in range(188):
+def test_a_learned_cut_needs_evidence():
+    """The preset's cut holds until there are labels enough; then the lowest that keeps the bound, or none does."""
+    learner = FromEvidence(0.9, max_error=0.05)
+    for _ in range(290):
         learner.learn(0.8, right=True, weight=1)
     assert learner.cut() == 0.9
-    learner.learn(0.8, right=True, weight=1)
+    for _ in range(10):
+        learner.learn(0.7, right=True, weight=1)
+    assert learner.cut() == 0.7
+    for _ in range(30):
+        learner.learn(0.75, right=False, weight=1)
     assert learner.cut() == 0.8
-    learner.learn(0.85, right=False, weight=1)
-    assert learner.cut() == 0.9
+    for _ in range(50):
+        learner.learn(0.95, right=False, weight=1)
+    assert learner.cut() == inf
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=40), st.integers(0, 20), st.integers(0, 20))

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from caches.guards import Reading, veto
 from caches.semantic.decision import BALANCED, STRICT, Preset, judge
-from gateway.lab.cacheeval.learner import Learner, Widening
+from gateway.lab.cacheeval.learner import FromEvidence, Learner
 from gateway.lab.cacheeval.policies import ALL, Policy, Ruling, Verdict
 
 PRESETS = {preset.name: preset for preset in (STRICT, BALANCED)}
@@ -93,5 +93,5 @@ class ProductGuards:
 
     def learning(self, name: str, max_error: float) -> tuple[Policy, Learner]:
         preset = PRESETS[name]
-        learner = Widening(preset.serve, max_error)
+        learner = FromEvidence(preset.serve, max_error)
         return Moving(preset, learner, self._read), learner

@@ -10,6 +10,7 @@ import os
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict
+from math import isinf
 from typing import Any
 
 from gateway import __version__
@@ -149,7 +150,8 @@ def _point(it: Curve, point: Point | None) -> Json:
 
 
 def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 6)
+    """JSON has no infinity; a cut that nothing passes is none."""
+    return None if value is None or isinf(value) else round(value, 6)
 
 
 def _version(name: str) -> str | None:
