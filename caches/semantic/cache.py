@@ -95,7 +95,7 @@ class SemanticCache:
         if not self.embedder.covers(asked.text):
             return Found(why="script")
         try:
-            vector = await self.embedder.embed(asked.text)
+            vector = await self.embedder.embed(asked.text, scope=asked.tenant)
             matches = await self._search(rooms, vector)
             return await self._decide(asked, matches)
         except TooLong:
@@ -204,7 +204,7 @@ class SemanticCache:
         kept = None if found.entry is None else said(found.entry.body)
         if found.entry is None or kept is None or fresh is None:
             return Shown(None)
-        right = await same_answer(self.embedder, kept, fresh)
+        right = await same_answer(self.embedder, kept, fresh, asked.tenant)
         return Shown(right, found.entry.body if right is None else b"")
 
     async def learn(self, asked: Asked, id: str, score: float, *, right: bool, weight: float) -> None:  # noqa: A002 - the protocol's

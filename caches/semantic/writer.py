@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("tiergate.caches")
 _MOST_WAITING = 1_000
 _BATCH = 32
+_EMBED_SECONDS = 5.0  # for a vector that nobody waits for
 _TICK = 1.0  # seconds
 _NOTES_EVERY = 5.0
 _SCAN_EVERY = 3.0
@@ -143,6 +144,8 @@ class Writer:
     async def _open(self) -> bool:
         """The store, what it keeps, and what was learned."""
         cache = self._cache
+        with suppress(EmbedderAway):  # it goes on trying by itself
+            await cache.embedder.open()
         try:
             await cache.store.open()
             cache.gate.clear()
@@ -190,7 +193,7 @@ class Writer:
 
     async def _embedded(self, point: Point) -> Point | None:
         try:
-            return replace(point, vector=await self._cache.embedder.embed(point.text))
+            return replace(point, vector=await self._cache.embedder.embed(point.text, scope=point.tenant, within=_EMBED_SECONDS))
         except (EmbedderAway, TooLong):
             self.dropped += 1
             return None

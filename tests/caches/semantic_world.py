@@ -33,7 +33,10 @@ class WordEmbedder:
     def covers(self, text: str) -> bool:
         return text.isascii()
 
-    async def embed(self, text: str) -> Vector:
+    async def open(self) -> None:
+        """There is nothing to load."""
+
+    async def embed(self, text: str, *, scope: str = "", within: float | None = None) -> Vector:
         if self.away:
             raise EmbedderAway(self.away)
         self.asked.append(text)
