@@ -13,6 +13,7 @@ from caches.embed.onnx import OnnxModel
 
 
 def folder() -> Folder:
+    """Raises ValueError where the package has lost it."""
     return Folder.read(Path(str(files("caches.embed") / "models" / "minilm-int8")))
 
 

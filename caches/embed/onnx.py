@@ -14,11 +14,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import onnxruntime as ort
-from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from caches.embed.description import Folder
 from caches.embed.types import Vector
+from caches.embed.vector import pooled, unit
 
 FED = ("input_ids", "attention_mask", "token_type_ids")
 
@@ -65,25 +65,6 @@ class OnnxModel:
         vector = self._one("How long does a parcel take?")
         if vector is None or vector.shape != (self.dimension,):
             raise ValueError(f"{self.about.name} does not make vectors of {self.dimension} numbers")
-
-
-def pooled(states: NDArray[np.float32], pooling: str) -> NDArray[np.float32]:
-    """States: a row a token, none of them padding; for `none` one row."""
-    if pooling == "mean":
-        return np.asarray(states.mean(axis=0, dtype=np.float32))
-    if pooling == "none":
-        return states
-    return np.asarray(states[0 if pooling == "cls" else -1])
-
-
-def unit(vector: NDArray[np.float32]) -> Vector:
-    """Of length 1, and read-only: it will be shared. Raises ValueError."""
-    length = np.sqrt(vector @ vector)
-    if not 0 < length < np.inf:
-        raise ValueError("a vector without a direction")
-    made: Vector = np.asarray(vector / length, np.float32)
-    made.flags.writeable = False
-    return made
 
 
 def tokenizer(folder: Folder) -> Tokenizer:
