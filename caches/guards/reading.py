@@ -15,7 +15,7 @@ from caches.guards.tables.calendar import DATES, PERIODS, RELATIVE
 from caches.guards.tables.english import FILLER, FUNCTION, SPEECH
 from caches.guards.tables.names import ALIASES, KNOWN
 from caches.guards.tables.negators import NEGATORS
-from caches.guards.tables.scope import FORMS
+from caches.guards.tables.scope import ASKED_FOR, FORMS
 from caches.guards.tables.quantities import BARE_UNITS, NUMBER_WORDS, ORDINALS, SCALES, TIME_UNITS, UNITS
 
 MAX_CHARS = 4000
@@ -25,6 +25,8 @@ _RELATIONS = frozenset("from to into than before after by over versus vs against
 _AUXILIARIES = frozenset("is are was were do does did can could will would should may might must has have had am".split())
 _SUBJECTS = {"i": "i", "we": "i", "you": "you", "he": "they", "she": "they", "they": "they"}
 _MATTER_AT_THE_END = frozenset({"do", "does", "mean", "for"})  # what does it do? what is it for?
+_AS = frozenset({"as", "in"})
+_REQUEST = 4  # words within which a verb makes a text a request
 _SHORTEST_SLIP = 5
 _PRICES = frozenset(map(concept, ("price", "cost", "fee", "charge")))
 
@@ -79,6 +81,7 @@ class _Reader:
         self.relation = ""
         self.subject = ""
         self.auxiliary = ""
+        self.asks_for_form = not ASKED_FOR.isdisjoint(found.line[:_REQUEST])
         self.about_words = not SPEECH.isdisjoint(found.line)
 
     def reading(self, text: str, head: str) -> Reading:
@@ -120,13 +123,13 @@ class _Reader:
             if quantity.unit == "clock" and word[-1] == "m":
                 self.dates.add(word[-2:])
             return self._quantity(quantity, at + 1)
-        if word in FUNCTION:
+        if word in FUNCTION and not (word == "one" and at + 1 < len(self.line) and self.line[at + 1] in SCALES):
             self._small(word, at)
             return at + 1
         if "\u3400" <= word[0] <= "\u9fff":
             self._chinese(word)
             return at + 1
-        if word in NUMBER_WORDS or word in SCALES:
+        if word in NUMBER_WORDS:
             number, end = quantities.of_words(self.line, at)
             return self._quantity(Quantity(str(number), '', str(number)), end)
         if word in ORDINALS and not (word == "second" and self.quantities and at and self.line[at - 1][0].isdigit()):
@@ -178,7 +181,7 @@ class _Reader:
         if word in KNOWN or word in self.found.capitals or ALIASES.get(word) in KNOWN:
             self.names.add(meant)
         form = FORMS.get(word)
-        if form is not None:
+        if form is not None and (self.relation in _AS or self.asks_for_form or word == "plainly"):
             self.forms.add(form)
         unit = UNITS.get(word)
         if unit is not None and word not in TIME_UNITS and word not in BARE_UNITS and word.rstrip("s") not in TIME_UNITS:

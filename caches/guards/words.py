@@ -105,6 +105,8 @@ def _bare(line: list[str]) -> list[str]:
         start += 1
     if start < end - 2 and line[start] == "good" and line[start + 1] in OPENINGS:
         start += 2
+    if end > start + 2 and line[start] == "no" and "not" in line[start:end]:
+        start += 1  # the beginning of an answer
     while end > start + 2 and line[end - 1] in CLOSINGS:
         end -= 1
     return line[start:end]

@@ -20,13 +20,14 @@ class Preset:
     name: str
     base: float  # the cosine that two questions of the same matter need
     structure: float  # how much what they do not share counts, 1: in full
+    reworded: float  # the cosine from which on a veto that is not final is overruled, where the texts are no small edit of each other
     serve: float = 0.5  # least score that serves
     sure: float = 0.8  # least score that serves where a verifier could be asked instead
     grey: float = 0.45  # least cosine that is worth verifying
 
 
-STRICT = Preset("strict", base=0.72, structure=1.0)
-BALANCED = Preset("balanced", base=0.7, structure=0.25)
+STRICT = Preset("strict", base=0.72, structure=1.0, reworded=2.0)
+BALANCED = Preset("balanced", base=0.7, structure=0.25, reworded=0.8)
 
 _STEEPNESS = 25.0
 _FINAL = frozenset({"numbers", "units", "quotes", "code"})
@@ -49,8 +50,8 @@ def judge(question: Reading, stored: Reading, cosine: float, preset: Preset = ST
     laid = align(question, stored)
     likeness = 1 / (1 + math.exp(-_STEEPNESS * (cosine - needed(laid, apart(question, stored), preset))))
     reason = veto(question, stored)
-    if reason is not None:
-        final = reason in _FINAL or min(laid.left, laid.right) < _REWORDED
+    final = reason in _FINAL or min(laid.left, laid.right) < _REWORDED
+    if reason is not None and (final or cosine < preset.reworded):
         return Verdict(serve=False, score=likeness, reason=reason, grey=not final and cosine >= preset.grey)
     least = preset.serve if cut is None else max(cut, preset.serve)
     if likeness >= least:
@@ -60,7 +61,7 @@ def judge(question: Reading, stored: Reading, cosine: float, preset: Preset = ST
 
 def needed(laid: Alignment, kinds_apart: float, preset: Preset) -> float:
     """The cosine from which on two questions are more likely the same than not."""
-    more = 0.8 * min(0.25, laid.open) + 0.1 * laid.turned + kinds_apart
+    more = 0.8 * min(0.25, laid.open) + 0.3 * laid.turned + kinds_apart
     if max(laid.left, laid.right) >= 1:
         more = max(more, 0.22 if min(laid.left, laid.right) < 1 else 0.23) + 0.1 * max(0.0, min(0.3, laid.open - 0.1))
     return preset.base + preset.structure * more
