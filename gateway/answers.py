@@ -13,8 +13,8 @@ from typing import Any, cast
 
 from caches.assemble import assemble
 from caches.flight import Flight, Flights, Orphaned, Seat
-from caches.key import entry_id, exact_key
 from caches.freshness import Freshness, freshness
+from caches.key import entry_id, exact_key
 from caches.pace import AT_ONCE, Pace, paced
 from caches.policy import Use
 from caches.replay import as_events

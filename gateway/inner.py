@@ -77,12 +77,15 @@ class Inner:
             work=Work(),
             impatient=True,
         )
-        async with asyncio.timeout(seconds), self._dispatcher.admit(()) as ticket:
-            async with ticket.work(_ask_of(station, call, priority)) as grant:
-                try:
-                    await self._forwarder.forward(call, station, grant, sink, Failures())
-                finally:
-                    grant.settle(0)
+        async with (
+            asyncio.timeout(seconds),
+            self._dispatcher.admit(()) as ticket,
+            ticket.work(_ask_of(station, call, priority)) as grant,
+        ):
+            try:
+                await self._forwarder.forward(call, station, grant, sink, Failures())
+            finally:
+                grant.settle(0)
         if not sink.whole:
             raise ApiError(502, "answer_too_large", "The model's answer is longer than was asked for.")
         return b"".join(sink.pieces)

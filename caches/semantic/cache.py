@@ -22,8 +22,8 @@ import numpy as np
 
 from caches.embed.types import Embedder, EmbedderAway, TooLong, Vector
 from caches.errors import CacheAway
-from caches.semantic.compare import same_answer
 from caches.guards import Reading
+from caches.semantic.compare import same_answer
 from caches.semantic.decision import BALANCED, STRICT, Preset, judge
 from caches.semantic.evidence import Evidence
 from caches.semantic.gate import Gate

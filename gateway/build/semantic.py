@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal, cast
@@ -62,13 +62,13 @@ def _embedder(config: Config, dispatcher: Dispatcher, clock: Clock) -> tuple[Des
     own = config.cache.semantic.embedder
     rules = DeskRules(deadline=own.deadline)
     if own.kind == "pool":
-        from caches.embed.pool import RULES, PoolEmbedder  # noqa: PLC0415 - each kind loads what it needs
+        from caches.embed.pool import PoolEmbedder  # noqa: PLC0415 - each kind loads what it needs
 
         about = Description(
             name=own.model, dimension=own.dimension, max_tokens=own.max_tokens, prefix=own.prefix, scripts=own.scripts
         )
-        rules = msgspec.structs.replace(RULES, deadline=own.deadline) if isinstance(RULES, msgspec.Struct) else rules
-        return about, PoolEmbedder(about, _asking(config, dispatcher, clock), clock=clock, rng=random.Random(), rules=rules)
+        ask, rules = _asking(config, dispatcher, clock), DeskRules(deadline=own.deadline, batch=32, lanes=4)
+        return about, PoolEmbedder(about, ask, clock=clock, rng=random.Random(), rules=rules)
     from caches.embed.threaded import ThreadedEmbedder  # noqa: PLC0415 - as above
 
     if own.kind == "sentence_transformers":
@@ -84,15 +84,13 @@ def _embedder(config: Config, dispatcher: Dispatcher, clock: Clock) -> tuple[Des
     return folder.about, ThreadedEmbedder(folder.about, load_folder, clock=clock, rng=random.Random(), rules=rules)
 
 
-def _asking(config: Config, dispatcher: Dispatcher, clock: Clock) -> Callable[[Sequence[str]], object]:
+def _asking(config: Config, dispatcher: Dispatcher, clock: Clock) -> Callable[[Sequence[str]], Awaitable[list[list[float]]]]:
     """The call of a pool that serves embeddings."""
     own = config.cache.semantic.embedder
     inner = Inner(dispatcher, catalog_of(config), stations_of(config), Forwarder(clock, Metrics(worker=True)), clock)
 
     async def ask(texts: Sequence[str]) -> list[list[float]]:
-        body = await inner.post(
-            "embeddings", own.model, {"input": list(texts)}, seconds=own.deadline, priority=Priority.REALTIME
-        )
+        body = await inner.post("embeddings", own.model, {"input": list(texts)}, seconds=own.deadline, priority=Priority.REALTIME)
         return [row.embedding for row in sorted(_read_rows(body).data, key=lambda row: row.index)]
 
     return ask

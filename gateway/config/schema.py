@@ -221,7 +221,9 @@ class Embedder:
     model: t.Line = key("", "Which one: a folder, a name, or for `pool` a model that serves embeddings.")
     dimension: t.Count = key(384, "kind sentence_transformers and pool: numbers in a vector.")
     max_tokens: t.Count = key(512, "kind sentence_transformers and pool: the longest text that the model reads whole.")
-    prefix: Annotated[str, Text(longest=200)] = key("", "kind sentence_transformers and pool: what the model wants before a text.")
+    prefix: Annotated[str, Text(longest=200)] = key(
+        "", "kind sentence_transformers and pool: what the model wants before a text."
+    )
     scripts: tuple[Annotated[str, Text(shortest=1, longest=32)], ...] = key(
         ("all",), "kind sentence_transformers and pool: the scripts that the model reads, such as latin or han."
     )
