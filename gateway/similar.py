@@ -137,6 +137,7 @@ class Similar:
             max_error=policy.max_error,
             request_id=job.exchange_id,
             max_age=job.wishes.cache.max_age,
+            wants_grey=self._verify is not None,
         )
 
     def _told(self, x: Exchange, found: Found) -> None:

@@ -131,12 +131,12 @@ def test_the_gate_lets_pass_what_shares_all_its_words(kept: list[list[str]], wor
     gate = Gate()
     for number, each in enumerate([*kept, words]):
         gate.add(str(number), "room", " ".join(each), 1.0)
-    assert gate.may_resemble("room", " ".join(reversed(words)))
-    assert not gate.may_resemble("other", " ".join(words))
+    assert str(len(kept)) in (gate.resembling("room", " ".join(reversed(words))) or [])
+    assert gate.resembling("other", " ".join(words)) == []
     for number in range(len(kept) + 1):
         gate.remove(str(number))
     assert (len(gate), gate.partitions) == (0, 0)
-    assert not gate.may_resemble("room", " ".join(words))
+    assert gate.resembling("room", " ".join(words)) == []
 
 
 def test_the_gate_turns_away_what_shares_only_common_words() -> None:
@@ -144,8 +144,17 @@ def test_the_gate_turns_away_what_shares_only_common_words() -> None:
     gate = Gate()
     for number in range(200):
         gate.add(str(number), "room", f"account topic{number} number", 1.0)
-    assert gate.may_resemble("room", "topic7 of the account")
-    assert not gate.may_resemble("room", "closing hours of the account desk")
+    assert gate.resembling("room", "topic7 of the account") == ["7"]
+    assert gate.resembling("room", "closing hours of the account desk") == []
+
+
+def test_a_gate_that_must_look_at_too_much_cannot_tell() -> None:
+    """The bound on what is looked at is kept, and nothing is turned away for it."""
+    gate = Gate(most=10)
+    for number in range(20):
+        gate.add(str(number), "room", "account", 1.0)
+    assert gate.resembling("room", "account") is None
+    assert gate.resembling("room", "? !") is None
 
 
 def test_the_gate_forgets_what_is_over() -> None:
@@ -153,7 +162,7 @@ def test_the_gate_forgets_what_is_over() -> None:
     gate = Gate()
     gate.add("1", "room", "reset my password", 10.0)
     gate.expire(11.0)
-    assert not gate.may_resemble("room", "reset my password")
+    assert gate.resembling("room", "reset my password") == []
 
 
 def test_words_of_chinese_are_pairs() -> None:
