@@ -1,15 +1,17 @@
 """CPU of the semantic cache: a lookup, by what it comes to, and what a request pays that has no part in it.
 
-    python -m bench.semantic [--entries 3000] [--json]
+    python -m bench.semantic [--entries 3000] [--questions FILE] [--json]
 
-Questions are made of a dozen shapes and thousands of made-up nouns, a few of them common. The CPU is that of this process and of
-the engine's, over the whole run of each kind.
+Questions are those of a file of pairs (as `tiergate cache eval` reads: here its texts alone, shuffled), or, without one, made of a
+dozen shapes and made-up nouns, which are more alike than people's. The CPU is that of this process and of the engine's, over the
+whole run of each kind.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import gzip
 import json
 import random
 import tempfile
@@ -119,7 +121,16 @@ def spared(count: int = 200_000) -> dict[str, float]:
     return told
 
 
-async def run(entries: int) -> dict[str, object]:
+def asked_by_people(path: Path) -> list[str]:
+    """The texts of a JSON list of pairs, in an order of their own."""
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        pairs = json.load(file)
+    texts = sorted({pair[side] for pair in pairs for side in ("text_a", "text_b")})
+    random.Random(1).shuffle(texts)
+    return texts
+
+
+async def run(entries: int, people: list[str]) -> dict[str, object]:
     folder, rng, cpu = minilm.folder(), random.Random(5), Cpu()
     about = folder.about
     embedder = ThreadedEmbedder(about, partial(onnx.OnnxModel, folder), clock=time.monotonic, rng=random.Random(1))
@@ -127,7 +138,8 @@ async def run(entries: int) -> dict[str, object]:
         store = embedded_store(Path(place), collection_name(about.name, about.fingerprint, about.dimension), about.dimension)
         cache = SemanticCache(embedder=embedder, store=store, secret=SECRET, wall=time.time, max_answer=1 << 18, preset="strict")
         await cache.writer.turn()
-        kept = [question(rng, words) for words in (0, 0, 50) for _ in range(entries // 3)]
+        made = [question(rng, words) for words in (0, 0, 50) for _ in range(entries // 3)]
+        kept = [*people[: entries * 2 // 3], *made[entries * 2 // 3 :]] if people else made
         now = time.time()
         for number, text in enumerate(kept):
             entry = Entry(f"ce-{number}", b"k", "acme", "m", "small", "chat", BODY, now, now + 3600)
@@ -140,7 +152,7 @@ async def run(entries: int) -> dict[str, object]:
         kinds = {
             "hit, about 16 tokens": [f"please, {rng.choice(short)} ?" for _ in range(300)],
             "hit, about 60 tokens": [f"please, {rng.choice(long)} ?" for _ in range(300)],
-            "a stream of misses": [question(rng, 0) for _ in range(3000)],
+            "a stream of misses": people[entries : entries + 3000] if people else [question(rng, 0) for _ in range(3000)],
         }
         told: dict[str, object] = {name: await lookups(cache, texts, cpu) for name, texts in kinds.items()}
         await cache.close()
@@ -150,9 +162,10 @@ async def run(entries: int) -> dict[str, object]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--entries", type=int, default=3000, help="kept questions in the one partition (default: 3000)")
+    parser.add_argument("--questions", type=Path, metavar="FILE", help="JSON pairs of text_a and text_b, .gz or not")
     parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_args()
-    told = asyncio.run(run(args.entries))
+    told = asyncio.run(run(args.entries, asked_by_people(args.questions) if args.questions else []))
     if args.json:
         print(json.dumps(told, indent=2))
         return
