@@ -1,6 +1,7 @@
 """SSE events of a finished stream → the JSON answer that a client without streaming would have received.
 
-How the fields of a stream's chunks come together, for every choice by its index:
+A stream of `/v1/responses` tells it itself (see `responses`), that of `/v1/messages` has blocks (see `messages`). Of chat and
+completions the fields of the chunks come together, for every choice by its index:
 - text (`content`, `reasoning`, `reasoning_content`, `refusal`, a completion's `text`, `arguments`) is concatenated;
 - lists inside `logprobs`, and `token_ids`, are concatenated;
 - tool calls are merged by (choice, index), so interleaved deltas do not mix (see `calls`);
@@ -17,12 +18,15 @@ error, or one that cannot be read, means that there is none.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
 from caches.calls import Calls, Function
+from caches.events import payloads
+from caches.messages import message_of
+from caches.responses import response_of
 
 TEXTS = frozenset({"content", "reasoning", "reasoning_content", "refusal"})
 _FIRST = frozenset({"id", "created", "model"})
@@ -31,12 +35,16 @@ _text = msgspec.json.Decoder(str).decode
 _PLAIN_DELTA = re.compile(rb'"delta": ?\{ ?"content": ?"((?:[^"\\]|\\.)*+)" ?\}')
 
 
-def assemble(endpoint: Literal["chat", "completions"], events: Iterable[bytes]) -> bytes | None:
+def assemble(endpoint: str, events: Iterable[bytes]) -> bytes | None:
     """One JSON answer, or None unless the stream is complete. Only the bytes in their order matter, not how they are cut."""
+    if endpoint == "responses":
+        return response_of(payloads(events))
+    if endpoint == "messages":
+        return message_of(payloads(events))
     answer = _Answer()
     done = False
     lane: _Lane | None = None
-    for payload in _payloads(events):
+    for payload in payloads(events):
         if lane is not None and lane.takes(payload):
             continue
         if payload == b"[DONE]":
@@ -52,21 +60,7 @@ def assemble(endpoint: Literal["chat", "completions"], events: Iterable[bytes]) 
         lane = _Lane.after(payload, chunk, answer)
     if not answer.choices or not (done or answer.finished):
         return None
-    return answer.encode(endpoint)
-
-
-def _payloads(events: Iterable[bytes]) -> Iterator[bytes]:
-    """The data of each event, its lines joined; comments and other fields are left out."""
-    stream = b"".join(events).removeprefix(b"\xef\xbb\xbf")
-    if b"\r" in stream:  # never inside JSON text, where it is escaped
-        stream = stream.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    for event in stream.split(b"\n\n"):
-        if event.startswith(b"data:") and b"\n" not in event:
-            yield event[5:].strip()
-            continue
-        lines = [line[5:].removeprefix(b" ") for line in event.split(b"\n") if line.startswith(b"data:")]
-        if lines:
-            yield b"\n".join(lines).strip()
+    return answer.encode(chat=endpoint != "completions")
 
 
 class _Lane:
@@ -151,8 +145,7 @@ class _Answer:
                 choice = self.choices[index] = _Choice()
             choice.add(piece)
 
-    def encode(self, endpoint: Literal["chat", "completions"]) -> bytes:
-        chat = endpoint == "chat"
+    def encode(self, *, chat: bool) -> bytes:
         answer = {**self.fields, "object": "chat.completion" if chat else "text_completion"}
         answer["choices"] = [{"index": i, **self.choices[i].whole(chat=chat)} for i in sorted(self.choices)]
         if self.usage is not None:

@@ -17,3 +17,19 @@ class FlightLagged(Exception):  # noqa: N818 - says what happened
 
 class FlightCancelled(Exception):  # noqa: N818 - says what happened
     """The producer was cancelled by somebody else than its subscribers, as when the process stops."""
+
+
+class CacheAway(Exception):  # noqa: N818 - it names what happened
+    """What was to be changed in a store could not be. `reason`: why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class ExactStoreAway(CacheAway):
+    """The store did not answer, or not as it must. `reason` is a word for a header: `timeout`, `breaker`, `failed`."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the store of exact answers is away: {reason}")
+        self.reason = reason

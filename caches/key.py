@@ -1,103 +1,141 @@
 """Which requests are the same request.
 
-The key is a keyed digest over the tenant, the endpoint, every model that may answer (with its version), the tier
-override and the *whole* body, less a short list of fields that cannot change what the model says. A list of fields to
-leave out ages well: a field that appears next year splits the cache instead of joining two requests that differ.
+The key is a keyed digest over the scope, the endpoint, every model that may answer (with its version; LoRA adapters are
+models here), the tier override and the *whole* body, less a short list of fields that cannot change the answer. A list of
+fields to leave out ages well: a field that appears next year splits the cache instead of joining two requests that differ.
 
 Two spellings of one JSON value give one key: the order of an object's keys, white space, string escapes, `1`, `1.0` and
-`1e0`, `-0.0` and `0`. A null at the top level means "not given". Everything else counts: the order of arrays, a null
-further down, `true` against `1`, `"1"` against `1`. Text is left as it is: two Unicode normal forms are two prompts to a
-tokenizer, so they are two keys.
+`1e0`, `-0.0` and `0`. At the top level null means "not given" for the fields that the API says so of. Everything else
+counts: the order of arrays, any other null, `true` against `1`, `"1"` against `1`. Text is left as it is: two Unicode normal
+forms are two prompts to a tokenizer, so they are two keys.
 
 Whatever `msgspec.json.decode` can return can be keyed, however deeply it nests.
+
+The body is written as MessagePack: in one pass, without escapes, and a value of it never runs into the next. Integers that
+MessagePack has no room for are extensions of it.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import blake2b
+from hmac import digest
+from itertools import repeat
 from typing import Any
 
 import msgspec
 
-IGNORED = frozenset(
+from caches.scope import Scope
+
+ECHOED = frozenset(
     {
-        "model",  # the candidates stand for it: an alias and its model share answers
-        "stream",  # an answer is kept once and replayed in either wire format
-        "stream_options",
         "user",
         "metadata",
         "store",
         "service_tier",
         "safety_identifier",
         "prompt_cache_key",
-        "request_id",
-        "priority",
-        "cache_salt",
-        "kv_transfer_params",
-        "ec_transfer_params",
+        "prompt_cache_retention",
+        "prompt_cache_options",
     }
 )
-"""The top-level fields that do not change what a model says, and so are no part of a key."""
+"""Fields that do not change what a model says, but that an answer of `/v1/responses` repeats: there they are part of the key,
+or one user would be told the name of another."""
+
+IGNORED = ECHOED | {
+    "model",  # the candidates stand for it: an alias and its model share answers
+    "stream",  # an answer is kept once and replayed in either wire format
+    "stream_options",
+    "stream_interval",  # how many tokens vLLM puts into one event
+    "request_id",
+    "session_id",  # of vLLM: which requests belong together
+    "priority",
+    "cache_salt",
+    "kv_transfer_params",
+    "ec_transfer_params",
+}
+"""The top-level fields that are no part of a key."""
+
+NULLABLE = frozenset(
+    {
+        "allowed_token_ids", "audio", "background", "best_of", "chat_template", "chat_template_kwargs",
+        "context_management", "conversation", "dimensions", "documents", "echo", "frequency_penalty", "include",
+        "instructions", "logit_bias", "logprob_token_ids", "logprobs", "max_completion_tokens", "max_output_tokens",
+        "max_tokens", "max_tool_calls", "media_io_kwargs", "min_p", "mm_processor_kwargs", "modalities", "moderation",
+        "n", "padding", "parallel_tool_calls", "prediction", "presence_penalty", "previous_input_messages",
+        "previous_response_id", "prompt", "prompt_embeds", "prompt_logprobs", "reasoning", "reasoning_effort",
+        "repetition_detection", "repetition_penalty", "response_format", "return_prompt_text", "return_token_ids",
+        "return_token_offsets", "return_tokens_as_token_ids", "seed", "stop", "stop_sequences", "stop_token_ids",
+        "structured_outputs", "suffix", "system", "temperature", "text", "thinking", "thinking_token_budget", "tools",
+        "top_k", "top_logprobs", "top_p", "truncate_prompt_tokens", "truncation_side", "use_activation", "verbosity",
+        "vllm_xargs", "watermarking",
+    }
+)  # fmt: skip
+"""The top-level fields whose null is the same as their absence, by the references of the APIs or vLLM 0.32's own defaults.
+
+Not `tool_choice` (absent it is "auto" as soon as there are tools, null it is not) nor `truncation` (vLLM truncates at null).
+"""
 
 KEY_BYTES = 24
-_LOOKED_AT = 50_000  # members and elements of one field
-_KEY_FORMAT = b"tiergate key 1"  # a new number whenever the canonical form changes: old entries then just miss
-_ID_FORMAT = b"tiergate id 1"
-_LONGEST_SECRET = 64  # what blake2b takes
+_IGNORED_OF = {"responses": IGNORED - ECHOED}
+_NULLABLE_OF = {"completions": NULLABLE - {"max_tokens"}}  # absent it is 16, null (to vLLM) as many as there is room for
+_LOOKED_AT = 50_000  # members and elements
+_LOOKS = 250  # at what may be a float, before walking is cheaper
+_KEY_FORMAT = b"tiergate key 2\n"  # a new number whenever the canonical form changes: old entries then just miss
+_ID_FORMAT = b"tiergate id 1\n"
+_FLOAT = b"\xcb"  # how MessagePack begins a float; elsewhere it is rare
+_BIG = 1  # the extension that an integer of more than 64 bits is
 
-_encode = msgspec.json.Encoder(order="sorted").encode
+_encode = msgspec.msgpack.Encoder(order="sorted").encode
+_number = struct.Struct(">d").unpack_from
 
 
 def exact_key(
     *,
     secret: bytes,
-    tenant: str,
+    scope: Scope,
     endpoint: str,
     models: Sequence[tuple[str, str]],
     body: Mapping[str, Any],
     tier: str | None,
 ) -> bytes:
     """The 24-byte cache key of a request. `models`: every candidate as (name, version), in the order of preference."""
-    identity = _encode((tenant, endpoint, models, tier))
-    # The length in front keeps the two parts apart, whatever either holds.
-    digest = blake2b(len(identity).to_bytes(8, "big"), digest_size=KEY_BYTES, key=_fit(secret), person=_KEY_FORMAT)
-    digest.update(identity)
-    digest.update(canonical(body))
-    return digest.digest()
+    if not secret:
+        raise ValueError("a cache key needs a secret")
+    identity = _encode((scope.tag, endpoint, models, tier))
+    return digest(secret, b"".join((_KEY_FORMAT, identity, canonical(body, endpoint))), "sha256")[:KEY_BYTES]
 
 
 def entry_id(secret: bytes, key: bytes) -> str:
     """The id that a client sees: it tells nothing about the request to anybody without the secret."""
-    return "ce-" + blake2b(key, digest_size=12, key=_fit(secret), person=_ID_FORMAT).hexdigest()
+    return "ce-" + digest(secret, _ID_FORMAT + key, "sha256")[:12].hex()
 
 
-def canonical(body: Mapping[str, Any]) -> bytes:
-    """One spelling of the body, without the ignored fields and the top-level nulls."""
+def canonical(body: Mapping[str, Any], endpoint: str) -> bytes:
+    """One spelling of the body, without the ignored fields and the nulls that mean nothing."""
+    ignored, nullable = _IGNORED_OF.get(endpoint, IGNORED), _NULLABLE_OF.get(endpoint, NULLABLE)
     kept: dict[str, Any] = {}
-    respell = False
     for name, value in body.items():
-        if value is None or name in IGNORED:
+        if name in ignored or (value is None and name in nullable):
             continue
-        kind = type(value)
-        if kind is float and value.is_integer():
-            kept[name] = int(value)
-            continue
-        if kind is dict or kind is list:
-            respell = respell or _holds_whole_float(value)
-        kept[name] = value
-    if not respell:
-        try:
-            return _encode(kept)
-        except RecursionError:  # deep nesting on a deep stack; `_spell` needs no stack and writes the same bytes
-            pass
-    return _spell(kept)
+        kept[name] = int(value) if type(value) is float and value.is_integer() else value
+    try:
+        spelled = _encode(kept)
+    except (OverflowError, RecursionError):  # `_spell` has larger integers and needs no stack, and else writes the same bytes
+        return _spell(kept)
+    return _spell(kept) if _looks_like_whole_float(spelled) and _holds_whole_float(kept) else spelled
 
 
-def _fit(secret: bytes) -> bytes:
-    if not secret:
-        raise ValueError("a cache key needs a secret")
-    return secret if len(secret) <= _LONGEST_SECRET else blake2b(secret, digest_size=_LONGEST_SECRET).digest()
+def _looks_like_whole_float(spelled: bytes) -> bool:
+    """Whether there are bytes that would be a whole float, if they are a float: seldom, so that the body is seldom walked."""
+    at = -1
+    for _ in range(_LOOKS):
+        at = spelled.find(_FLOAT, at + 1)
+        if not 0 <= at <= len(spelled) - 9:
+            return False
+        if _number(spelled, at + 1)[0].is_integer():
+            return True
+    return True
 
 
 def _holds_whole_float(value: Any) -> bool:
@@ -120,39 +158,41 @@ def _holds_whole_float(value: Any) -> bool:
 
 
 def _spell(value: Any) -> bytes:
-    """What the encoder writes, with whole floats as integers, and without recursion."""
+    """What the encoder writes, with whole floats as integers, integers of any size, and without recursion."""
     out: list[bytes] = []
     todo: list[Iterator[tuple[bytes, Any]]] = [iter(((b"", value),))]
-    closers: list[bytes] = [b""]
     while todo:
         for lead, item in todo[-1]:
             if type(item) is dict:
-                out.append(lead + b"{")
+                out.append(lead + _head(len(item), 0x80, b"\xde", b"\xdf"))
                 todo.append(_members(item))
-                closers.append(b"}")
                 break
             if type(item) is list:
-                out.append(lead + b"[")
-                todo.append(_elements(item))
-                closers.append(b"]")
+                out.append(lead + _head(len(item), 0x90, b"\xdc", b"\xdd"))
+                todo.append(zip(repeat(b""), item))
                 break
-            whole = type(item) is float and item.is_integer()
-            out.append(lead + _encode(int(item) if whole else item))
+            out.append(lead + _scalar(item))
         else:
             todo.pop()
-            out.append(closers.pop())
     return b"".join(out)
 
 
 def _members(node: dict[str, Any]) -> Iterator[tuple[bytes, Any]]:
-    lead = b""
     for name in sorted(node):
-        yield lead + _encode(name) + b":", node[name]
-        lead = b","
+        yield _encode(name), node[name]
 
 
-def _elements(node: list[Any]) -> Iterator[tuple[bytes, Any]]:
-    lead = b""
-    for item in node:
-        yield lead, item
-        lead = b","
+def _head(count: int, short: int, medium: bytes, long: bytes) -> bytes:
+    """How a map or an array of so many begins."""
+    if count < 16:
+        return bytes((short | count,))
+    return medium + count.to_bytes(2, "big") if count < 65_536 else long + count.to_bytes(4, "big")
+
+
+def _scalar(item: Any) -> bytes:
+    if type(item) is float and item.is_integer():
+        item = int(item)
+    try:
+        return _encode(item)
+    except OverflowError:
+        return _encode(msgspec.msgpack.Ext(_BIG, item.to_bytes(item.bit_length() // 8 + 1, "big", signed=True)))

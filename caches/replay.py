@@ -1,35 +1,28 @@
-"""One JSON answer → the SSE events of a stream, and whether an answer is worth keeping.
+"""One JSON answer → the SSE events of a stream.
 
 `as_events` is the reverse of `assemble`: putting its events together gives the answer back (see there for the defaults).
-A replay looks like what a backend streams:
+A replay looks like what a backend streams. `/v1/responses` and `/v1/messages` have forms of their own (see `responses`,
+`messages`); of chat and completions
 - every chunk has `id`, `object`, `created`, `model`, `system_fingerprint` (if known), and in its choice `finish_reason`, null
   until the end; further top-level fields come once, with the first chunk;
 - for each choice: the role, then reasoning, content and refusal in several deltas, tool calls by index (name first, then the
   arguments in pieces), and a last chunk with the finish reason and whatever else the choice had;
 - `logprobs` go with the text of their tokens, where the tokens make up the text; otherwise with its first piece;
 - the usage chunk has `choices: []`, and comes only if it was asked for; then `[DONE]`.
-
-Text is cut between characters, and not in front of a mark or a joiner that belongs to the one before.
 """
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from caches.assemble import TEXTS, assemble
+from caches.assemble import TEXTS
+from caches.messages import message_events
+from caches.pieces import cut, cut_at, tokens_of
+from caches.responses import response_events
 
-__all__ = ["as_events", "assemble", "worth_keeping"]
-
-_MOST_PIECES = 64  # of one text: enough to look alive, few enough to cost little
-_SHORTEST_PIECE = 8  # characters, about two tokens
-_LONGEST_CLUSTER = 32  # characters that are kept together at most, whatever they are
-_JOINER = "\u200d"
-_STICKS = frozenset({_JOINER, "\ufe0e", "\ufe0f", *map(chr, range(0x1F3FB, 0x1F400))})  # variation selectors, skin tones
-_FINISHED = frozenset({"stop", "tool_calls", "function_call"})  # not length, content_filter, abort, error: nor what is new
 _EVERY_CHUNK = ("id", "created", "model", "system_fingerprint")
 _NOT_REPEATED = frozenset({*_EVERY_CHUNK, "object", "choices", "usage"})
 _DONE = b"data: [DONE]\n\n"
@@ -37,20 +30,16 @@ _DONE = b"data: [DONE]\n\n"
 _encode = msgspec.json.encode
 
 
-def worth_keeping(answer: Mapping[str, Any]) -> bool:
-    """Whether the body of a 2xx answer is complete and says something. It never raises, whatever the body holds."""
-    if answer.get("error") is not None:
-        return False
-    data = answer.get("data")
-    if type(data) is list and "choices" not in answer:
-        return bool(data) and all(type(item) is dict and bool(item.get("embedding")) for item in data)
-    choices = answer.get("choices")
-    return type(choices) is list and bool(choices) and all(map(_is_finished, choices))
+def as_events(endpoint: str, answer: Mapping[str, Any], *, include_usage: bool) -> list[bytes]:
+    """The whole stream, one event an element, each with its blank line.
 
-
-def as_events(answer: Mapping[str, Any], *, include_usage: bool) -> list[bytes]:
-    """The whole stream, one event an element, each with its blank line."""
-    chat = answer.get("object") != "text_completion"
+    `include_usage`: of chat and completions, whose clients ask for it; elsewhere the usage is part of the last events.
+    """
+    if endpoint == "responses":
+        return response_events(answer)
+    if endpoint == "messages":
+        return message_events(answer)
+    chat = endpoint != "completions"
     envelope: dict[str, Any] = {"object": "chat.completion.chunk" if chat else "text_completion"}
     envelope.update((name, answer[name]) for name in _EVERY_CHUNK if name in answer)
     head = b"data: " + _encode(envelope)[:-1] + b',"choices":['
@@ -88,7 +77,7 @@ def _chat_pieces(choice: dict[str, Any]) -> Iterator[dict[str, Any]]:
         if type(text) is not str or not text:
             continue
         if name != "content":
-            yield from ({"delta": {name: piece}} for piece in _split(text))
+            yield from ({"delta": {name: piece}} for piece in cut(text))
             continue
         for piece, beside in _with_logprobs(text, logprobs, "content"):
             yield {"delta": {name: piece}, **beside}
@@ -147,33 +136,20 @@ def _function_deltas(function: Any) -> Iterator[dict[str, Any]]:
         yield function
         return
     yield {**function, "arguments": ""}
-    yield from ({"arguments": piece} for piece in _split(arguments))
+    yield from ({"arguments": piece} for piece in cut(arguments))
 
 
 def _with_logprobs(text: str, logprobs: Any, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """The pieces of a text, each with the logprobs of its own tokens; with all of them on the first if they do not match."""
     if type(logprobs) is not dict:
-        yield from ((piece, {}) for piece in _split(text))
+        yield from ((piece, {}) for piece in cut(text))
         return
-    tokens = _tokens(logprobs.get(key))
-    if not tokens or "".join(tokens) != text:
-        yield from ((piece, {} if number else {"logprobs": logprobs}) for number, piece in enumerate(_split(text)))
+    tokens = tokens_of(text, logprobs.get(key))
+    if not tokens:
+        yield from ((piece, {} if number else {"logprobs": logprobs}) for number, piece in enumerate(cut(text)))
         return
-    size, start, piece = _piece_size(text), 0, ""
-    for stop, token in enumerate(tokens, 1):
-        piece += token
-        if len(piece) >= size or stop == len(tokens):
-            yield piece, {"logprobs": _slice(logprobs, start, stop, len(tokens))}
-            start, piece = stop, ""
-
-
-def _tokens(entries: Any) -> list[str]:
-    """The text of each token: of chat's entries, or of a completion's plain list."""
-    if type(entries) is not list:
-        return []
-    tokens = (entry.get("token") if type(entry) is dict else entry for entry in entries)
-    texts = [token for token in tokens if type(token) is str]
-    return texts if len(texts) == len(entries) else []
+    for piece, start, stop in cut_at(text, tokens):
+        yield piece, {"logprobs": _slice(logprobs, start, stop, len(tokens))}
 
 
 def _slice(logprobs: dict[str, Any], start: int, stop: int, count: int) -> dict[str, Any]:
@@ -185,38 +161,3 @@ def _slice(logprobs: dict[str, Any], start: int, stop: int, count: int) -> dict[
         elif start == 0 or value is None:
             sliced[name] = value
     return sliced
-
-
-def _piece_size(text: str) -> int:
-    return max(_SHORTEST_PIECE, -(-len(text) // _MOST_PIECES))
-
-
-def _split(text: str) -> Iterator[str]:
-    size, start, ascii_only = _piece_size(text), 0, text.isascii()
-    while start < len(text):
-        stop = start + size
-        if not ascii_only:
-            limit = min(len(text), stop + _LONGEST_CLUSTER)
-            while stop < limit and _belongs_before(text, stop):
-                stop += 1
-        yield text[start:stop]
-        start = stop
-
-
-def _belongs_before(text: str, at: int) -> bool:
-    """Whether the character at a place goes with the one before it."""
-    character = text[at]
-    return character in _STICKS or text[at - 1] == _JOINER or unicodedata.category(character).startswith("M")
-
-
-def _is_finished(choice: Any) -> bool:
-    """Whether a choice came to its own end and is not empty."""
-    if type(choice) is not dict:
-        return False
-    reason = choice.get("finish_reason")
-    if type(reason) is not str or reason not in _FINISHED:
-        return False
-    message = choice.get("message")
-    if type(message) is dict:
-        return any(message.get(name) for name in ("content", "tool_calls", "function_call", "refusal", "audio"))
-    return bool(choice.get("text"))

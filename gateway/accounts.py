@@ -108,6 +108,12 @@ def _line(x: Exchange, duration: float, overhead: float, *, first: bool, past: i
         line["error"] = x.error
     if x.cache_reason:
         line["cache_reason"] = x.cache_reason
+    if x.similar:
+        line["semantic"] = x.similar
+    if x.similar_score is not None:
+        line["semantic_score"] = round(x.similar_score, 4)
+    if x.feedback:
+        line["feedback_on"], line["feedback_score"] = x.feedback
     if work.terms:
         line["terms"] = dict(work.terms[:5])
     return line

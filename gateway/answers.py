@@ -8,31 +8,33 @@ miss     a model makes it, and what is whole and good is kept
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, Protocol, cast
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, cast
 
 from caches.assemble import assemble
 from caches.flight import Flight, Flights, Orphaned, Seat
+from caches.freshness import Freshness, freshness
 from caches.key import entry_id, exact_key
-from caches.policy import ExactPolicy, Use
-from caches.replay import as_events, worth_keeping
+from caches.pace import AT_ONCE, Pace, paced
+from caches.policy import Use
+from caches.replay import as_events
 from caches.types import Entry
+from caches.worth import worth_keeping
+from gateway.behind import Behind, Produce
+from gateway.caching import Caching
 from gateway.dispatch.types import Question, WorkAsk
 from gateway.errors import ApiError
 from gateway.exchange import Exchange, Work
 from gateway.forward import Failures, Station
 from gateway.job import Job
 from gateway.metrics import Metrics
-from gateway.relay import Sink, json_object
+from gateway.relay import json_object
 from gateway.reply import Head, Reply
+from gateway.similar import Similar
 
+_RENEWED = 1.0  # seconds
 _SSE = b"text/event-stream; charset=utf-8"
-
-
-class Produce(Protocol):
-    """Has a model make the answer, into a sink."""
-
-    def __call__(self, job: Job, sink: Sink, /) -> Awaitable[None]: ...
+_SAID = {"responses": "output", "messages": "content"}  # where an answer says what it says; elsewhere in `choices`
 
 
 class Answers:
@@ -41,7 +43,10 @@ class Answers:
     def __init__(
         self,
         *,
-        policy: ExactPolicy,
+        cachings: Mapping[str, Caching],
+        similar: Similar,
+        behind: Behind,
+        pace: Pace,
         flights: Flights,
         stations: Mapping[str, Station],
         versions: Mapping[str, str],
@@ -50,7 +55,11 @@ class Answers:
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        self._policy = policy
+        self._cachings = cachings
+        self._similar = similar
+        self._behind = behind
+        self._pace = pace
+        self._renewing: set[bytes] = set()
         self._flights = flights
         self._stations = stations
         self._versions = versions
@@ -64,6 +73,9 @@ class Answers:
         use = job.use = self.use(job)
         if use.lookup or use.store:
             job.key = self.key(job)
+            job.split = self._similar.split(job)
+            if job.split is not None and use.lookup:  # nothing is asked of a model before its meaning was compared
+                first = _nothing
         job.shared = use.store and use.share
         return Question(
             lookup=job.key if use.lookup else None,
@@ -81,11 +93,16 @@ class Answers:
             await self._alone(job, reply, produce)
             return
         entry = await job.admitted.look(question)
-        if entry is not None:
-            self._metrics.cache_lookups.add(("exact", "hit"))
-            self._replay(x, job, entry, reply)
+        if entry is not None and await self._hit(x, job, entry, reply, produce):
             return
         x.cache, x.cache_reason = unanswered(use)
+        if job.admitted.away:
+            x.cache_reason = ", ".join(filter(None, (x.cache_reason, f"exact store {job.admitted.away}")))
+        if job.split is not None:
+            entry = await self._similar.look(x, job, produce)
+            if entry is not None:
+                await self._replay(x, job, entry, reply, "semantic")
+                return
         if not use.store:
             self._metrics.cache_lookups.add(("exact", "miss"))
             await self._alone(job, reply, produce)
@@ -99,18 +116,38 @@ class Answers:
         await produce(job, reply)
         reply.end()
 
+    async def _hit(self, x: Exchange, job: Job, entry: Entry, reply: Reply, produce: Produce) -> bool:
+        """Serve it, unless it is too old. A stale one is served once more, and renewed meanwhile."""
+        found = freshness(entry, self._cachings[job.principal.tenant].exact, self._wall(), job.wishes.cache.max_age)
+        if found is Freshness.GONE:
+            return False
+        self._metrics.cache_lookups.add(("exact", "hit"))
+        if found is Freshness.STALE and entry.key not in self._renewing:
+            self._renewing.add(entry.key)
+            self._behind.spawn(self._renew(job, entry.key, produce))
+        await self._replay(x, job, entry, reply)
+        return True
+
+    async def _renew(self, job: Job, key: bytes, produce: Produce) -> None:
+        """On the tenant's account: a request like any other, but that nobody waits for it."""
+        try:
+            made = await self._behind.answer(job, produce, paid=True)
+            if made is not None and job.use is not None and job.use.store:
+                again, body = made
+                await job.admitted.store(self._entry(again, body))
+        finally:  # a moment later: who has looked before may be told of the old one only now
+            asyncio.get_running_loop().call_later(_RENEWED, self._renewing.discard, key)
+
     def use(self, job: Job) -> Use:
         """What it may do with the cache."""
-        return self._policy.use(job.ask.fields, job.endpoint.name, job.wishes.cache)
+        return self._cachings[job.principal.tenant].exact.use(job.ask.fields, job.endpoint.name, job.wishes.cache)
 
     def key(self, job: Job) -> bytes:
-        """Of a pinned model the key holds that one alone; of `auto` every candidate, for any of them may answer."""
-        pinned, candidates = job.resolution.pinned, job.resolution.candidates
         return exact_key(
             secret=self._secret,
-            tenant=job.principal.tenant,
+            scope=self._cachings[job.principal.tenant].scope,
             endpoint=job.endpoint.name,
-            models=[(target.name, self._versions.get(target.model.name, "")) for target in ((pinned,) if pinned else candidates)],
+            models=models_of(job, self._versions),
             body=job.ask.fields,
             tier=job.wishes.tier,
         )
@@ -119,11 +156,12 @@ class Answers:
         """What clients and operators call the answer kept under that key."""
         return entry_id(self._secret, key)
 
-    def _replay(self, x: Exchange, job: Job, entry: Entry, reply: Reply) -> None:
-        x.cache, x.cache_id, x.cache_age = "exact", entry.id, max(0, int(self._wall() - entry.stored_at))
+    async def _replay(self, x: Exchange, job: Job, entry: Entry, reply: Reply, cache: str = "exact") -> None:
+        x.cache, x.cache_reason = cache, ""
+        x.cache_id, x.cache_age = entry.id, max(0, int(self._wall() - entry.stored_at))
         x.work.model, x.work.tier = entry.model, entry.tier
         self._metrics.tokens_saved.add((), entry.completion_tokens)
-        _deliver(job, entry.body, reply)
+        await _deliver(job, entry.body, reply, self._pace, entry.completion_tokens)
 
     async def _share(self, x: Exchange, job: Job, question: Question, reply: Reply, produce: Produce) -> None:
         """Join the identical request in flight, or be the one that others join."""
@@ -164,9 +202,7 @@ class Answers:
                 x.shared, job.work, job.failures, job.plan = False, Work(), Failures(), None
                 x.work, x.cache = job.work, unanswered(cast(Use, job.use))[0]
             entry = await job.admitted.look(question)  # the one that was shared may be there by now
-            if entry is not None:
-                self._metrics.cache_lookups.add(("exact", "hit"))
-                self._replay(x, job, entry, reply)
+            if entry is not None and await self._hit(x, job, entry, reply, produce):
                 return
 
     def _patience(self, job: Job) -> asyncio.Timeout:
@@ -186,7 +222,7 @@ class Answers:
             body = x.work.assembled = x.work.assembled or _assembled(job, pieces)
         if body is None:
             raise ApiError(502, "stream_incomplete", "The model's stream ended before its answer did.", outcome="broken_stream")
-        _deliver(job, body, reply)
+        await _deliver(job, body, reply)
 
     async def _fly(self, job: Job, flight: Flight, produce: Produce) -> None:
         """The work behind one or many identical requests, in a task of its own; a whole and good answer is kept."""
@@ -197,14 +233,16 @@ class Answers:
             return
         streamed = cast(Head, flight.head).stream
         body = (job.work.assembled or _assembled(job, pieces)) if streamed else b"".join(pieces)
-        if body is None or len(body) > self._policy.max_entry:
+        if body is None or len(body) > self._cachings[job.principal.tenant].exact.max_entry:
             return
         answer = json_object(body)
         if answer is not None and worth_keeping(answer):
-            await job.admitted.store(self._entry(job, body))
+            entry = self._entry(job, body)
+            await job.admitted.store(entry)
+            await self._similar.keep(job, entry)
 
     def _entry(self, job: Job, body: bytes) -> Entry:
-        now, work, key = self._wall(), job.work, cast(bytes, job.key)
+        now, work, key, said = self._wall(), job.work, cast(bytes, job.key), job.wishes.cache
         return Entry(
             id=self.entry_id(key),
             key=key,
@@ -214,10 +252,22 @@ class Answers:
             endpoint=job.endpoint.name,
             body=body,
             stored_at=now,
-            expires_at=now + self._policy.ttl,
+            expires_at=now + self._cachings[job.principal.tenant].exact.lifetime(said),
             completion_tokens=work.completion_tokens,
             prompt_tokens=work.prompt_tokens,
+            tags=said.tags,
+            began_at=now - (self._clock() - job.arrived),
         )
+
+
+def models_of(job: Job, versions: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Every model that may answer, with its version: the pinned one alone; of `auto` every candidate."""
+    pinned, candidates = job.resolution.pinned, job.resolution.candidates
+    return [(target.name, versions.get(target.model.name, "")) for target in ((pinned,) if pinned else candidates)]
+
+
+def _nothing() -> None:
+    """What a request asks of its first model while it may still be answered without one."""
 
 
 def unanswered(use: Use) -> tuple[str, str]:
@@ -233,21 +283,32 @@ def not_cached() -> ApiError:
     return ApiError(504, "not_cached", message, headers={"x-should-retry": "false"}, outcome="rejected")
 
 
-def _deliver(job: Job, body: bytes, reply: Reply) -> None:
+async def _deliver(job: Job, body: bytes, reply: Reply, pace: Pace = AT_ONCE, tokens: int = 0) -> None:
     """A complete answer, in the form that this client asked for."""
     if not job.ask.stream:
         reply.begin(Head(200, b"application/json", stream=False))
         reply.write(body)
     else:
-        answer = json_object(body)
-        if answer is None:
-            raise ApiError(502, "bad_upstream_answer", "The model's answer is not JSON, so it cannot be streamed.")
-        if not answer.get("choices") or answer.get("error"):
-            raise ApiError(502, "bad_upstream_answer", "The model's answer has no choices, so it cannot be streamed.")
+        events = as_events(job.endpoint.name, _streamable(job, body), include_usage=job.ask.include_usage)
         reply.begin(Head(200, _SSE, stream=True))
-        reply.write(b"".join(as_events(answer, include_usage=job.ask.include_usage)))
+        for seconds, piece in paced(events, tokens, pace):
+            if seconds:
+                await asyncio.sleep(seconds)
+            reply.write(piece)
     reply.end()
 
 
+def _streamable(job: Job, body: bytes) -> dict[str, Any]:
+    """The answer that a stream is made from. Raises ApiError 502."""
+    answer = json_object(body)
+    if answer is None:
+        raise ApiError(502, "bad_upstream_answer", "The model's answer is not JSON, so it cannot be streamed.")
+    said = _SAID.get(job.endpoint.name, "choices")
+    told = answer.get(said)
+    if told is None or (not told and said == "choices") or answer.get("error"):  # what was cut may have said nothing
+        raise ApiError(502, "bad_upstream_answer", f"The model's answer has no {said}, so it cannot be streamed.")
+    return answer
+
+
 def _assembled(job: Job, pieces: list[bytes]) -> bytes | None:
-    return assemble("completions" if job.endpoint.name == "completions" else "chat", pieces)
+    return assemble(job.endpoint.name, pieces)

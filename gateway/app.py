@@ -59,10 +59,12 @@ class Gateway:
         parts = self.parts
         parts.ring.load()
         parts.admin.load()
+        await parts.exact.start()
         await self._serving.start()
         self._tasks = [
             asyncio.create_task(parts.monitor.run(), name="health"),
             asyncio.create_task(watch_keys(parts.ring), name="keys"),
+            asyncio.create_task(parts.semantic.run(), name="semantic"),
             asyncio.create_task(self._serving.watch_certificate(), name="certificate"),
             *(asyncio.create_task(watch.run(), name="discovery") for watch in parts.watches),
         ]
@@ -81,7 +83,10 @@ class Gateway:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.parts.flights.close()
+        await self.parts.behind.close()
         await self._serving.stop()
+        await self.parts.semantic.close()
+        await self.parts.exact.close()
         await self.parts.fleet.close()
         self._log.close()
 

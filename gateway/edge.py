@@ -149,6 +149,11 @@ class Edge:
             _allow(request, b"DELETE")
             x.principal = self._pipeline.authenticate(request)
             reply.json(200, await self._pipeline.delete_cached(x.principal, unquote(found.rest[len("/cache/") :])))
+        elif found.rest == "/feedback":
+            x.endpoint = "feedback"
+            _allow(request, b"POST")
+            x.principal = self._pipeline.authenticate(request)
+            reply.json(200, await self._pipeline.feedback(x, await request.body()))
         elif found.own and (found.rest == "/admin" or found.rest.startswith("/admin/")):
             x.endpoint = "admin"
             answer = await self._admin.answer(request, found.rest)

@@ -51,10 +51,13 @@ class Exchange:
     stream: bool = False
     principal: Principal | None = None
     standing: Callable[[], list[str]] | None = None  # the x-ratelimit header lines, true at the moment of asking
-    cache: str = ""  # exact, shared, miss, bypass, off
+    cache: str = ""  # exact, semantic, shared, miss, bypass, off
     cache_reason: str = ""
     cache_id: str = ""
     cache_age: int = 0
+    similar: str = ""  # what spoke against an answer of the semantic cache: for the operator's log, never for the client
+    similar_score: float | None = None
+    feedback: tuple[str, float] | None = None  # on which request, and its score
     body_wait: float = 0.0  # spent waiting for the client's body
     status: int = 0
     outcome: str = ""

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from caches.policy import Directives, Use, directives
+from caches.directives import BadDirective, Directives, directives
+from caches.policy import Use
+from caches.semantic.partition import Split
+from caches.semantic.types import Asked, Found
 from gateway.auth import Principal
 from gateway.dispatch.types import Ticket, WorkAsk, WorkScope
 from gateway.endpoints import Endpoint
@@ -81,6 +84,9 @@ class Job:
     plan: Plan | None = None  # of the model that is asked now, or first
     waiting: WorkScope | None = None  # while it waits for a slot
     shared: bool = False  # others may join the work
+    split: Split | None = None  # its question, where the meaning of that may be compared
+    asked: Asked | None = None  # the same, once it was put to the semantic cache
+    nearly: Found | None = None  # a kept answer that was nearly served
 
     @property
     def admitted(self) -> Ticket:
@@ -137,8 +143,15 @@ def _wishes(ours: dict[bytes, str], principal: Principal) -> Wishes:
         tier=ours.get(b"x-tiergate-tier") or None,
         session=session or None,
         deadline=_deadline(ours.get(b"x-tiergate-deadline-ms")),
-        cache=directives(ours.get(b"x-tiergate-cache"), ours.get(b"cache-control")),
+        cache=_directives(ours),
     )
+
+
+def _directives(ours: dict[bytes, str]) -> Directives:
+    try:
+        return directives(ours.get(b"x-tiergate-cache"), ours.get(b"cache-control"))
+    except BadDirective as bad:
+        raise ApiError(400, "invalid_header", str(bad)) from None
 
 
 _NO_DIRECTIVES = directives(None, None)

@@ -55,6 +55,10 @@ class Metrics(Collector):
         self.tokens = Counter(p + "tokens", "Tokens as the backends counted them.", ("direction",))
         self.cache_lookups = Counter(p + "cache_lookups", "Cache lookups by cache and result.", ("cache", "result"))
         self.tokens_saved = Counter(p + "cache_tokens_saved", "Completion tokens that a cache served.")
+        self.verified = Counter(
+            p + "semantic_verified", "Answers of the semantic cache that were compared with a model's, by what that showed.",
+            ("result",),
+        )  # fmt: skip
         self.limited = Counter(p + "rate_limited", "Refusals by the limit that refused.", ("tenant", "limit"))
         self.queue_wait = Histogram(p + "queue_wait_seconds", "Time queued for a slot.", _SECONDS, ("model", "class"))
         self.decisions = Counter(p + "route_decisions", "Which tier was chosen, and why.", ("tier", "reason"))
@@ -66,6 +70,10 @@ class Metrics(Collector):
             self.tokens.add((direction,), 0)
         for result in ("hit", "miss", "shared", "bypass"):
             self.cache_lookups.add(("exact", result), 0)
+        for result in ("hit", "miss", "bypass", "away"):
+            self.cache_lookups.add(("semantic", result), 0)
+        for result in ("right", "wrong", "unknown"):
+            self.verified.add((result,), 0)
         self._gauges: list[Gauge] = []
         self._tenants: dict[str, None] = {}
         self._worker = worker

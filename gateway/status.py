@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from caches.semantic.types import OwnedSemantic
 from gateway.dispatch.types import Lane
 from gateway.families import Labels
 from gateway.metrics import Metrics
@@ -15,23 +16,50 @@ _CLASSES = [(priority, priority.name.lower()) for priority in Priority]
 class Status:
     """Looks at the lanes for `/ready`, `/admin/status` and the gauges of `/metrics`."""
 
-    def __init__(self, lanes: Mapping[str, Lane]) -> None:
+    def __init__(self, lanes: Mapping[str, Lane], semantic: OwnedSemantic) -> None:
         self._lanes = lanes
+        self._semantic = semantic
 
     def register(self, metrics: Metrics) -> None:
         """Add the gauges."""
         metrics.gauge("queue_depth", "Requests waiting for a slot.", ("model", "class"), self._depths)
         metrics.gauge("inflight_requests", "Requests that a replica is working on.", ("model", "replica"), self._inflight)
         metrics.gauge("replica_up", "1 when the replica may get requests.", ("model", "replica"), self._up)
+        metrics.gauge("semantic_entries", "Answers that the semantic cache keeps.", (), self._entries)
+        metrics.gauge(
+            "semantic_error_ratio",
+            "Share of the semantic cache's answers that are wrong, as verification has shown: Wilson's 95 % interval.",
+            ("bound",),
+            self._errors,
+        )
+        metrics.gauge("semantic_scopes_off", "Scopes that are served nothing: too many answers were wrong.", (), self._off)
 
     def ready(self) -> dict[str, object]:
         """`ready` is true when some pool has a ready replica."""
         models = {name: len(lane.pool.ready()) for name, lane in self._lanes.items()}
-        return {"ready": any(models.values()), "ready_replicas": models}
+        told: dict[str, object] = {"ready": any(models.values()), "ready_replicas": models}
+        semantic = self._semantic.standing()
+        if semantic is not None:
+            told["semantic_cache"] = semantic.store
+        return told
 
     def report(self) -> dict[str, object]:
         """Pools, replicas and queues."""
         return {"models": [self._lane(lane) for lane in self._lanes.values()]}
+
+    def _entries(self) -> Iterator[tuple[Labels, float]]:
+        semantic = self._semantic.standing()
+        yield (), 0.0 if semantic is None else semantic.entries
+
+    def _errors(self) -> Iterator[tuple[Labels, float]]:
+        semantic = self._semantic.standing()
+        if semantic is not None:
+            yield ("low",), semantic.error_low
+            yield ("high",), semantic.error_high
+
+    def _off(self) -> Iterator[tuple[Labels, float]]:
+        semantic = self._semantic.standing()
+        yield (), 0.0 if semantic is None else len(semantic.off)
 
     def _lane(self, lane: Lane) -> dict[str, object]:
         scheduler = lane.scheduler

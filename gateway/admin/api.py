@@ -132,7 +132,7 @@ def _cache(desk: Desk) -> APIRouter:
     @router.get("", response_model=shapes.Caches)
     async def caches() -> object:
         """How full the caches are, and what they were good for."""
-        return {"exact": await desk.exact.stats()}
+        return {"exact": await desk.exact.stats(), "semantic": desk.semantic.standing()}
 
     @router.post("/flush", response_model=shapes.Flushed)
     async def flush(wanted: shapes.Flush) -> object:

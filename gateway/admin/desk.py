@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from caches.errors import CacheAway
+from caches.semantic.types import OwnedSemantic
 from caches.types import ExactStore
 from caches.which import Which
 from gateway.config import Config
@@ -38,6 +40,7 @@ class Desk:
     config: Config
     status: Callable[[], dict[str, object]]
     exact: ExactStore
+    semantic: OwnedSemantic
     limiter: Limiter
     pipeline: Pipeline
     lanes: Mapping[str, Lane]
@@ -163,12 +166,27 @@ class Desk:
             which = Which(everything=bool(wanted.pop("all", False)), **wanted)
         except ValueError:
             raise _invalid("say what to flush: tenant, model, tag, older_than or all", None) from None
-        return await self.exact.flush(which, dry_run=dry_run)
+        try:
+            flushed = await self.semantic.flush(which, dry_run=dry_run) + await self.exact.flush(which, dry_run=dry_run)
+        except CacheAway as away:
+            message = f"Not everything is flushed: {away}. Ask again when it is back."
+            raise ApiError(503, "cache_store_away", message, headers={"retry-after": "1"}) from None
+        if not dry_run:
+            _log.info("cache: the operator flushed %s: %d entries", _named(which), flushed)
+        return flushed
 
     async def delete_entry(self, entry: str) -> None:
         """Raises ApiError 404."""
-        if not await self.exact.delete(entry, None):
+        owner = self.semantic if entry.startswith("cs-") else self.exact
+        if not await owner.delete(entry, None):
             raise ApiError(404, "entry_not_found", "No cached answer has this id.")
+        _log.info("cache: the operator deleted %s", entry)
+
+
+def _named(which: Which) -> str:
+    """For the audit line."""
+    conditions = {"tenant": which.tenant, "model": which.model, "tag": which.tag, "older_than": which.older_than}
+    return " ".join(f"{name}={value}" for name, value in conditions.items() if value is not None) or "everything"
 
 
 def _unknown_tenant(name: str, config: Config) -> ApiError:

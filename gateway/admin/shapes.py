@@ -148,8 +148,23 @@ class CacheStatus(_Told):
     evictions: int
 
 
+class SemanticStatus(_Told):
+    """Of the semantic cache. The error is the share of its answers that verification has shown wrong: Wilson's interval."""
+
+    entries: int
+    partitions: int
+    labels: int
+    wrong: int
+    error_low: float
+    error_high: float
+    off: list[str]
+    store: str
+    embedder: str
+
+
 class Caches(_Told):
     exact: CacheStatus
+    semantic: SemanticStatus | None
 
 
 class Flush(_Asked):
@@ -157,6 +172,7 @@ class Flush(_Asked):
 
     tenant: Annotated[str, Field(max_length=200)] | None = None
     model: Annotated[str, Field(max_length=200)] | None = None
+    tag: Annotated[str, Field(max_length=64)] | None = None
     older_than: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     all: bool = False
     dry_run: bool = False

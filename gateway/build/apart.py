@@ -20,6 +20,7 @@ from gateway.dispatch.link import Link
 from gateway.dispatch.node import Node
 from gateway.dispatch.roster import Replicas
 from gateway.dispatch.session import Session
+from gateway.dispatch.similar import RemoteSemantic, semantic_calls
 from gateway.edge import Edge
 from gateway.logs import RequestLog
 from gateway.metrics import Metrics
@@ -69,11 +70,11 @@ def build_node(
 ) -> NodeParts:
     """`store` keeps the node's counts where they outlive this process; `pids` are the node's, of whom these sessions' workers."""
     clock, wall = time.monotonic, time.time
-    owner = build_owner(config, clock, wall, vault)
+    owner = build_owner(config, clock, wall, secret, vault)
     metrics = Metrics(pids=lambda: pids(node.sessions))
     tally = Tally(metrics)
-    own = build_pipeline(config, owner.local, metrics, secret, clock, wall)
-    status = Status(owner.lanes)
+    own = build_pipeline(config, owner.local, owner.semantic, metrics, secret, clock, wall)
+    status = Status(owner.lanes, owner.semantic)
     status.register(metrics)
 
     async def keys_changed() -> None:
@@ -105,7 +106,7 @@ def build_worker(config: Config, secret: bytes, path: str, number: int, log: Req
     replicas = Replicas(replica_maker(config), providers)
     front = Front(min(_FRONT, exact.max_bytes // _FRONT_SHARE) if exact.enabled else 0)
     link = Link(path, number=number, replicas=replicas, front=front, clock=clock)
-    own = build_pipeline(config, link, metrics, secret, clock, wall)
+    own = build_pipeline(config, link, RemoteSemantic(link.call), metrics, secret, clock, wall)
     link.share(own.flights)
     edge = build_edge(config, own, Admin(config.admin.key.reveal(), RemoteCalls(link)), RemoteFace(link), log, clock)
     return WorkerParts(own, edge, link, replicas, metrics)
@@ -133,6 +134,7 @@ class NodeCalls:
             "page": self._metrics,
             "ready": self._ready,
             "standing": self._standing,
+            **semantic_calls(self._owner.semantic),
         }
 
     async def _admin_call(self, _: Session, payload: bytes) -> bytes:

@@ -4,38 +4,72 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable
+import os
+import random
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from os import urandom
+from pathlib import Path
 
 from caches.flight import Flights
-from caches.policy import ExactPolicy
+from caches.pace import Pace
+from caches.semantic.types import Semantic
 from gateway.accounts import Accounts
-from gateway.answers import Answers
+from gateway.answers import Answers, models_of
 from gateway.auth import Authenticator
+from gateway.behind import Behind
+from gateway.caching import Caching, cachings
 from gateway.config import Config
 from gateway.config.schema import Model as ModelConfig
 from gateway.cors import Cors
 from gateway.dispatch.types import Dispatcher
 from gateway.edge import AdminCalls, Edge, Face
 from gateway.forward import Forwarder, Station
+from gateway.inner import Inner
 from gateway.keys import KeyRing
 from gateway.logs import RequestLog
 from gateway.metrics import Metrics
 from gateway.models import ModelList
 from gateway.pipeline import Pipeline, RoutingRules
 from gateway.refusals import PERSONAL
+from gateway.shadow import Budget, Shadows
+from gateway.similar import Similar
+from gateway.verify import Judge, Verifier
 from routing.fixed import Fixed
 from routing.resolve import Catalog
 from routing.rules import Rules
 from routing.types import Classifier, Model
 
 Clock = Callable[[], float]
+_SECRET_BYTES = 32
 
 
 def draw_secret(config: Config) -> bytes:
-    """What cache keys, their ids and salts are made with: the config's, or one of this start's own, for all its processes."""
-    return hashlib.sha256(config.cache.secret.reveal().encode()).digest() if config.cache.secret else urandom(32)
+    """What cache keys, their ids and salts are made with: the config's, or one of this start's own, for all its processes.
+
+    Where answers outlive the process in an embedded store, so does the secret, in a file beside them.
+    """
+    if config.cache.secret:
+        return hashlib.sha256(config.cache.secret.reveal().encode()).digest()
+    qdrant = config.cache.semantic.qdrant
+    return kept_secret(qdrant.path / "secret") if config.any_semantic and qdrant.url is None else urandom(32)
+
+
+def kept_secret(path: Path) -> bytes:
+    """The secret in a file that only its owner reads; made at the first start. OSError where it cannot be."""
+    with suppress(FileNotFoundError):
+        known = path.read_bytes()
+        if len(known) == _SECRET_BYTES:
+            return known
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    made = urandom(_SECRET_BYTES)
+    fresh = path.with_name(f".secret-{urandom(4).hex()}")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(made)
+    fresh.replace(path)
+    return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +79,41 @@ class Understanding:
     pipeline: Pipeline
     catalog: Catalog
     flights: Flights
+    behind: Behind
     ring: KeyRing
     metrics: Metrics
 
 
 def build_pipeline(
-    config: Config, dispatcher: Dispatcher, metrics: Metrics, secret: bytes, clock: Clock, wall: Clock
+    config: Config, dispatcher: Dispatcher, semantic: Semantic, metrics: Metrics, secret: bytes, clock: Clock, wall: Clock
 ) -> Understanding:
-    catalog = _catalog(config)
+    catalog = catalog_of(config)
     ring = KeyRing(config.keys.path, [tenant.name for tenant in config.tenants])
     flights: Flights = Flights(personal=PERSONAL)
-    stations = {model.name: _station(config, model) for model in config.models}
+    stations = stations_of(config)
+    forwarder, known = Forwarder(clock, metrics), cachings(config)
+    versions = {model.name: model.version for model in config.models}
+    inner = Inner(dispatcher, catalog, stations, forwarder, clock)
+    behind = Behind(dispatcher, clock)
+    shadows = _shadows(config, semantic, behind, dispatcher, inner, known, metrics, secret, clock, wall)
+    verifier = config.cache.semantic.verifier
+    similar = Similar(
+        semantic,
+        known,
+        models=lambda job: models_of(job, versions),
+        secret=secret,
+        metrics=metrics,
+        verify=None if verifier is None else Verifier(inner, verifier.model, verifier.deadline),
+        shadow=shadows,
+    )
     answers = Answers(
-        policy=_policy(config),
+        cachings=known,
+        similar=similar,
+        behind=behind,
+        pace=Pace(config.cache.exact.pace or 0.0),
         flights=flights,
         stations=stations,
-        versions={model.name: model.version for model in config.models},
+        versions=versions,
         secret=secret,
         metrics=metrics,
         clock=clock,
@@ -69,16 +122,17 @@ def build_pipeline(
     pipeline = Pipeline(
         authenticator=Authenticator(config, ring, clock=wall),
         dispatcher=dispatcher,
+        semantic=semantic,
         catalog=catalog,
         rules=_rules(config),
         answers=answers,
         stations=stations,
-        forwarder=Forwarder(clock, metrics),
+        forwarder=forwarder,
         metrics=metrics,
         salt=_salt(config, secret),
         clock=clock,
     )
-    return Understanding(pipeline, catalog, flights, ring, metrics)
+    return Understanding(pipeline, catalog, flights, behind, ring, metrics)
 
 
 def build_edge(config: Config, own: Understanding, admin: AdminCalls, face: Face, log: RequestLog, clock: Clock) -> Edge:
@@ -94,6 +148,10 @@ def build_edge(config: Config, own: Understanding, admin: AdminCalls, face: Face
     )
 
 
+def stations_of(config: Config) -> dict[str, Station]:
+    return {model.name: _station(config, model) for model in config.models}
+
+
 def _station(config: Config, model: ModelConfig) -> Station:
     return Station(
         name=model.name,
@@ -103,7 +161,7 @@ def _station(config: Config, model: ModelConfig) -> Station:
     )
 
 
-def _catalog(config: Config) -> Catalog:
+def catalog_of(config: Config) -> Catalog:
     models = [
         Model(
             name=model.name,
@@ -129,13 +187,31 @@ def _rules(config: Config) -> RoutingRules:
     return RoutingRules(classifier, default_tier, routing.classifier.threshold, routing.tiers, routing.fallback)
 
 
-def _policy(config: Config) -> ExactPolicy:
-    exact = config.cache.exact
-    return ExactPolicy(
-        enabled=exact.enabled,
-        ttl=exact.ttl,
-        keep="all" if exact.keep == "all" else "deterministic",
-        max_entry=exact.max_entry,
+def _shadows(
+    config: Config,
+    semantic: Semantic,
+    behind: Behind,
+    dispatcher: Dispatcher,
+    inner: Inner,
+    known: Mapping[str, Caching],
+    metrics: Metrics,
+    secret: bytes,
+    clock: Clock,
+    wall: Clock,
+) -> Shadows:
+    shadow = config.cache.semantic.shadow
+    return Shadows(
+        semantic,
+        behind,
+        dispatcher.store_entry,
+        share=shadow.share,
+        budget=Budget(shadow.per_minute, clock),
+        judge=None if shadow.judge is None else Judge(inner, shadow.judge),
+        secret=secret,
+        ttl=lambda tenant: known[tenant].exact.ttl,
+        metrics=metrics,
+        rng=random.Random(),
+        wall=wall,
     )
 
 

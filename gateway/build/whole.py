@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 from backends.health import HealthMonitor
 from caches.flight import Flights
+from caches.semantic.types import OwnedSemantic
 from caches.types import ExactStore
 from gateway.admin import Admin, Application, Loaded
 from gateway.admin.desk import Desk
+from gateway.behind import Behind
 from gateway.build.owner import Owner, build_owner
 from gateway.build.requests import Understanding, build_edge, build_pipeline, draw_secret
 from gateway.config import Config
@@ -41,7 +43,9 @@ class Parts:
     monitor: HealthMonitor
     ring: KeyRing
     exact: ExactStore
+    semantic: OwnedSemantic
     flights: Flights
+    behind: Behind
     limiter: MemoryLimiter
     metrics: Metrics
 
@@ -49,16 +53,17 @@ class Parts:
 def build(config: Config, log: RequestLog) -> Parts:
     """Wire a gateway. The config has been validated: a ValueError here is a gap in the validation."""
     clock, wall = time.monotonic, time.time
-    owner, metrics = build_owner(config, clock, wall), Metrics()
-    own = build_pipeline(config, owner.local, metrics, draw_secret(config), clock, wall)
-    status = Status(owner.lanes)
+    secret, metrics = draw_secret(config), Metrics()
+    owner = build_owner(config, clock, wall, secret)
+    own = build_pipeline(config, owner.local, owner.semantic, metrics, secret, clock, wall)
+    status = Status(owner.lanes, owner.semantic)
     status.register(metrics)
     register(metrics, workers=lambda: 1, restarts=lambda: {"dispatcher": 0, "worker": 0})
     admin = Admin(config.admin.key.reveal(), build_calls(config, owner, own, status, refreshing(own.ring)))
     edge = build_edge(config, own, admin, LocalFace(status, metrics), log, clock)
     return Parts(
         edge, admin, own.pipeline, owner.lanes, owner.fleet, owner.watches, owner.monitor, own.ring, owner.exact,
-        own.flights, owner.limiter, metrics,
+        owner.semantic, own.flights, own.behind, owner.limiter, metrics,
     )  # fmt: skip
 
 
@@ -67,9 +72,8 @@ def build_calls(
 ) -> Loaded:
     """The admin calls, where the state is."""
     desk = Desk(
-        config, status.report, owner.exact, owner.limiter, own.pipeline, owner.lanes, owner.fleet, KeyFile(config.keys.path),
-        keys_changed,
-        time.time,
+        config, status.report, owner.exact, owner.semantic, owner.limiter, own.pipeline, owner.lanes, owner.fleet,
+        KeyFile(config.keys.path), keys_changed, time.time,
     )  # fmt: skip
     return Loaded(lambda: _admin_calls(desk))
 

@@ -1,4 +1,4 @@
-"""`tiergate cache stats|flush|delete`: the caches of a running gateway, through its admin API."""
+"""`tiergate cache stats|flush|delete`: the caches of a running gateway, through its admin API. `eval` needs no gateway."""
 
 from __future__ import annotations
 
@@ -26,14 +26,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     flush = actions.add_parser("flush", parents=[shared], help="delete entries; the conditions given must all hold")
     flush.add_argument("--tenant", help="of this tenant")
     flush.add_argument("--model", help="answered by this model")
+    flush.add_argument("--tag", help="kept with this tag")
     flush.add_argument("--older-than", metavar="AGE", help="older than that: 10m, 2h")
     flush.add_argument("--all", action="store_true", help="every entry")
     flush.add_argument("--dry-run", action="store_true", help="count only")
     delete = actions.add_parser("delete", parents=[shared], help="delete one entry by the id that x-tiergate-cache-id showed")
     delete.add_argument("id")
+    _add_eval(actions)
+
+
+def _add_eval(actions: Any) -> None:
+    from gateway.lab.cacheeval.arguments import add_arguments as add_eval_arguments  # noqa: PLC0415 - the product never rests on the lab
+
+    add_eval_arguments(actions.add_parser("eval", help="score the semantic cache on labelled pairs of questions"))
+
+
+def _eval(args: argparse.Namespace) -> int:
+    try:
+        from gateway.lab.cacheeval.command import run as run_eval  # noqa: PLC0415 - numpy and a model, which only this action needs
+    except ImportError as error:
+        print(f"tiergate cache eval: it needs {error.name}: pip install 'tiergate[semantic]'", file=sys.stderr)
+        return 2
+    return run_eval(args)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.action == "eval":
+        return _eval(args)
     try:
         url, key = _where(args)
         result = _call(args, url, key)
@@ -63,7 +82,7 @@ def _call(args: argparse.Namespace, url: str, key: str) -> Any:
         case "stats":
             return _request(url, key, "GET", "/admin/cache")
         case "flush":
-            wanted = {"tenant": args.tenant, "model": args.model, "all": args.all, "dry_run": args.dry_run}
+            wanted = {"tenant": args.tenant, "model": args.model, "tag": args.tag, "all": args.all, "dry_run": args.dry_run}
             if args.older_than:
                 wanted["older_than"] = _age(args.older_than)
             return _request(url, key, "POST", "/admin/cache/flush", wanted)
@@ -100,5 +119,6 @@ def _request(url: str, key: str, method: str, path: str, body: dict[str, object]
 
 def _text(action: str, result: dict[str, Any]) -> str:
     if action == "stats":
-        return "\n".join(f"{name:10} {value}" for name, value in result["exact"].items())
+        told = [(f"{cache} {name}", value) for cache, found in result.items() if found for name, value in found.items()]
+        return "\n".join(f"{name:22} {value}" for name, value in told)
     return f"{result['flushed']} entries" if action == "flush" else "deleted"

@@ -70,6 +70,8 @@ def check(config: Config, report: Report) -> None:
     _tiers(config, report)
     _plans(config, report)
     _tenants(config, report)
+    _semantic(config, report)
+    _shared_stores(config, report)
     _amounts(config, report)
 
 
@@ -193,6 +195,44 @@ def _model_lists(here: Path, tenant: Tenant, known: list[str], report: Report) -
         for index, name in enumerate(names):
             if not is_pattern(name):
                 report.unknown((*path, index), "model", name, known)
+
+
+def _shared_stores(config: Config, report: Report) -> None:
+    """What several gateways share they must also agree on."""
+    cache, exact = config.cache, config.cache.exact
+    shared = exact.enabled and exact.store in ("redis", "two_level")
+    if shared and not cache.secret:
+        report(
+            ("cache", "exact", "store"), f"cache store {exact.store} needs cache.secret: every gateway's keys are made with it"
+        )
+    if shared and find_spec("redis") is None:
+        report(("cache", "exact", "store"), "the package redis is not installed: pip install 'tiergate[redis]'")
+    if not config.any_semantic:
+        return
+    here = ("cache", "semantic", "qdrant", "url")
+    if cache.semantic.qdrant.url is not None and not cache.secret:
+        report(here, "a Qdrant server needs cache.secret: every gateway's keys are made with it")
+    if not exact.enabled:
+        report(("cache", "exact", "enabled"), "the semantic cache stands behind the exact one, which is off")
+    extra = ("qdrant_edge", "semantic") if cache.semantic.qdrant.url is None else ("qdrant_client", "semantic,qdrant")
+    missing = [name for name in ("numpy", "onnxruntime", "tokenizers", extra[0]) if find_spec(name) is None]
+    if missing:
+        report(("cache", "semantic", "enabled"), f"not installed: {', '.join(missing)}: pip install 'tiergate[{extra[1]}]'")
+
+
+def _semantic(config: Config, report: Report) -> None:
+    semantic, here = config.cache.semantic, ("cache", "semantic")
+    known = [name for _, name in public_names(config)]
+    embedder = semantic.embedder
+    if embedder.kind != "minilm" and not embedder.model:
+        report((*here, "embedder", "kind"), f"embedder kind {embedder.kind} needs a model")
+    if embedder.kind == "pool":
+        report.unknown((*here, "embedder", "model"), "model", embedder.model, known)
+        if any(embedder.model == model.name and "embeddings" not in model.endpoints for model in config.models):
+            report((*here, "embedder", "model"), f"the model {report.show(embedder.model)} does not serve embeddings")
+    report.unknown((*here, "shadow", "judge"), "model", semantic.shadow.judge or "", known)
+    if semantic.verifier is not None:
+        report.unknown((*here, "verifier", "model"), "model", semantic.verifier.model, known)
 
 
 def _amounts(config: Config, report: Report) -> None:

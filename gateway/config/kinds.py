@@ -163,6 +163,23 @@ class Fraction(_Shown):
 
 
 @dataclass(frozen=True, slots=True)
+class Number(_Shown):
+    """Bounds are inclusive."""
+
+    least: float
+    most: float
+
+    @property
+    def expects(self) -> str:
+        return f"a number from {self.least:g} to {self.most:g}"
+
+    def read(self, text: str) -> float:
+        if not _NUMBER.fullmatch(text) or not self.least <= float(text) <= self.most:
+            raise Unfit(f"expected {self.expects}, got {{}}")
+        return float(text)
+
+
+@dataclass(frozen=True, slots=True)
 class Duration:
     """In seconds; never zero, and at most ten years."""
 
@@ -218,19 +235,6 @@ class Choice(_Shown):
         if text in self.planned:
             raise Unfit(f"{self.what} {{}} is not built yet; built: {', '.join(self.built)}")
         raise Unfit(f"unknown {self.what} {{}}; expected {self.expects}")
-
-
-@dataclass(frozen=True, slots=True)
-class Planned(_Shown):
-    """A switch for something that is not built yet: false is its only value."""
-
-    what: str
-    expects: str = "false"
-
-    def read(self, text: str) -> bool:
-        if Flag().read(text):
-            raise Unfit(f"{self.what} is not built yet; leave it off")
-        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar
 
 from gateway.config import types as t
 from gateway.config.fields import key, required, same_as, section
-from gateway.config.kinds import Choice, Text, Whole
+from gateway.config.kinds import Choice, Number, Text, Whole
 from gateway.config.secret import Secret, SecretUrl
 
 
@@ -185,29 +185,87 @@ class Routing:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExactCache:
     enabled: bool = key(True, "Answer identical requests from memory.")
-    store: Annotated[str, Choice("cache store", ("memory",), planned=("redis", "two_level"))] = key(
-        "memory", "Where answers are kept."
+    store: Annotated[str, Choice("cache store", ("memory", "redis", "two_level"))] = key(
+        "memory", "Where answers are kept; `two_level`: in Redis, with memory in front."
     )
     ttl: t.Seconds = key(3600.0, "How long an answer is kept.")
     max_bytes: t.Bytes = key(256 * 2**20, "Memory for answers; the least recently used go first.")
     max_entry: t.Bytes = key(2**20, "Largest answer that is kept.")
-    keep: Annotated[str, Choice("keep", ("deterministic", "all"))] = key(
-        "deterministic", "Which answers: of requests with temperature 0 or a seed, or all."
+    keep: t.Keep = key("deterministic", "Which answers: of requests with temperature 0 or a seed, all, or none.")
+    stale: t.Seconds | None = key(None, "For how long after `ttl` an answer is served once more while it is renewed; null: not.")
+    pace: Annotated[float, Number(1.0, 100_000.0)] | None = key(
+        None, "Tokens a second at which kept answers are streamed, for ten seconds at most; null: at once."
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Qdrant:
     path: t.File = key(Path("data/qdrant"), "Directory of the embedded store.")
-    url: t.HttpUrl | None = key(None, "A Qdrant server instead.")
+    url: t.HttpUrl | None = key(None, "A Qdrant server or cluster instead.")
+    api_key: t.HiddenText = key(Secret(), "Sent to that server.")
+    timeout: t.Seconds = key(0.05, "For one search; over it the request goes on as a miss.")
+    on_disk: bool = key(False, "Keep vectors on disk rather than in memory.")
+    quantization: Annotated[str, Choice("quantization", ("none", "scalar", "binary"))] = key(
+        "none", "Of the vectors in the index; matches are rescored with the whole ones."
+    )
+    shards: t.Count = key(1, "Shards of the collection, where a cluster makes it.")
+    replicas: t.Count = key(1, "Copies of each shard, where a cluster makes it.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embedder:
+    kind: Annotated[str, Choice("embedder kind", ("minilm", "onnx", "sentence_transformers", "pool"))] = key(
+        "minilm",
+        "`minilm` comes along; `onnx`: a folder; `sentence_transformers`: a name or folder; `pool`: a model of this config.",
+    )
+    model: t.Line = key("", "Which one: a folder, a name, or for `pool` a model that serves embeddings.")
+    dimension: t.Count = key(384, "kind sentence_transformers and pool: numbers in a vector.")
+    max_tokens: t.Count = key(512, "kind sentence_transformers and pool: the longest text that the model reads whole.")
+    prefix: Annotated[str, Text(longest=200)] = key(
+        "", "kind sentence_transformers and pool: what the model wants before a text."
+    )
+    scripts: tuple[Annotated[str, Text(shortest=1, longest=32)], ...] = key(
+        ("all",), "kind sentence_transformers and pool: the scripts that the model reads, such as latin or han."
+    )
+    deadline: t.Seconds = key(0.05, "For one vector; over it the request goes on as a miss.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shadow:
+    share: t.Share = key(0.02, "Of the served answers, how many are also asked of the model, to see whether they were right.")
+    per_minute: Annotated[int, Whole(0, 100_000)] = key(10, "Such questions at most.")
+    judge: t.ModelName | None = key(None, "A model that compares two answers where nothing cheaper can tell; null: none.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verifier:
+    model: t.ModelName = required("The model that is asked whether one answer would serve both questions.")
+    ask: Annotated[str, Choice("verified", ("grey", "all"))] = key(
+        "grey", "Which matches it is asked about: those that are near but not served, or all."
+    )
+    deadline: t.Seconds = key(0.3, "For its answer; over it the request goes on as a miss.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SemanticCache:
-    enabled: t.NoSemanticCache = key(False, "Not built yet.")
+    enabled: bool = key(False, "Answer questions that mean the same from memory; a plan or a tenant may say otherwise.")
     qdrant: Qdrant = section(Qdrant, "Where vectors are kept.")
-    preset: Annotated[str, Choice("preset", ("strict",))] = key("strict", "How sure a match must be.")
+    embedder: Embedder = section(Embedder, "What turns a question into a vector.")
+    preset: t.Preset = key("strict", "How sure a match must be.")
+    max_error: t.Share | None = key(
+        None, "Share of served answers that may be wrong, once enough were verified; null: the preset's."
+    )
     ttl: t.Seconds = key(86400.0, "How long an answer is kept.")
+    max_entries: t.Count = key(100_000, "Answers that are kept; the oldest go first.")
+    max_entry: t.Bytes = key(2**18, "Largest answer that is kept.")
+    max_temperature: Annotated[float, Number(0.0, 2.0)] = key(1.0, "Hotter requests have no part in it.")
+    multi_turn: bool = key(False, "Also conversations, where all that was said before is equal.")
+    personal: Annotated[str, Choice("personal", ("serve", "skip"))] = key(
+        "serve", "Questions with personal markers, such as an e-mail address or 'my'."
+    )
+    askers: t.Count = key(3, "Tenants that must have asked a question before those who share a scope are served its answer.")
+    shadow: Shadow = section(Shadow, "How served answers are verified.")
+    verifier: Verifier | None = key(None, "A model that is asked about matches that are not sure; null: none.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,9 +290,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redis:
-    url: t.RedisAddress = key(
-        SecretUrl("redis://127.0.0.1:6379/0"), "Without effect so far: no store of kind redis is built yet."
-    )
+    url: t.RedisAddress = key(SecretUrl("redis://127.0.0.1:6379/0"), "Of a Redis or Valkey; only stores of kind redis ask it.")
+    timeout: t.Seconds = key(0.05, "For one call; over it a cache goes on as if it kept nothing.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,6 +325,14 @@ class ModelLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnCache:
+    keep: t.Keep | None = key(None, "Which answers are kept; null: as `cache.exact.keep`.")
+    ttl: t.Seconds | None = key(None, "How long an identical answer is kept; null: as `cache.exact.ttl`.")
+    semantic: bool | None = key(None, "Answer questions that mean the same; null: as `cache.semantic.enabled`.")
+    scope: t.Name | None = key(None, "Tenants that name the same scope share their answers; null: none of the others'.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     rpm: t.Limit = key(None, "Requests a minute for each tenant of the plan; null: no limit.")
     tpm: t.Limit = key(None, "Tokens a minute for each tenant of the plan, prompt and output; null: no limit.")
@@ -275,6 +340,7 @@ class Plan:
     priority: t.PriorityName = key("standard", "Class in the queue.")
     weight: t.Weight = key(1, "Share among the tenants of a class.")
     models: Mapping[t.ModelName, ModelLimits] = section(dict, "Further limits for single models.")
+    cache: OwnCache = section(OwnCache, "What the caches may do for its tenants.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,6 +365,7 @@ class Tenant:
     models: tuple[t.ModelPattern, ...] = key(("*",), "Models that it may call: names or patterns.")
     priority: t.PriorityName | None = key(None, "Class in the queue; null: the plan's.")
     weight: t.Weight | None = key(None, "Share among the tenants of its class; null: the plan's.")
+    cache: OwnCache = section(OwnCache, "What the caches may do for it; what is left out is as in its plan.")
     keys: tuple[TenantKey, ...] = key((), "Keys that are part of the config; others are made by `tiergate keys create`.")
 
 
@@ -354,7 +421,7 @@ class Config:
     routing: Routing = section(Routing, "How a model name becomes a model.")
     cache: Cache = section(Cache, "Caches.")
     limits: Limits = section(Limits, "Rate limits.")
-    redis: Redis = section(Redis, "The Redis that stores may share, once one is built.")
+    redis: Redis = section(Redis, "The Redis that the stores of several gateways share.")
     queue: Queue = section(Queue, "The queue in front of each model.")
     plans: Mapping[t.Name, Plan] = section(dict, "Named sets of limits.")
     tenants: tuple[Tenant, ...] = key((), "Who may call; no tenant, no access.")
@@ -368,6 +435,21 @@ class Config:
         """The deadlines that hold for `model`: its own where it has them."""
         own = {one.name: getattr(model.timeouts, one.name) for one in fields(ModelTimeouts)}
         return replace(self.timeouts, **{name: value for name, value in own.items() if value is not None})
+
+    def cache_of(self, tenant: Tenant) -> OwnCache:
+        """What a tenant says of the caches, then its plan."""
+        mine, plans = tenant.cache, self.plans.get(tenant.plan or "", Plan()).cache
+        found = {one.name: getattr(mine, one.name) for one in fields(OwnCache)}
+        return replace(plans, **{name: value for name, value in found.items() if value is not None})
+
+    def semantic_of(self, tenant: Tenant) -> bool:
+        """Whether its questions are answered by their meaning."""
+        own = self.cache_of(tenant).semantic
+        return self.cache.semantic.enabled if own is None else own
+
+    @property
+    def any_semantic(self) -> bool:
+        return any(self.semantic_of(tenant) for tenant in self.tenants)
 
 
 _USUAL_TIERS = ("small", "medium", "large")
@@ -383,12 +465,15 @@ def complete(config: Config, directory: Path) -> Config:
         classifier = replace(classifier, default_tier=tiers[-1])
     semantic = config.cache.semantic
     qdrant = replace(semantic.qdrant, path=directory / semantic.qdrant.path)
+    embedder = semantic.embedder
+    if embedder.kind == "onnx" and embedder.model:
+        embedder = replace(embedder, model=str(directory / embedder.model))
     return replace(
         config,
         server=replace(config.server, tls=_located(config.server.tls, directory)),
         models=tuple(_model_located(model, directory) for model in config.models),
         routing=replace(config.routing, tiers=tiers, classifier=classifier),
-        cache=replace(config.cache, semantic=replace(semantic, qdrant=qdrant)),
+        cache=replace(config.cache, semantic=replace(semantic, qdrant=qdrant, embedder=embedder)),
         keys=replace(config.keys, path=directory / config.keys.path),
     )
 

@@ -16,7 +16,6 @@ from gateway.config.kinds import (
     Network,
     Origin,
     Pattern,
-    Planned,
     Size,
     Text,
     Url,
@@ -64,4 +63,5 @@ RedisAddress = Annotated[SecretUrl, RedisUrl()]
 File = Annotated[Path, FilePath()]
 NetworkText = Annotated[str, Network()]
 Port = Annotated[int, Whole(1, 65535)]
-NoSemanticCache = Annotated[bool, Planned("the semantic cache")]
+Keep = Annotated[str, Choice("keep", ("deterministic", "all", "none"))]
+Preset = Annotated[str, Choice("preset", ("strict", "balanced"))]

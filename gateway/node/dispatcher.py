@@ -48,6 +48,7 @@ class DispatcherProcess:
         parts.own.ring.load()
         if self._config.admin.key:
             parts.admin.load()
+        await owner.exact.start()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FIRST_LOOK), asyncio.TaskGroup() as group:
                 for watch in owner.watches:
@@ -57,6 +58,7 @@ class DispatcherProcess:
             asyncio.create_task(owner.monitor.run(), name="health"),
             asyncio.create_task(watch_keys(parts.own.ring), name="keys"),
             asyncio.create_task(parts.node.run(), name="roster"),
+            asyncio.create_task(owner.semantic.run(), name="semantic"),
             *(asyncio.create_task(watch.run(), name="discovery") for watch in owner.watches),
         ]
         self._server = await listen(self._inherited.listening(), self._channel)
@@ -75,6 +77,8 @@ class DispatcherProcess:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.parts.node.close()
+        await self.parts.owner.semantic.close()
+        await self.parts.owner.exact.close()
         await self.parts.owner.fleet.close()
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caches.replay import assemble
+from caches.assemble import assemble
 
 DONE = b"data: [DONE]\n\n"
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caches.key import IGNORED, KEY_BYTES, _spell, canonical, entry_id, exact_key
+from caches.key import ECHOED, IGNORED, KEY_BYTES, NULLABLE, _spell, canonical, entry_id, exact_key
+from caches.scope import Scope
 
 SECRET = b"s" * 32
 MODELS = (("qwen2.5-7b-instruct", "2024-09"), ("llama-3.3-70b-instruct", "1"))
@@ -15,7 +16,7 @@ BODY = {"model": "auto", "messages": [{"role": "user", "content": "Say hello"}],
 
 
 def key(body, **changed):
-    parts = {"secret": SECRET, "tenant": "acme", "endpoint": "chat", "models": MODELS, "tier": None}
+    parts = {"secret": SECRET, "scope": Scope("acme"), "endpoint": "chat", "models": MODELS, "tier": None}
     return exact_key(body=body, **{**parts, **changed})
 
 
@@ -42,7 +43,8 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
     max_leaves=25,
 )
-bodies = st.dictionaries(texts, values, max_size=6)
+names = texts | st.sampled_from(sorted(IGNORED | NULLABLE))
+bodies = st.dictionaries(names, values, max_size=6)
 
 
 def same_json(a, b):
@@ -54,6 +56,14 @@ def same_json(a, b):
     if type(a) is bool or type(b) is bool:
         return a is b
     return a == b and (type(a) is str) == (type(b) is str)
+
+
+def str_bits(number):
+    return f"{'-' if number < 0 else ''}{number.bit_length()}-{abs(number) & 3}"
+
+
+def big(_code, data):
+    return int.from_bytes(data, "big", signed=True)
 
 
 def spelled(value, draw):
@@ -78,6 +88,10 @@ def spelled(value, draw):
     return json.dumps(value)
 
 
+def left_out(name, value):
+    return name in IGNORED or (value is None and name in NULLABLE)
+
+
 @given(bodies, st.data())
 def test_spelling_does_not_matter(body, data):
     """However the same JSON is spelled (order, space, numbers, escapes), the key is the same."""
@@ -86,16 +100,16 @@ def test_spelling_does_not_matter(body, data):
 
 @given(bodies, bodies)
 def test_key_is_injective_on_bodies(one, other):
-    """Two bodies have one key only if they are the same but for ignored fields and top-level nulls."""
-    kept = [{k: v for k, v in body.items() if v is not None and k not in IGNORED} for body in (one, other)]
+    """Two bodies have one key only if they are the same but for ignored fields and nulls that mean nothing."""
+    kept = [{k: v for k, v in body.items() if not left_out(k, v)} for body in (one, other)]
     assert (key(one) == key(other)) == same_json(*kept)
 
 
-@given(bodies, values, texts)
+@given(bodies, values, names)
 def test_any_added_field_changes_the_key(body, value, name):
-    """A field that was not there, whatever its name, gives another key unless it is null or ignored."""
+    """A field that was not there, whatever its name, gives another key unless it is ignored or a null that means nothing."""
     plain = {k: v for k, v in body.items() if k != name}
-    same = value is None or name in IGNORED
+    same = left_out(name, value)
     assert (key(plain) == key({**plain, name: value})) == same
 
 
@@ -103,8 +117,25 @@ def test_any_added_field_changes_the_key(body, value, name):
 def test_both_writers_agree(value):
     """The writer that needs no stack writes what the fast one writes, so a key does not depend on how deep it was made."""
     body = {"x": value}
-    assert canonical(body) == _spell({k: v for k, v in body.items() if v is not None})
-    assert msgspec.json.decode(canonical(body)) == {k: v for k, v in body.items() if v is not None}
+    assert canonical(body, "chat") == _spell(body)
+    assert same_json(msgspec.msgpack.decode(_spell(body), ext_hook=big), body)
+
+
+@pytest.mark.parametrize("count", [0, 15, 16, 65_535, 65_536])
+@pytest.mark.parametrize("make", [lambda count: {"x": [7] * count}, lambda count: {"x": {str(n): 7 for n in range(count)}}])
+def test_both_writers_agree_on_sizes(make, count):
+    """Lists and objects of any length begin the same, whichever writer wrote them."""
+    assert canonical(make(count), "chat") == _spell(make(count))
+
+
+@pytest.mark.parametrize(
+    "number", [2**63, 2**64 - 1, 2**64, 2**64 + 1, -(2**63), -(2**63) - 1, 2**2000, -(2**2000)], ids=str_bits
+)
+def test_integers_of_any_size_are_keyed(number):
+    """The bounds of 64 bits change how an integer is written, and nothing else."""
+    body = {"x": [number], "y": 1}
+    assert same_json(msgspec.msgpack.decode(canonical(body, "chat"), ext_hook=big), body)
+    assert len({key(body), key({"x": [number - 1], "y": 1}), key({"x": [str(number)], "y": 1})}) == 3
 
 
 @pytest.mark.parametrize(
@@ -117,7 +148,9 @@ def test_both_writers_agree(value):
         ('{"x":100000000000000000000}', '{"x":1e20}', True),
         ('{"x":{"y":[1]}}', '{"x":{"y":[1.0]}}', True),
         ('{"x":"A"}', '{"x":"\\u0041"}', True),
-        ('{"x":null}', "{}", True),
+        ('{"stop":null}', "{}", True),
+        ('{"x":null}', "{}", False),
+        ('{"x":null}', '{"x":false}', False),
         ('{"x":{"y":null}}', '{"x":{}}', False),
         ('{"x":true}', '{"x":1}', False),
         ('{"x":false}', '{"x":0}', False),
@@ -163,6 +196,43 @@ def test_ignored_fields_are_not_in_the_key(field):
     assert key(BODY) == key({**BODY, field: "anything"}) == key({**BODY, field: {"x": [1.0]}})
 
 
+@pytest.mark.parametrize("field", sorted(ECHOED))
+def test_what_an_answer_repeats_is_in_its_key(field):
+    """An answer of /v1/responses tells the metadata and the user of its request, so another's are another request."""
+    asked = {"model": "m", "input": "hello"}
+    assert key({**asked, field: "a"}, endpoint="responses") != key({**asked, field: "b"}, endpoint="responses")
+    assert key({**asked, field: "a"}) == key({**asked, field: "b"})
+
+
+@pytest.mark.parametrize("field", sorted(IGNORED - ECHOED))
+def test_what_no_answer_repeats_is_in_no_key(field):
+    """The other ignored fields do not count on /v1/responses either."""
+    asked = {"input": "hello"}
+    assert key(asked, endpoint="responses") == key({**asked, field: "a"}, endpoint="responses")
+
+
+@pytest.mark.parametrize("field", sorted(NULLABLE))
+def test_null_is_absence_where_the_api_says_so(field):
+    """A null that stands for the default of its field does not split the cache, and any value does."""
+    assert key({**BODY, field: None}) == key({k: v for k, v in BODY.items() if k != field}) != key({**BODY, field: "x"})
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "field"),
+    [("completions", "max_tokens"), ("chat", "tool_choice"), ("responses", "truncation"), ("chat", "next_year")],
+)
+def test_null_counts_where_it_means_something(endpoint, field):
+    """vLLM reads these nulls as something else than no field at all, and of unknown fields nobody knows."""
+    assert key({"seed": 1, field: None}, endpoint=endpoint) != key({"seed": 1}, endpoint=endpoint)
+
+
+@given(texts, st.booleans(), texts, st.booleans())
+def test_no_two_scopes_share_a_tag(one, one_shared, other, other_shared):
+    """Whatever they are called, a shared scope is never taken for a tenant, nor one tenant for another."""
+    scopes = Scope(one, one_shared), Scope(other, other_shared)
+    assert (scopes[0].tag == scopes[1].tag) == (scopes[0] == scopes[1])
+
+
 @pytest.mark.parametrize(
     "message",
     [
@@ -189,7 +259,8 @@ def test_order_of_messages_counts():
 @pytest.mark.parametrize(
     "changed",
     [
-        {"tenant": "acme2"},
+        {"scope": Scope("acme2")},
+        {"scope": Scope("acme", shared=True)},
         {"endpoint": "completions"},
         {"tier": "small"},
         {"tier": ""},
@@ -203,7 +274,7 @@ def test_order_of_messages_counts():
     ],
 )
 def test_identity_is_in_the_key(changed):
-    """Tenant, endpoint, tier, models, versions and the secret each make another key."""
+    """Scope, endpoint, tier, models, versions and the secret each make another key."""
     assert key(BODY) != key(BODY, **changed)
 
 
@@ -213,7 +284,7 @@ def test_identity_is_in_the_key(changed):
 def test_parts_cannot_run_into_each_other(parts):
     """Moving characters from one part of the identity to the next never gives the same key."""
     one, other = (
-        key(BODY, tenant=tenant, endpoint=endpoint, models=((name, version),), tier=tier)
+        key(BODY, scope=Scope(tenant), endpoint=endpoint, models=((name, version),), tier=tier)
         for tenant, endpoint, name, version, tier in parts
     )
     assert one != other

@@ -1,14 +1,14 @@
 """Which requests may look up, store and share."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from caches.policy import PLAIN, Directives, ExactPolicy, Use, directives, is_deterministic
+from caches.directives import PLAIN, Directives
+from caches.policy import ExactPolicy, Use, is_deterministic
 
 DETERMINISTIC = ExactPolicy(enabled=True, ttl=60, keep="deterministic", max_entry=1000)
 ALL = ExactPolicy(enabled=True, ttl=60, keep="all", max_entry=1000)
 OFF = ExactPolicy(enabled=False, ttl=60, keep="all", max_entry=1000)
+NONE = ExactPolicy(enabled=True, ttl=60, keep="none", max_entry=1000)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,9 @@ def test_embeddings_are_always_deterministic():
     [
         (OFF, "chat", "off"),
         (ALL, "audio", "endpoint not cached"),
-        (ALL, "responses", "endpoint not cached"),
+        (NONE, "chat", "off"),
+        (ALL, "responses", None),
+        (DETERMINISTIC, "responses", "not deterministic"),
         (DETERMINISTIC, "chat", "not deterministic"),
         (ALL, "chat", None),
     ],
@@ -75,6 +77,9 @@ def test_chance_neither_looks_up_nor_stores():
         (Directives(only_if_cached=True), Use(True, False, False, "only-if-cached")),
         (Directives(no_cache=True, no_store=True), Use(False, False, False, "no-cache, no-store")),
         (Directives(no_cache=True, only_if_cached=True), Use(False, False, False, "no-cache, only-if-cached")),
+        (Directives(store=True), Use(True, True, True, None)),
+        (Directives(store=True, no_store=True), Use(True, False, False, "no-store")),
+        (Directives(max_age=5, ttl=5, tags=("a",)), Use(True, True, True, None)),
     ],
 )
 def test_directives_decide_the_use(said, use):
@@ -82,39 +87,81 @@ def test_directives_decide_the_use(said, use):
     assert ALL.use({}, "chat", said) == use
 
 
+def test_store_keeps_what_is_not_deterministic():
+    """Who says `store` takes part in the cache with a sampled request, as a deterministic one does."""
+    sampled, store = {"temperature": 1}, Directives(store=True)
+    assert DETERMINISTIC.use(sampled, "chat", store) == Use(True, True, True, None)
+    fresh = Directives(store=True, no_cache=True)
+    assert DETERMINISTIC.use(sampled, "chat", fresh) == Use(False, True, False, "no-cache")
+
+
+@pytest.mark.parametrize("policy", [OFF, NONE])
+@pytest.mark.parametrize("body", [{}, {"temperature": 0}])
+def test_store_does_not_overrule_the_operator(policy, body):
+    """Where the operator keeps nothing, a client's `store` changes nothing."""
+    assert policy.use(body, "chat", Directives(store=True)) == Use(False, False, False, "off")
+
+
 @pytest.mark.parametrize(
-    ("ours", "plain", "expected"),
+    ("said", "seconds"),
     [
-        (None, None, Directives()),
-        ("", "", Directives()),
-        ("no-cache", None, Directives(no_cache=True)),
-        (None, "no-cache", Directives(no_cache=True)),
-        ("No-Store", None, Directives(no_store=True)),
-        ("only-if-cached", None, Directives(only_if_cached=True)),
-        ("no-cache", "no-store", Directives(no_cache=True, no_store=True)),
-        (" no-cache ,\tNO-STORE", None, Directives(no_cache=True, no_store=True)),
-        (None, "max-age=0", Directives(no_cache=True)),
-        (None, 'Max-Age = "00"', Directives(no_cache=True)),
-        (None, "max-age=10", Directives()),
-        (None, "max-age=", Directives()),
-        (None, "max-age=-0", Directives()),
-        (None, "max-age=\u0660", Directives()),
-        (None, "s-maxage=0, private, no-transform", Directives()),
-        ("nocache, no_cache, no-cache-please", None, Directives()),
-        (",,;=,", "=,=", Directives()),
+        (PLAIN, 100),
+        (Directives(ttl=10), 10),
+        (Directives(ttl=80), 80),
+        (Directives(ttl=99_999_999_999), 100),
+        (Directives(max_age=3), 100),
     ],
 )
-def test_directives_are_read_from_both_headers(ours, plain, expected):
-    """Comma lists, any case, unknown directives ignored, and an age of 0 means a fresh answer."""
-    assert directives(ours, plain) == expected
+def test_a_client_shortens_a_lifetime_and_never_lengthens_it(said, seconds):
+    """An answer is kept while it is fresh or stale, or for as long as the client allows if that is less."""
+    assert ExactPolicy(enabled=True, ttl=60, keep="all", max_entry=1, stale=40).lifetime(said) == seconds
 
 
-@given(st.text(max_size=200), st.text(max_size=200))
-def test_directives_never_raise(ours, plain):
-    """Whatever a client writes into the headers, they are read."""
-    assert isinstance(directives(ours, plain), Directives)
+FUNCTION = {"type": "function", "name": "f", "parameters": {}}
 
 
-def test_directives_are_bounded():
-    """A header of a hundred thousand directives is read to its first few only."""
-    assert directives("x," * 100_000 + "no-cache", None) == PLAIN
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({}, None),
+        ({"background": False, "conversation": None, "previous_response_id": None, "prompt": None, "tools": []}, None),
+        ({"tools": [FUNCTION, {"type": "custom", "name": "sh"}]}, None),
+        ({"background": True}, "background"),
+        ({"conversation": "conv_1"}, "conversation"),
+        ({"conversation": {"id": "conv_1"}}, "conversation"),
+        ({"previous_response_id": "resp_1"}, "previous response id"),
+        ({"prompt": {"id": "pmpt_1"}}, "prompt"),
+        *(
+            ({"tools": [FUNCTION, {"type": kind}]}, "tools")
+            for kind in (
+                "web_search", "web_search_preview", "file_search", "code_interpreter", "mcp", "computer_use_preview",
+                "image_generation", "local_shell", "next_year", None, ["function"], {}, 7,
+            )
+        ),
+        ({"tools": [{}]}, "tools"),
+        ({"tools": ["function"]}, "tools"),
+        ({"tools": {"type": "function"}}, "tools"),
+        ({"tools": [FUNCTION] * 10_001}, "tools"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("said", [PLAIN, Directives(store=True)])
+def test_responses_that_reach_beyond_their_answer_are_not_kept(more, reason, said):
+    """State that is kept elsewhere and tools that act on their own keep an answer of /v1/responses out, whatever is said."""
+    assert ALL.refusal({"input": "x", "temperature": 0, **more}, "responses", said) == reason
+    assert ALL.refusal({"messages": [], **more}, "chat", said) is None
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({}, None),
+        ({"tools": [{"name": "f", "input_schema": {}}, {"type": "custom", "name": "g"}]}, None),
+        ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "tools"),
+        ({"tools": [{"type": ["custom"]}]}, "tools"),
+        ({"mcp_servers": [{"type": "url"}]}, "mcp servers"),
+        ({"container": "c"}, "container"),
+    ],
+)
+def test_messages_that_reach_beyond_their_answer_are_not_kept(more, reason):
+    """The same of /v1/messages."""
+    assert DETERMINISTIC.refusal({"messages": [], "temperature": 0, **more}, "messages") == reason

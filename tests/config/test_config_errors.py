@@ -116,10 +116,20 @@ CASES = {
         '5:25: models[0].concurrency.kind: concurrency kind "adaptive" is not built yet; built: fixed',
     ),
     "no workers": ("{port: 8000}", "{workers: 0}", '1:19: server.workers: expected a whole number from 1 to 256, got "0"'),
-    "a cache to come": (
+    "a preset that is none": (
         "routing:",
-        "cache: {semantic: {enabled: true}}\nrouting:",
-        "11:29: cache.semantic.enabled: the semantic cache is not built yet",
+        "cache: {semantic: {preset: lax}}\nrouting:",
+        '11:28: cache.semantic.preset: unknown preset "lax"; expected one of strict, balanced',
+    ),
+    "a judge that is no model": (
+        "routing:",
+        "cache: {semantic: {shadow: {judge: nobody}}}\nrouting:",
+        '11:36: cache.semantic.shadow.judge: unknown model "nobody"',
+    ),
+    "an embedder without its model": (
+        "routing:",
+        "cache: {semantic: {embedder: {kind: pool}}}\nrouting:",
+        "11:38: cache.semantic.embedder.kind: embedder kind pool needs a model",
     ),
     "a store to come": (
         "routing:",

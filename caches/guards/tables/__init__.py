@@ -1,0 +1,1 @@
+"""The words that guards know: plain tables, made for this project, without code that reads a text."""

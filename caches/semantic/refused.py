@@ -1,0 +1,55 @@
+"""Pairs of a question and a kept question that are never to be served again: somebody deleted the hit, or it was shown wrong.
+
+Kept as short digests, the oldest forgotten first. What is forgotten may be served again, so the bound is generous.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from hashlib import blake2b
+
+PAIR_BYTES = 8
+
+
+def pair_of(secret: bytes, partition: str, question: str, kept: str) -> bytes:
+    """The digest of a pair. Directed: a longer question's answer may serve a shorter one where the reverse is wrong."""
+    digest = blake2b(digest_size=PAIR_BYTES, key=secret[:64], person=b"tiergate pair 1")
+    for part in (partition, _plain(question), _plain(kept)):
+        raw = part.encode("utf-8", "surrogatepass")
+        digest.update(len(raw).to_bytes(8, "big"))
+        digest.update(raw)
+    return digest.digest()
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+class Refused:
+    def __init__(self, most: int = 100_000) -> None:
+        self._most = most
+        self._pairs: OrderedDict[bytes, None] = OrderedDict()
+        self.changed = False
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def __contains__(self, pair: bytes) -> bool:
+        return pair in self._pairs
+
+    def add(self, pair: bytes) -> None:
+        self._pairs[pair] = None
+        self._pairs.move_to_end(pair)
+        self.changed = True
+        while len(self._pairs) > self._most:
+            self._pairs.popitem(last=False)
+
+    def packed(self) -> bytes:
+        self.changed = False
+        return b"".join(self._pairs)
+
+    def load(self, packed: bytes) -> None:
+        """Take up what `packed` gave; a damaged record is taken as far as it goes."""
+        for at in range(0, len(packed) - PAIR_BYTES + 1, PAIR_BYTES):
+            self.add(packed[at : at + PAIR_BYTES])
+        self.changed = False

@@ -1,0 +1,130 @@
+"""What is asked of the semantic cache, and what it says. Plain values: they travel between processes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from caches.types import Entry
+from caches.which import Which
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticPolicy:
+    """What holds for a tenant. `ttl` in seconds; `max_error`: the share of served answers that may be wrong, 0-1."""
+
+    preset: str
+    max_error: float | None
+    ttl: float
+    max_temperature: float
+    multi_turn: bool
+    skip_personal: bool
+
+
+@dataclass(slots=True)
+class Asked:
+    """One question. `partition` and `own` are hex digits: see `partition`."""
+
+    partition: str
+    own: str  # the tenant's own partition, where `partition` is shared with other tenants; else empty
+    text: str = field(repr=False)
+    tenant: str
+    scope: str  # who learns together: a tenant, or tenants that share
+    preset: str
+    max_error: float | None
+    request_id: str
+    max_age: float | None = None  # seconds; an older answer is not wanted
+    wants_grey: bool = False  # somebody is asked about what is nearly served
+
+
+@dataclass(slots=True)
+class Grey:
+    """The best neighbour that was not served, and that nothing but its distance speaks against."""
+
+    id: str
+    score: float
+    text: str = field(repr=False)
+
+
+@dataclass(slots=True)
+class Found:
+    """The answer to serve, or why there is none.
+
+    `away`: the cache could not be asked (a word for the header). `why`: what speaks against the nearest one, for the operator.
+    """
+
+    entry: Entry | None = None
+    score: float | None = None
+    away: str = ""
+    why: str = ""
+    grey: Grey | None = None
+
+
+@dataclass(slots=True)
+class Shown:
+    """What a comparison has shown about an answer that was, or would have been, served.
+
+    `right` is None where nobody can tell: then `kept` is the kept answer's body, for a judge.
+    """
+
+    right: bool | None
+    kept: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticStats:
+    entries: int
+    partitions: int
+    labels: int
+    wrong: int
+    error_low: float  # Wilson's interval of the share of served answers that are wrong
+    error_high: float
+    off: tuple[str, ...]  # scopes that serve nothing until they have shown better
+    store: str  # `ok`, or what is wrong
+    embedder: str
+
+
+class Semantic(Protocol):
+    """The semantic cache, in this process or another one. No method raises for want of the cache behind it."""
+
+    async def look(self, asked: Asked) -> Found: ...
+
+    async def take(self, asked: Asked, id: str) -> Found:  # noqa: A002 - the name of the field it is
+        """A neighbour that a verifier has approved."""
+        ...
+
+    async def keep(self, asked: Asked, entry: Entry) -> None:
+        """An answer that was made for the question. It is searchable a moment later."""
+        ...
+
+    async def compare(self, asked: Asked, id: str, answer: bytes) -> Shown:  # noqa: A002 - the name of the field it is
+        """A kept answer against the one that a model gave now."""
+        ...
+
+    async def learn(self, asked: Asked, id: str, score: float, *, right: bool, weight: float) -> None:  # noqa: A002 - the name of the field it is
+        """`weight`: for how many served answers this one speaks."""
+        ...
+
+    async def feedback(self, tenant: str, request_id: str, score: float) -> bool:
+        """False: no answer of this cache was served under that id lately."""
+        ...
+
+    async def delete(self, id: str, tenant: str | None) -> bool:  # noqa: A002 - the name of the field it is
+        """Delete what was served under an id, and never serve it for that question again. None is the operator."""
+        ...
+
+    async def flush(self, which: Which, *, dry_run: bool = False) -> int: ...
+
+
+class OwnedSemantic(Semantic, Protocol):
+    """The same, in the process that owns it."""
+
+    async def run(self) -> None:
+        """For ever, beside the requests. What was learned is kept, and what is away is looked for."""
+        ...
+
+    async def close(self) -> None: ...
+
+    def standing(self) -> SemanticStats | None:
+        """Without a word to the store. None: there is no such cache."""
+        ...

@@ -1,0 +1,222 @@
+"""What the semantic cache does beside requests: keep answers, remember what was learned, follow the store's coming and going.
+
+- Answers wait in a bounded queue and are embedded and written in batches; one that finds the queue full is not kept.
+- An answer whose making began before a flush that means it is not kept: the marks of flushes outlive any request.
+- A store that is away is opened again with growing pauses. Meanwhile every question is a miss.
+- What others write into the same store (a cluster behind several nodes) is learned of by a scan every few seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from caches.embed.types import EmbedderAway, TooLong
+from caches.vectors.types import Point, StoreAway
+from caches.which import Which
+
+if TYPE_CHECKING:
+    from caches.semantic.cache import SemanticCache
+
+_log = logging.getLogger("tiergate.caches")
+_MOST_WAITING = 1_000
+_BATCH = 32
+_EMBED_SECONDS = 5.0  # for a vector that nobody waits for
+_TICK = 1.0  # seconds
+_NOTES_EVERY = 5.0
+_SCAN_EVERY = 3.0
+_OVERLAP = 10.0  # seconds that a scan looks back: clocks of several nodes differ
+_SHORTEST_PAUSE = 0.5
+_LONGEST_PAUSE = 30.0
+_MARKS = 256
+_EXPIRE_EVERY = 60.0
+_MARK_SECONDS = 3600.0
+
+
+class Writer:
+    """Runs as one task beside the cache: `run`. `status` is `ok`, or what is wrong."""
+
+    def __init__(self, cache: SemanticCache, wall: Callable[[], float], *, shared: bool = False) -> None:
+        self.open = False
+        self.status = "starting"
+        self.doomed: set[str] = set()  # points that are to be deleted as soon as the store is there
+        self.pending: list[Which] = []  # flushes that the store has not heard of
+        self.dropped = 0
+        self.shared = shared
+        self._cache = cache
+        self._wall = wall
+        self._waiting: deque[Point] = deque()
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._marks: deque[tuple[float, Which]] = deque(maxlen=_MARKS)
+        self._oldest_mark = 0.0
+        self._scanned = 0.0
+        self._noted = 0.0
+        self._expired = 0.0
+
+    def post(self, point: Point, began_at: float) -> None:
+        """Keep an answer, soon."""
+        if len(self._waiting) >= _MOST_WAITING or self._meant(point, began_at):
+            self.dropped += 1
+            return
+        self._waiting.append(point)
+        self._idle.clear()
+        self._wake.set()
+
+    async def flush(self, which: Which) -> int:
+        """Delete what is kept, what waits, and what is being made. Raises StoreAway: it stays pending."""
+        self._mark(which)
+        self.pending.append(which)
+        return await self._flush_pending()
+
+    async def _flush_pending(self) -> int:
+        ids: list[str] = []
+        while self.pending:
+            ids = await self._cache.store.flush(self.pending[0])
+            del self.pending[0]
+            for each in ids:
+                self._cache.gate.remove(each)
+        return len(ids)
+
+    def _mark(self, which: Which) -> None:
+        now = self._wall()
+        if len(self._marks) == _MARKS:
+            self._oldest_mark = self._marks[0][0]  # what it meant is forgotten: whatever began before it is not kept
+        self._marks.append((now, which))
+        self._waiting = deque(
+            point for point in self._waiting if not which.takes(point.tenant, point.model, point.tags, point.stored_at, now)
+        )
+
+    async def settled(self) -> None:
+        """Returns when everything that was posted is written, or given up."""
+        await self._idle.wait()
+
+    async def run(self) -> None:
+        """For ever."""
+        pause = _SHORTEST_PAUSE
+        while True:
+            await self.turn()
+            if self.open:
+                pause = _SHORTEST_PAUSE
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_TICK):
+                        await self._wake.wait()
+                self._wake.clear()
+            else:
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+
+    async def turn(self) -> None:
+        """Whatever is to be done now."""
+        if self.open or await self._open():
+            await self._turn()
+
+    async def close(self) -> None:
+        """The last of what is to be remembered."""
+        with suppress(StoreAway):
+            if self.open:
+                await self._write()
+                await self._note(now=True)
+        await self._cache.store.close()
+        await self._cache.embedder.close()
+
+    async def _turn(self) -> None:
+        try:
+            await self._flush_pending()
+            await self._write()
+            await self._delete_doomed()
+            await self._note(now=False)
+            await self._follow()
+            self._expire()
+        except StoreAway as away:
+            self.status = away.reason
+        else:
+            self.status = "ok"
+        if not self._waiting:
+            self._idle.set()
+
+    async def _open(self) -> bool:
+        """The store, what it keeps, and what was learned."""
+        cache = self._cache
+        with suppress(EmbedderAway):  # it goes on trying by itself
+            await cache.embedder.open()
+        try:
+            await cache.store.open()
+            cache.gate.clear()
+            await self._scan(0.0)
+            for name, part in (("refused", cache.refused), ("evidence", cache.evidence)):
+                noted = await cache.store.note(self._named(name))
+                if noted is not None:
+                    part.load(noted)
+        except StoreAway as away:
+            self.status = away.reason
+            return False
+        self.open, self.status = True, "ok"
+        return True
+
+    def _named(self, name: str) -> str:
+        return name if name == "refused" else f"{name}-{self._cache.embedder.fingerprint}"
+
+    async def _scan(self, since: float) -> None:
+        now = self._wall()
+        async for batch in self._cache.store.scan(since):
+            for known in batch:
+                if known.expires_at > now:
+                    self._cache.gate.add(known.id, known.partition, known.text, known.expires_at)
+        self._scanned = now
+
+    async def _follow(self) -> None:
+        if self.shared and self._wall() >= self._scanned + _SCAN_EVERY:
+            await self._scan(self._scanned - _OVERLAP)
+
+    def _expire(self) -> None:
+        now = self._wall()
+        if now >= self._expired + _EXPIRE_EVERY:
+            self._expired = now
+            self._cache.gate.expire(now)
+
+    async def _write(self) -> None:
+        while self._waiting:
+            batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
+            ready = [point for point in [await self._embedded(point) for point in batch] if point is not None]
+            if not ready:
+                continue
+            await self._cache.store.put(ready)
+            for point in ready:
+                self._cache.gate.add(point.id, point.partition, point.text, point.expires_at)
+
+    async def _embedded(self, point: Point) -> Point | None:
+        try:
+            return replace(point, vector=await self._cache.embedder.embed(point.text, scope=point.tenant, within=_EMBED_SECONDS))
+        except (EmbedderAway, TooLong):
+            self.dropped += 1
+            return None
+
+    async def _delete_doomed(self) -> None:
+        if self.doomed:
+            doomed = list(self.doomed)
+            await self._cache.store.delete(doomed)
+            self.doomed.difference_update(doomed)
+
+    async def _note(self, *, now: bool) -> None:
+        if not now and self._wall() < self._noted + _NOTES_EVERY:
+            return
+        self._noted = self._wall()
+        for name, part in (("refused", self._cache.refused), ("evidence", self._cache.evidence)):
+            if part.changed:
+                await self._cache.store.keep_note(self._named(name), part.packed())
+
+    def _meant(self, point: Point, began_at: float) -> bool:
+        """Whether a flush since its making began takes it."""
+        now = self._wall()
+        while self._marks and self._marks[0][0] < now - _MARK_SECONDS:
+            self._marks.popleft()
+        return began_at < self._oldest_mark or any(
+            began_at <= at and which.takes(point.tenant, point.model, point.tags, began_at, at) for at, which in self._marks
+        )

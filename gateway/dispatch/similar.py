@@ -1,0 +1,111 @@
+"""The semantic cache, from a worker: its owner has the vectors, the embedder and what was learned.
+
+One message a question, beside those of its admission; none where a request has no part in it. An owner that is away is a miss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from caches.semantic.types import Asked, Found, Semantic, Shown
+from caches.types import Entry
+from caches.which import Which
+from gateway.dispatch.entries import MOST_KEPT
+from gateway.dispatch.session import Session
+from gateway.errors import ApiError
+
+_encode = msgspec.msgpack.encode
+_decode = msgspec.msgpack.decode
+_SECONDS = 1.0  # for what a client waits for: the owner's own deadlines are shorter
+
+LearnTalk = tuple[Asked, str, float, bool, float]
+
+
+class CallOwner(Protocol):
+    async def __call__(self, verb: str, payload: bytes = b"", seconds: float = 30.0, *, once: bool = False) -> bytes:
+        """Raises ApiError."""
+
+
+class RemoteSemantic:
+    def __init__(self, call: CallOwner) -> None:
+        self._call = call
+
+    async def look(self, asked: Asked) -> Found:
+        return await self._found("semantic-look", asked)
+
+    async def take(self, asked: Asked, id: str) -> Found:  # noqa: A002 - the protocol's
+        return await self._found("semantic-take", (asked, id))
+
+    async def _found(self, verb: str, talk: Any) -> Found:
+        try:
+            return _decode(await self._call(verb, _encode(talk), _SECONDS), type=Found)
+        except ApiError:
+            return Found(away="dispatcher")
+
+    async def keep(self, asked: Asked, entry: Entry) -> None:
+        if len(entry.body) <= MOST_KEPT:
+            await self._say("semantic-keep", (asked, entry))
+
+    async def compare(self, asked: Asked, id: str, answer: bytes) -> Shown:  # noqa: A002 - the protocol's
+        try:
+            return _decode(await self._call("semantic-compare", _encode((asked, id, answer))), type=Shown)
+        except ApiError:
+            return Shown(None)
+
+    async def learn(self, asked: Asked, id: str, score: float, *, right: bool, weight: float) -> None:  # noqa: A002 - the protocol's
+        await self._say("semantic-learn", (asked, id, score, right, weight))
+
+    async def _say(self, verb: str, talk: Any) -> None:
+        try:
+            await self._call(verb, _encode(talk), once=True)
+        except ApiError:
+            return  # what was to be kept or learned is lost, and nobody waits for it
+
+    async def feedback(self, tenant: str, request_id: str, score: float) -> bool:
+        """Raises ApiError."""
+        return _decode(await self._call("semantic-feedback", _encode((tenant, request_id, score)), once=True), type=bool)
+
+    async def delete(self, id: str, tenant: str | None) -> bool:  # noqa: A002 - the protocol's
+        """Raises ApiError."""
+        return _decode(await self._call("semantic-delete", _encode((id, tenant)), once=True), type=bool)
+
+    async def flush(self, which: Which, *, dry_run: bool = False) -> int:
+        """Raises ApiError."""
+        return _decode(await self._call("semantic-flush", _encode((which, dry_run)), once=True), type=int)
+
+
+def semantic_calls(semantic: Semantic) -> dict[str, Callable[[Session, bytes], Awaitable[bytes]]]:
+    """The owner's side, by verb."""
+
+    async def look(_: Session, payload: bytes) -> bytes:
+        return _encode(await semantic.look(_decode(payload, type=Asked)))
+
+    async def take(_: Session, payload: bytes) -> bytes:
+        return _encode(await semantic.take(*_decode(payload, type=tuple[Asked, str])))
+
+    async def keep(_: Session, payload: bytes) -> bytes:
+        await semantic.keep(*_decode(payload, type=tuple[Asked, Entry]))
+        return b""
+
+    async def compare(_: Session, payload: bytes) -> bytes:
+        return _encode(await semantic.compare(*_decode(payload, type=tuple[Asked, str, bytes])))
+
+    async def learn(_: Session, payload: bytes) -> bytes:
+        asked, id_, score, right, weight = _decode(payload, type=LearnTalk)
+        await semantic.learn(asked, id_, score, right=right, weight=weight)
+        return b""
+
+    async def feedback(_: Session, payload: bytes) -> bytes:
+        return _encode(await semantic.feedback(*_decode(payload, type=tuple[str, str, float])))
+
+    async def delete(_: Session, payload: bytes) -> bytes:
+        return _encode(await semantic.delete(*_decode(payload, type=tuple[str, str | None])))
+
+    async def flush(_: Session, payload: bytes) -> bytes:
+        which, dry_run = _decode(payload, type=tuple[Which, bool])
+        return _encode(await semantic.flush(which, dry_run=dry_run))
+
+    return {f"semantic-{verb.__name__}": verb for verb in (look, take, keep, compare, learn, feedback, delete, flush)}

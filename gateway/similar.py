@@ -1,0 +1,148 @@
+"""An answer that was made for another question, and fits this one: the semantic cache, as requests use it.
+
+    split      is it a question whose meaning may be compared? (`caches.semantic.partition`, `eligible`)
+    look       its nearest kept neighbours, through the owner of the state
+    verify     one that is not sure may be put to a model, if the operator names one (`gateway.verify`)
+    keep       a whole and good answer, under its question
+    shadow     some served answers, and all that were nearly served, are compared with what the model says (`gateway.shadow`)
+
+Whatever is slow or away here is a miss: nothing raises, and the request goes on to a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from caches.scope import Scope
+from caches.semantic.eligible import ineligible
+from caches.semantic.partition import Split, partition, split
+from caches.semantic.types import Asked, Found, Semantic, SemanticPolicy
+from caches.types import Entry
+from gateway.behind import Produce
+from gateway.caching import Caching
+from gateway.exchange import Exchange
+from gateway.job import Job
+from gateway.metrics import Metrics
+from gateway.shadow import Shadows
+
+Models = Callable[[Job], list[tuple[str, str]]]
+"""Every model that may answer a job, with its version."""
+
+
+class Verify(Protocol):
+    """Asks a model whether one answer would serve both questions."""
+
+    async def serves_both(self, job: Job, question: str, kept: str) -> bool: ...
+
+
+class Similar:
+    def __init__(
+        self,
+        semantic: Semantic,
+        cachings: Mapping[str, Caching],
+        *,
+        models: Models,
+        secret: bytes,
+        metrics: Metrics,
+        verify: Verify | None,
+        shadow: Shadows,
+    ) -> None:
+        self._semantic = semantic
+        self._cachings = cachings
+        self._models = models
+        self._secret = secret
+        self._metrics = metrics
+        self._verify = verify
+        self._shadow = shadow
+
+    def split(self, job: Job) -> Split | None:
+        """The question, if the tenant wants meaning compared and this request's may be; it is read again by nobody else."""
+        policy = self._cachings[job.principal.tenant].semantic
+        if policy is None or job.use is None or not (job.use.lookup or job.use.store):
+            return None
+        found = split(job.endpoint.name, job.ask.fields, policy)
+        if found.reason:
+            self._metrics.cache_lookups.add(("semantic", "bypass"))
+            return None
+        return found
+
+    async def look(self, x: Exchange, job: Job, produce: Produce) -> Entry | None:
+        """The answer of a neighbour, if one fits."""
+        question = job.split
+        if question is None:
+            return None
+        reason = ineligible(question.text, personal=self._policy(job).skip_personal)
+        if reason is not None:
+            job.split, x.similar = None, reason
+            self._metrics.cache_lookups.add(("semantic", "bypass"))
+            return None
+        job.asked = asked = self._asked(job, question)
+        if job.use is None or not job.use.lookup:
+            return None
+        found = await self._semantic.look(asked)
+        if self._verify is not None and found.entry is None and found.grey is not None:
+            found = await self._verified(self._verify, job, asked, found)
+        self._told(x, found)
+        if found.entry is not None:
+            self._shadow.served(job, asked, found, produce)
+        else:
+            job.nearly = found if found.grey is not None else None
+        return found.entry
+
+    async def keep(self, job: Job, entry: Entry) -> None:
+        """What a model has answered to the question; and what that shows about the neighbour that was nearly served."""
+        asked = job.asked
+        if asked is None or job.use is None or not job.use.store:
+            return
+        await self._semantic.keep(asked, replace(entry, expires_at=entry.stored_at + self._ttl(job)))
+        if job.nearly is not None:
+            nearly, job.nearly = job.nearly, None
+            self._shadow.nearly(asked, nearly, entry.body)
+
+    async def _verified(self, verify: Verify, job: Job, asked: Asked, found: Found) -> Found:
+        grey = found.grey
+        assert grey is not None, "asked about a neighbour"
+        if not await verify.serves_both(job, asked.text, grey.text):
+            return replace(found, grey=None, why="verifier")
+        taken = await self._semantic.take(asked, grey.id)
+        return replace(taken, score=grey.score) if taken.entry is not None else found
+
+    def _policy(self, job: Job) -> SemanticPolicy:
+        policy = self._cachings[job.principal.tenant].semantic
+        assert policy is not None, "asked for a tenant that has one"
+        return policy
+
+    def _ttl(self, job: Job) -> float:
+        own, wish = self._policy(job).ttl, job.wishes.cache.ttl
+        return own if wish is None else min(own, wish)
+
+    def _asked(self, job: Job, question: Split) -> Asked:
+        caching, policy, rest = self._cachings[job.principal.tenant], self._policy(job), question.rest()
+        models = self._models(job)
+
+        def room(scope: Scope) -> str:
+            return partition(
+                secret=self._secret, scope=scope, endpoint=job.endpoint.name, models=models, rest=rest, tier=job.wishes.tier
+            )
+
+        return Asked(
+            partition=room(caching.scope),
+            own=room(caching.own) if caching.scope.shared else "",
+            text=question.text,
+            tenant=job.principal.tenant,
+            scope=caching.scope.tag,
+            preset=policy.preset,
+            max_error=policy.max_error,
+            request_id=job.exchange_id,
+            max_age=job.wishes.cache.max_age,
+            wants_grey=self._verify is not None,
+        )
+
+    def _told(self, x: Exchange, found: Found) -> None:
+        result = "hit" if found.entry is not None else "away" if found.away else "miss"
+        self._metrics.cache_lookups.add(("semantic", result))
+        x.similar, x.similar_score = found.why, found.score
+        if found.away:
+            x.cache_reason = ", ".join(filter(None, (x.cache_reason, found.away)))

@@ -1,0 +1,62 @@
+"""A model as the judge of what the semantic cache may serve: would one answer serve both questions? Do two answers agree?
+
+One token, yes or no, at temperature 0. What all questions have in common comes first, so that engines find it in their prefix
+cache. No answer in time, or another word, is a no for what is to be served, and nothing at all for what is compared.
+"""
+
+from __future__ import annotations
+
+from gateway.inner import Inner, Message
+from gateway.job import Job
+from limits.types import Priority
+
+_MOST = 2_000  # characters of each text
+_SERVES = (
+    "You compare two questions that users asked an assistant. Say yes only if one and the same answer would be right and complete"
+    " for both. Different numbers, names, dates, places, units, directions, negations, languages, formats or scopes mean no."
+    " Answer with one word: yes or no."
+)
+_AGREE = (
+    "You compare two answers to the same question. Say yes if a user would learn the same from both, however they are worded,"
+    " and no if they contradict each other or one of them answers something else. Answer with one word: yes or no."
+)
+
+
+class Verifier:
+    def __init__(self, inner: Inner, model: str, seconds: float) -> None:
+        self._inner = inner
+        self._model = model
+        self._seconds = seconds
+
+    async def serves_both(self, job: Job, question: str, kept: str) -> bool:
+        said = await self._inner.ask(
+            self._model,
+            _pair(_SERVES, "First question", kept, "Second question", question),
+            max_tokens=1,
+            seconds=self._seconds,
+            priority=job.wishes.priority,
+        )
+        return yes_or_no(said) is True
+
+
+class Judge:
+    def __init__(self, inner: Inner, model: str, seconds: float = 30.0) -> None:
+        self._inner = inner
+        self._model = model
+        self._seconds = seconds
+
+    async def agree(self, kept: str, fresh: str) -> bool | None:
+        """None: it did not say."""
+        messages = _pair(_AGREE, "First answer", kept, "Second answer", fresh)
+        said = await self._inner.ask(self._model, messages, max_tokens=1, seconds=self._seconds, priority=Priority.BATCH)
+        return yes_or_no(said)
+
+
+def yes_or_no(said: str | None) -> bool | None:
+    word = (said or "").strip(" \t\r\n.!*\"'`").casefold()
+    return True if word.startswith(("yes", "是")) else False if word.startswith(("no", "否", "不")) else None
+
+
+def _pair(instruction: str, first: str, one: str, second: str, other: str) -> list[Message]:
+    text = f"{first}:\n{one[:_MOST]}\n\n{second}:\n{other[:_MOST]}"
+    return [{"role": "system", "content": instruction}, {"role": "user", "content": text}]
