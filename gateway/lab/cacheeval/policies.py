@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-
 ALL = -1.0
 """A cut that every cosine and every score passes."""
 
