@@ -17,10 +17,10 @@ class Quantity(NamedTuple):
 
 
 def of_digits(token: str) -> Quantity | None:
-    """A token that begins with a digit or a currency sign: `£50`, `10GB`, `7pm`, `3rd`, `3.11`. None: letters behind it that
+    """A token that begins with a digit or a currency sign: `£50`, `10GB`, `7pm`, `3rd`, `v3.11`. None: letters behind it that
     are no unit make a name of it, as `2fa`."""
     money = CURRENCIES.get(token[0], "")
-    body = token[1:] if money else token
+    body = token if token[0].isdigit() else token[1:]
     end = len(body)
     while end and not body[end - 1].isdigit():
         end -= 1

@@ -15,7 +15,7 @@ from caches.guards.tables.calendar import DATES, PERIODS, RELATIVE
 from caches.guards.tables.english import FILLER, FUNCTION, SPEECH
 from caches.guards.tables.names import ALIASES, KNOWN
 from caches.guards.tables.negators import NEGATORS
-from caches.guards.tables.scope import FORMS
+from caches.guards.tables.scope import ASKED_FOR, FORMS
 from caches.guards.tables.quantities import BARE_UNITS, NUMBER_WORDS, ORDINALS, SCALES, TIME_UNITS, UNITS
 
 MAX_CHARS = 4000
@@ -23,7 +23,12 @@ MAX_CHARS = 4000
 
 _RELATIONS = frozenset("from to into than before after by over versus vs against for of on in at as about through with under without until since".split())
 _AUXILIARIES = frozenset("is are was were do does did can could will would should may might must has have had am".split())
+_SUBJECTS = {"i": "i", "we": "i", "you": "you", "he": "they", "she": "they", "they": "they"}
+_MATTER_AT_THE_END = frozenset({"do", "does", "mean", "for"})  # what does it do? what is it for?
+_AS = frozenset({"as", "in"})
+_REQUEST = 4  # words within which a verb makes a text a request
 _SHORTEST_SLIP = 5
+_PRICES = frozenset(map(concept, ("price", "cost", "fee", "charge")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,8 @@ class Reading:
     links: frozenset[str]
     frame: str  # the kind of question: see tables/phrases.py
     roles: Mapping[str, str]  # concept → the preposition before it
+    subject: str  # `i`, `you` or `they`: the first pronoun, if one asks or is asked about
+    auxiliary: str  # the first of can, should, is, do …
     han: str  # the Chinese of it, without its grammar
 
     @classmethod
@@ -72,6 +79,9 @@ class _Reader:
         self.frames: list[str] = []
         self.negations = 0
         self.relation = ""
+        self.subject = ""
+        self.auxiliary = ""
+        self.asks_for_form = not ASKED_FOR.isdisjoint(found.line[:_REQUEST])
         self.about_words = not SPEECH.isdisjoint(found.line)
 
     def reading(self, text: str, head: str) -> Reading:
@@ -80,6 +90,7 @@ class _Reader:
             at = self._step(at)
         return Reading(
             text=text,
+            frame=self._frame(),
             content=tuple(self.content),
             surface=self.surface,
             bag=frozenset(self.bag),
@@ -93,8 +104,9 @@ class _Reader:
             signs="".join(sorted(self.found.signs)),
             identifiers=frozenset(self.found.identifiers),
             links=frozenset(self.found.links),
-            frame=self._frame(),
             roles=self.roles,
+            subject=self.subject,
+            auxiliary=self.auxiliary,
             han="".join(self.found.han),
         )
 
@@ -111,13 +123,13 @@ class _Reader:
             if quantity.unit == "clock" and word[-1] == "m":
                 self.dates.add(word[-2:])
             return self._quantity(quantity, at + 1)
-        if word in FUNCTION:
+        if word in FUNCTION and not (word == "one" and at + 1 < len(self.line) and self.line[at + 1] in SCALES):
             self._small(word, at)
             return at + 1
         if "\u3400" <= word[0] <= "\u9fff":
             self._chinese(word)
             return at + 1
-        if word in NUMBER_WORDS or word in SCALES:
+        if word in NUMBER_WORDS:
             number, end = quantities.of_words(self.line, at)
             return self._quantity(Quantity(str(number), '', str(number)), end)
         if word in ORDINALS and not (word == "second" and self.quantities and at and self.line[at - 1][0].isdigit()):
@@ -131,6 +143,12 @@ class _Reader:
 
     def _small(self, word: str, at: int) -> None:
         self.bag.add(word)
+        if not self.subject and word in _SUBJECTS and not self.content:
+            self.subject = _SUBJECTS[word]
+        if not self.auxiliary and word in _AUXILIARIES:
+            self.auxiliary = word
+        if at + 1 == len(self.line) and word in _MATTER_AT_THE_END:
+            self.content.append(word)
         if word in _RELATIONS:
             self.relation = word
         elif word == "this" and at + 1 < len(self.line) and (self.line[at + 1] in PERIODS or self.line[at + 1] in DATES):
@@ -151,6 +169,10 @@ class _Reader:
             return at + 1
         if word in FILLER and not self.about_words:
             return at + 1
+        if word.startswith("non") and len(word) > 6 and concept(word[3:]) != word and word not in KNOWN and word[3:] in vocabulary():
+            self.negations += 1
+            self.bag.add("non")
+            word = word[3:]
         self._matter(word)
         return at + 1
 
@@ -159,7 +181,7 @@ class _Reader:
         if word in KNOWN or word in self.found.capitals or ALIASES.get(word) in KNOWN:
             self.names.add(meant)
         form = FORMS.get(word)
-        if form is not None:
+        if form is not None and (self.relation in _AS or self.asks_for_form or word == "plainly"):
             self.forms.add(form)
         unit = UNITS.get(word)
         if unit is not None and word not in TIME_UNITS and word not in BARE_UNITS and word.rstrip("s") not in TIME_UNITS:
@@ -208,7 +230,15 @@ class _Reader:
 
     def _frame(self) -> str:
         frames = self.frames
-        if frames:
-            return frames[1] if len(frames) > 1 and frames[0] in {"@when", "@where", "@who"} else frames[0]
-        first = self.line[0] if self.line else ""
-        return "@whether" if first in _AUXILIARIES else ""
+        frame = frames[0] if frames else ""
+        if len(frames) > 1 and frame in {"@when", "@where"}:
+            frame = frames[1]  # When my card is lost, what do I do?
+        if frame in {"@what", "@which", "@price", "@amount", ""} and not _PRICES.isdisjoint(self.content) and len(self.content) > 1:
+            self.content = [word for word in self.content if word not in _PRICES]
+            frame = "@price" if frame else frame
+        if frame == "@what" and "time" in self.content and len(self.content) > 1:
+            self.content.remove("time")
+            frame = "@when"
+        if not frame and self.line and self.line[0] in _AUXILIARIES:
+            frame = "@whether"
+        return frame

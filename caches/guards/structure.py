@@ -26,11 +26,17 @@ class Alignment:
     loose: float  # what imperfect matches leave open
     turned: bool  # the shared words stand in another order, beyond a part that moved as a whole
 
+    @property
+    def open(self) -> float:
+        """The share of the matter that is not shared, 0 to 1."""
+        unshared = self.left + self.right + self.loose
+        return unshared / (unshared + 2 * self.shared) if unshared else 0.0
+
 
 def align(a: Reading, b: Reading) -> Alignment:
     rest = list(b.content)
     lonely: list[str] = []
-    shared = 0.0
+    shared = float(min(len(a.quantities), len(b.quantities)) + len(a.dates & b.dates))
     for word in a.content:
         if word in rest:
             rest.remove(word)
@@ -74,9 +80,12 @@ def _apart(word: str, other: str, a: Reading, b: Reading) -> float:
 
 
 def _turned(ours: tuple[str, ...], theirs: tuple[str, ...]) -> bool:
+    """More than one part of the text moved (`at the hotel, is there …`), or two words that are no neighbours changed places."""
     if ours == theirs:
         return False
     order = {word: at for at, word in enumerate(theirs)}
     places = [order[word] for word in ours if word in order]
-    breaks = sum(1 for before, after in zip(places, places[1:], strict=False) if after < before)
-    return breaks > 1 or (breaks == 1 and places[-1] > places[0])
+    falls = [at for at, (before, after) in enumerate(zip(places, places[1:], strict=False)) if after < before]
+    if not falls or (len(falls) == 1 and places[-1] < places[0]):
+        return False
+    return len(falls) > 1 or places[falls[0]] - places[falls[0] + 1] > 1

@@ -10,7 +10,7 @@ from caches.guards.tables.english import CLOSINGS, CONTRACTIONS, OPENINGS
 from caches.guards.tables.names import KNOWN, SHORT_TOOLS
 from caches.guards.tables.phrases import PHRASES
 
-_OPERATORS = frozenset("+*=<>^|~\\{}[]")
+_OPERATORS = frozenset("+*=<>^|{}")
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ def read(text: str) -> Words:
 
 
 def _word(found: Words, token: str, fresh: bool) -> None:
-    word = token.lower()
+    word = "usa" if token == "US" else token.lower()
     if "'" in token or "’" in token:
         word = word.replace("’", "'")
         known = CONTRACTIONS.get(word)
@@ -67,7 +67,7 @@ def _word(found: Words, token: str, fresh: bool) -> None:
             known = (word[:-1], "not") if len(known) == 2 else known
         found.line.extend(known)
         word = known[0]
-    elif word in CONTRACTIONS:
+    elif word in CONTRACTIONS and not (len(token) == 1 and token.isupper()):
         found.line.extend(CONTRACTIONS[word])
         return
     else:
@@ -84,13 +84,14 @@ def _plain(found: Words, token: str, word: str) -> None:
         if word in KNOWN:
             found.line.append(word)
         elif all(len(part) == 1 for part in word.split(".")):
-            found.line.append(word.replace(".", ""))  # u.s.
+            short = word.replace(".", "")
+            found.line.append("usa" if short == "us" else short)  # U.S.
         else:
             parts = [part for part in word.removesuffix("()").replace(".", "_").split("_") if part]
             found.identifiers.add(word.removesuffix("()"))
             found.line.extend(parts or [word])
         return
-    if token in SHORT_TOOLS or (not word.isalpha() and word not in KNOWN):
+    if token in SHORT_TOOLS or (len(token) == 1 and token.isupper() and token not in "AI") or (not word.isalpha() and word not in KNOWN):
         found.identifiers.add(word)
     if token in CAPITAL_DATES:
         word = CAPITAL_DATES[token]
@@ -104,6 +105,8 @@ def _bare(line: list[str]) -> list[str]:
         start += 1
     if start < end - 2 and line[start] == "good" and line[start + 1] in OPENINGS:
         start += 2
+    if end > start + 2 and line[start] == "no" and "not" in line[start:end]:
+        start += 1  # the beginning of an answer
     while end > start + 2 and line[end - 1] in CLOSINGS:
         end -= 1
     return line[start:end]

@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-NEGATORS = frozenset("not no never without none nothing nobody neither nor nowhere hardly instead except excluding unless lacking non".split())
+NEGATORS = frozenset("not no never without none nothing nobody neither nor nowhere hardly except excluding unless lacking non".split())

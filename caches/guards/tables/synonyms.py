@@ -189,6 +189,8 @@ yearly annual annually
 monthly
 weekly
 quarterly
+inside within
+other another different
 sofa couch
 kettle
 pub bar
