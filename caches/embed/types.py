@@ -17,7 +17,7 @@ Vector = NDArray[np.float32]
 
 
 class EmbedderAway(Exception):  # noqa: N818 - it names what happened
-    """No vector was to be had in time. `reason` is a word for a header: `timeout`, `breaker`, `overload`, `failed`."""
+    """No vector was to be had in time. `reason` is a word for a header: `loading`, `timeout`, `breaker`, `overload`, `failed`."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -25,18 +25,21 @@ class EmbedderAway(Exception):  # noqa: N818 - it names what happened
 
 
 class TooLong(Exception):  # noqa: N818 - it names what happened
-    """The text has more tokens than the model reads: a vector would speak for its beginning only."""
+    """The model cannot read the whole text: it has too many tokens, or signs that the model does not know, or none at all.
+
+    A vector would speak for a part of it only.
+    """
 
 
 class Model(Protocol):
-    """Weights and a tokenizer. Blocking; one thread at a time."""
+    """Weights and a tokenizer. Blocking; may be asked by several threads at once."""
 
     fingerprint: str  # of weights, tokenizer and pooling: thresholds belong to it
     dimension: int
     max_tokens: int
 
     def embed(self, texts: Sequence[str]) -> list[Vector | None]:
-        """A vector a text; None for one that is too long."""
+        """A vector a text; None for one that it cannot read whole. A text's vector does not depend on those beside it."""
         ...
 
 
@@ -44,12 +47,20 @@ class Embedder(Protocol):
     fingerprint: str
     dimension: int
 
+    async def open(self) -> None:
+        """Load whatever it runs. Raises EmbedderAway when that fails; it goes on trying by itself."""
+        ...
+
     def covers(self, text: str) -> bool:
         """Whether the model can read this script. Cheap: it runs on the event loop."""
         ...
 
-    async def embed(self, text: str) -> Vector:
-        """Raises EmbedderAway and TooLong."""
+    async def embed(self, text: str, *, scope: str = "", within: float | None = None) -> Vector:
+        """Raises EmbedderAway and TooLong.
+
+        Work is shared between equal texts of one `scope` only: how fast a vector comes tells nobody what another tenant asked.
+        `within`: seconds, where the usual deadline does not suit.
+        """
         ...
 
     async def close(self) -> None: ...

@@ -1,0 +1,188 @@
+"""Where texts are handed in and vectors fetched, whoever makes them.
+
+    embed ── remembered? ── in flight? ── breaker, room? ──► waiting ──► a lane takes a few ──► work ──► all who asked
+
+Rules
+1. Whoever asks waits for the deadline at most, and holds nothing afterwards: leaving early, cancelled or late, is a decrement.
+2. A text that nobody waits for any more is not begun. What has begun is finished, and its vector remembered.
+3. Waiting is bounded: `overload`. So is what is remembered.
+4. A trip that fails or takes longer than the deadline is a failure for the breaker. Time spent waiting for a lane is not: a burst
+   is answered as fast as the model goes, rather than with seconds of nothing.
+5. Equal texts share work within a scope only, so how fast a vector comes tells nobody what another tenant asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from caches.breaker import Breaker, BreakerOpen, BreakerRules
+from caches.embed.types import EmbedderAway, TooLong, Vector
+
+Work = Callable[[Sequence[str]], Awaitable[Sequence[Vector | None]]]
+Outcome = Vector | EmbedderAway | None  # as a value: nobody has to be there to fetch it
+Key = tuple[str, str]  # scope, text
+
+
+@dataclass(frozen=True, slots=True)
+class DeskRules:
+    deadline: float = 0.05
+    waiting: int = 256
+    batch: int = 1
+    lanes: int = 1
+    remembered: int = 1024
+
+
+RULES = DeskRules()
+BREAKER = BreakerRules()
+
+
+@dataclass(slots=True, eq=False)
+class Flight:
+    """One text that somebody waits for."""
+
+    key: Key
+    outcome: asyncio.Future[Outcome]
+    askers: int = 0
+
+
+@dataclass(slots=True)
+class Recent:
+    """The vectors asked for last: an answer that is stored wants the one that its lookup had made."""
+
+    room: int
+    _vectors: OrderedDict[Key, Vector] = field(default_factory=OrderedDict)
+
+    def get(self, key: Key) -> Vector | None:
+        vector = self._vectors.get(key)
+        if vector is not None:
+            self._vectors.move_to_end(key)
+        return vector
+
+    def put(self, key: Key, vector: Vector) -> None:
+        self._vectors[key] = vector
+        if len(self._vectors) > self.room:
+            self._vectors.popitem(last=False)
+
+
+class Desk:
+    """`open` it on the loop that asks; `close` ends its lanes, and tells those who wait that it is away."""
+
+    def __init__(self, work: Work, breaker: Breaker, clock: Callable[[], float], rules: DeskRules = RULES) -> None:
+        self._work = work
+        self._breaker = breaker
+        self._clock = clock
+        self._rules = rules
+        self._recent = Recent(rules.remembered)
+        self._flights: dict[Key, Flight] = {}
+        self._waiting: asyncio.Queue[Flight] = asyncio.Queue(rules.waiting)
+        self._lanes: list[asyncio.Task[None]] = []
+        self._works: set[asyncio.Task[None]] = set()
+
+    def open(self) -> None:
+        if not self._lanes:
+            self._lanes = [asyncio.create_task(self._lane()) for _ in range(self._rules.lanes)]
+
+    async def close(self) -> None:
+        ending = [*self._lanes, *self._works]
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)
+        self._lanes = []
+        self._land(list(self._flights.values()), EmbedderAway("failed"))
+
+    async def embed(self, text: str, scope: str = "", within: float | None = None) -> Vector:
+        key = (scope, text)
+        known = self._recent.get(key)
+        if known is not None:
+            return known
+        flight = self._flights.get(key) or self._hand_in(key)
+        flight.askers += 1
+        try:
+            await asyncio.wait((flight.outcome,), timeout=self._rules.deadline if within is None else within)
+        finally:
+            flight.askers -= 1
+        if not flight.outcome.done():
+            raise EmbedderAway("timeout")
+        return _told(flight.outcome.result())
+
+    def _hand_in(self, key: Key) -> Flight:
+        if self._breaker.is_open and self._clock() < self._breaker.open_until:
+            raise EmbedderAway("breaker")
+        flight = Flight(key, asyncio.get_running_loop().create_future())
+        try:
+            self._waiting.put_nowait(flight)
+        except asyncio.QueueFull:
+            raise EmbedderAway("overload") from None
+        self._flights[key] = flight
+        return flight
+
+    # -- lanes
+
+    async def _lane(self) -> None:
+        while True:
+            if flights := await self._next():
+                await self._trip(flights)
+
+    async def _next(self) -> list[Flight]:
+        taken = [await self._waiting.get()]
+        while len(taken) < self._rules.batch and not self._waiting.empty():
+            taken.append(self._waiting.get_nowait())
+        wanted = [flight for flight in taken if flight.askers]
+        self._land([flight for flight in taken if not flight.askers], EmbedderAway("timeout"))
+        return wanted
+
+    async def _trip(self, flights: list[Flight]) -> None:
+        """Lasts as long as the work does, even if nobody waits for that any more: the model is busy as long."""
+        work: asyncio.Task[None] | None = None
+        try:
+            with self._breaker.attempt():
+                work = asyncio.create_task(self._fly(flights))
+                self._works.add(work)
+                work.add_done_callback(self._works.discard)
+                await _in_time(work, self._rules.deadline)
+        except BreakerOpen:
+            self._land(flights, EmbedderAway("breaker"))
+        except Exception as error:  # noqa: BLE001 - whatever a model or an engine raises: no vector, and the breaker has seen it
+            self._land(flights, EmbedderAway("timeout" if isinstance(error, TimeoutError) else "failed"))
+        if work is not None:
+            await _end_of(work)
+
+    async def _fly(self, flights: list[Flight]) -> None:
+        vectors = await self._work([flight.key[1] for flight in flights])
+        for flight, vector in zip(flights, vectors, strict=True):
+            if vector is not None:
+                self._recent.put(flight.key, vector)
+            self._land([flight], vector)
+
+    def _land(self, flights: list[Flight], outcome: Outcome) -> None:
+        for flight in flights:
+            if self._flights.get(flight.key) is flight:  # not one that took its place, after it was late
+                del self._flights[flight.key]
+            if not flight.outcome.done():
+                flight.outcome.set_result(outcome)
+
+
+async def _in_time(work: asyncio.Task[None], seconds: float) -> None:
+    """Raises what the work raises, and TimeoutError; then the work goes on."""
+    done, _ = await asyncio.wait((work,), timeout=seconds)
+    if not done:
+        raise TimeoutError
+    work.result()
+
+
+async def _end_of(work: asyncio.Task[None]) -> None:
+    """However it ends: its failure has been told, or is of no interest any more."""
+    await asyncio.wait((work,))
+    if not work.cancelled():
+        work.exception()
+
+
+def _told(outcome: Outcome) -> Vector:
+    if outcome is None:
+        raise TooLong
+    if isinstance(outcome, EmbedderAway):
+        raise EmbedderAway(outcome.reason)  # one of its own: a flight's is shared
+    return outcome
