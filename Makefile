@@ -26,7 +26,7 @@ QUIET = $$(test -t 1 || echo --quiet)
 PIP = $$(test -x $(BIN)/pip && echo "$(BIN)/python -m pip" || echo "$(PYTHON) -m pip --python $(BIN)/python")
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test lint drill fuzz bench bench-workers bench-cache-eval e2e lock clean
+.PHONY: help venv run test lint drill fuzz bench bench-workers bench-caches bench-cache-eval e2e lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,12 @@ bench: $(READY)  ## compare with other gateways: docs/benchmarks.md (ARGS="--qui
 
 bench-workers: $(READY)  ## several workers beside one process: CPU of all processes, a table (needs a quiet machine)
 	@$(BIN)/python -m bench.workers $(ARGS)
+
+bench-caches: $(READY)  ## CPU of the caches: keys and look-ups, embeddings, searches, and a semantic look-up as a whole
+	@$(BIN)/python -m bench.exact
+	@$(BIN)/python -m bench.embed
+	@$(BIN)/python -m bench.vectors
+	@$(BIN)/python -m bench.semantic $(ARGS)
 
 bench-cache-eval: $(READY)  ## the semantic cache on public pairs of questions: the tables of docs/caching.md (minutes)
 	@$(BIN)/python -m bench.cache_eval $(ARGS)

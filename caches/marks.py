@@ -31,8 +31,8 @@ def field_of(which: Which) -> Field:
 
 
 def fields_of(tenant: str, model: str, tags: Sequence[str]) -> list[Field]:
-    """Every field that a flush which takes such an entry can have. The first is its tenant alone."""
-    return [(t, m, g) for g, m, t in product((None, *tags), (None, model), (tenant, None))]
+    """Every field that a flush which takes such an entry can have. The first is everything, the second its tenant alone."""
+    return [(t, m, g) for g, m, t in product((None, *tags), (None, model), (None, tenant))]
 
 
 class Marks:

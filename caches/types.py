@@ -82,8 +82,8 @@ class ExactStore(Protocol):
     async def delete(self, id: str, tenant: str | None) -> bool:  # noqa: A002 - the name of the field it is
         """Delete one entry, if `tenant` owns it; None is the operator, who may delete any.
 
-        Once this or `flush` has returned, no process that shares the store serves what was meant, nor stores an answer that began to
-        be made before.
+        Once this or `flush` has returned, no process that shares the store serves what was meant, nor stores an answer that
+        began to be made before.
         """
         ...
 

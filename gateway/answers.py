@@ -13,8 +13,8 @@ from typing import Any, cast
 
 from caches.assemble import assemble
 from caches.flight import Flight, Flights, Orphaned, Seat
-from caches.key import entry_id, exact_key
 from caches.freshness import Freshness, freshness
+from caches.key import entry_id, exact_key
 from caches.pace import AT_ONCE, Pace, paced
 from caches.policy import Use
 from caches.replay import as_events
@@ -32,7 +32,9 @@ from gateway.relay import json_object
 from gateway.reply import Head, Reply
 from gateway.similar import Similar
 
+_RENEWED = 1.0  # seconds
 _SSE = b"text/event-stream; charset=utf-8"
+_SAID = {"responses": "output", "messages": "content"}  # where an answer says what it says; elsewhere in `choices`
 
 
 class Answers:
@@ -94,6 +96,8 @@ class Answers:
         if entry is not None and await self._hit(x, job, entry, reply, produce):
             return
         x.cache, x.cache_reason = unanswered(use)
+        if job.admitted.away:
+            x.cache_reason = ", ".join(filter(None, (x.cache_reason, f"exact store {job.admitted.away}")))
         if job.split is not None:
             entry = await self._similar.look(x, job, produce)
             if entry is not None:
@@ -131,8 +135,8 @@ class Answers:
             if made is not None and job.use is not None and job.use.store:
                 again, body = made
                 await job.admitted.store(self._entry(again, body))
-        finally:
-            self._renewing.discard(key)
+        finally:  # a moment later: who has looked before may be told of the old one only now
+            asyncio.get_running_loop().call_later(_RENEWED, self._renewing.discard, key)
 
     def use(self, job: Job) -> Use:
         """What it may do with the cache."""
@@ -299,10 +303,10 @@ def _streamable(job: Job, body: bytes) -> dict[str, Any]:
     answer = json_object(body)
     if answer is None:
         raise ApiError(502, "bad_upstream_answer", "The model's answer is not JSON, so it cannot be streamed.")
-    responses = job.endpoint.name == "responses"  # whose output may be empty, where it was cut
-    if (answer.get("output") is None if responses else not answer.get("choices")) or answer.get("error"):
-        what = "output" if responses else "choices"
-        raise ApiError(502, "bad_upstream_answer", f"The model's answer has no {what}, so it cannot be streamed.")
+    said = _SAID.get(job.endpoint.name, "choices")
+    told = answer.get(said)
+    if told is None or (not told and said == "choices") or answer.get("error"):  # what was cut may have said nothing
+        raise ApiError(502, "bad_upstream_answer", f"The model's answer has no {said}, so it cannot be streamed.")
     return answer
 
 

@@ -15,6 +15,7 @@ from caches.breaker import Breaker, BreakerOpen
 from gateway.behind import Gathered
 from gateway.dispatch.types import Dispatcher, NoReplica, WorkAsk
 from gateway.endpoints import BY_NAME
+from gateway.errors import ApiError
 from gateway.exchange import Work
 from gateway.forward import Call, ContextOverflow, Failures, Forwarder, Station, Unserved
 from gateway.refusals import REFUSED
@@ -51,42 +52,43 @@ class Inner:
         self, model: str, messages: Sequence[Message], *, max_tokens: int, seconds: float, priority: Priority
     ) -> str | None:
         """What it says; None: nothing in time, or nothing that can be read."""
+        body = {"messages": messages, "max_tokens": max_tokens, "temperature": 0}
         breaker = self._breakers.get(model)
         if breaker is None:
             breaker = self._breakers[model] = Breaker(self._clock, random.Random())
         try:
             with breaker.attempt():
-                async with asyncio.timeout(seconds):
-                    return await self._ask(model, messages, max_tokens, seconds, priority)
+                return _said(await self.post("chat", model, body, seconds=seconds, priority=priority))
         except _FAILED:
             return None
 
-    async def _ask(
-        self, model: str, messages: Sequence[Message], max_tokens: int, seconds: float, priority: Priority
-    ) -> str | None:
-        target = self._catalog.resolve(model, "chat", lambda _: True).candidates[0]
-        station, deadline = self._stations[target.model.name], self._clock() + seconds
-        body = msgspec.json.encode(
-            {"model": target.served_name, "messages": messages, "max_tokens": max_tokens, "temperature": 0}
-        )
+    async def post(self, endpoint: str, model: str, fields: Mapping[str, object], *, seconds: float, priority: Priority) -> bytes:
+        """The body of its answer. Raises what a request may raise, and TimeoutError."""
+        target = self._catalog.resolve(model, endpoint, lambda _: True).candidates[0]
+        station, sink = self._stations[target.model.name], Gathered()
         call = Call(
             request_id=_OWN,
-            endpoint=BY_NAME["chat"],
+            endpoint=BY_NAME[endpoint],
             headers=_HEADERS,
-            body=body,
+            body=msgspec.json.encode({"model": target.served_name, **fields}),
             model=target.served_name,
             stream=False,
-            deadline=deadline,
+            deadline=self._clock() + seconds,
             work=Work(),
             impatient=True,
         )
-        sink = Gathered()
-        async with self._dispatcher.admit(()) as ticket, ticket.work(_ask_of(station, call, priority)) as grant:
+        async with (
+            asyncio.timeout(seconds),
+            self._dispatcher.admit(()) as ticket,
+            ticket.work(_ask_of(station, call, priority)) as grant,
+        ):
             try:
                 await self._forwarder.forward(call, station, grant, sink, Failures())
             finally:
                 grant.settle(0)
-        return _said(b"".join(sink.pieces)) if sink.whole else None
+        if not sink.whole:
+            raise ApiError(502, "answer_too_large", "The model's answer is longer than was asked for.")
+        return b"".join(sink.pieces)
 
 
 def _ask_of(station: Station, call: Call, priority: Priority) -> WorkAsk:

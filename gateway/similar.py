@@ -137,6 +137,7 @@ class Similar:
             max_error=policy.max_error,
             request_id=job.exchange_id,
             max_age=job.wishes.cache.max_age,
+            wants_grey=self._verify is not None,
         )
 
     def _told(self, x: Exchange, found: Found) -> None:
@@ -144,4 +145,4 @@ class Similar:
         self._metrics.cache_lookups.add(("semantic", result))
         x.similar, x.similar_score = found.why, found.score
         if found.away:
-            x.cache_reason = f"{x.cache_reason}, {found.away}" if x.cache_reason else found.away
+            x.cache_reason = ", ".join(filter(None, (x.cache_reason, found.away)))

@@ -20,7 +20,9 @@ class Preset:
     name: str
     base: float  # the cosine that two questions of the same matter need
     structure: float  # how much what they do not share counts, 1: in full
-    reworded: float  # the cosine from which on a veto that is not final is overruled, where the texts are no small edit of each other
+    reworded: (
+        float  # the cosine from which on a veto that is not final is overruled, where the texts are no small edit of each other
+    )
     serve: float = 0.5  # least score that serves
     sure: float = 0.8  # least score that serves where a verifier could be asked instead
     grey: float = 0.45  # least cosine that is worth verifying

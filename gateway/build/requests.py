@@ -19,7 +19,7 @@ from gateway.accounts import Accounts
 from gateway.answers import Answers, models_of
 from gateway.auth import Authenticator
 from gateway.behind import Behind
-from gateway.caching import Caching, cachings, semantic_anywhere
+from gateway.caching import Caching, cachings
 from gateway.config import Config
 from gateway.config.schema import Model as ModelConfig
 from gateway.cors import Cors
@@ -53,7 +53,7 @@ def draw_secret(config: Config) -> bytes:
     if config.cache.secret:
         return hashlib.sha256(config.cache.secret.reveal().encode()).digest()
     qdrant = config.cache.semantic.qdrant
-    return kept_secret(qdrant.path / "secret") if semantic_anywhere(config) and qdrant.url is None else urandom(32)
+    return kept_secret(qdrant.path / "secret") if config.any_semantic and qdrant.url is None else urandom(32)
 
 
 def kept_secret(path: Path) -> bytes:
@@ -87,10 +87,10 @@ class Understanding:
 def build_pipeline(
     config: Config, dispatcher: Dispatcher, semantic: Semantic, metrics: Metrics, secret: bytes, clock: Clock, wall: Clock
 ) -> Understanding:
-    catalog = _catalog(config)
+    catalog = catalog_of(config)
     ring = KeyRing(config.keys.path, [tenant.name for tenant in config.tenants])
     flights: Flights = Flights(personal=PERSONAL)
-    stations = {model.name: _station(config, model) for model in config.models}
+    stations = stations_of(config)
     forwarder, known = Forwarder(clock, metrics), cachings(config)
     versions = {model.name: model.version for model in config.models}
     inner = Inner(dispatcher, catalog, stations, forwarder, clock)
@@ -148,6 +148,10 @@ def build_edge(config: Config, own: Understanding, admin: AdminCalls, face: Face
     )
 
 
+def stations_of(config: Config) -> dict[str, Station]:
+    return {model.name: _station(config, model) for model in config.models}
+
+
 def _station(config: Config, model: ModelConfig) -> Station:
     return Station(
         name=model.name,
@@ -157,7 +161,7 @@ def _station(config: Config, model: ModelConfig) -> Station:
     )
 
 
-def _catalog(config: Config) -> Catalog:
+def catalog_of(config: Config) -> Catalog:
     models = [
         Model(
             name=model.name,

@@ -27,8 +27,8 @@ from caches.flight import Flights
 from caches.types import Entry
 from gateway.dispatch import messages as m
 from gateway.dispatch.channel import Channel, connect
-from gateway.dispatch.fault import decoded
 from gateway.dispatch.entries import MOST_KEPT, kept_of
+from gateway.dispatch.fault import decoded
 from gateway.dispatch.front import Front
 from gateway.dispatch.incoming import Incoming
 from gateway.dispatch.numbers import ScopeNumbers

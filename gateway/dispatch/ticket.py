@@ -156,6 +156,10 @@ class RemoteTicket:
         self._link.front.put(entry)
         return entry
 
+    @property
+    def away(self) -> str:
+        return "" if self._answer is None else self._answer.away
+
     def elsewhere(self) -> Elsewhere | None:
         self._fresh = False
         answer, share = self._answer, self._share

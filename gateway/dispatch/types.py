@@ -117,6 +117,10 @@ class Elsewhere(Protocol):
 class Ticket(Protocol):
     """An admitted request."""
 
+    @property
+    def away(self) -> str:
+        """Why the last look could not ask the exact cache; empty: it could, or there was none."""
+
     async def look(self, question: Question) -> Entry | None:
         """The answer that is kept, if any. Asked again when the answer that the request shared has failed."""
 

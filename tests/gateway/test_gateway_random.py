@@ -292,7 +292,11 @@ async def check_cache(exact):
         if entry.endpoint == "embeddings":
             continue
         assert {choice["finish_reason"] for choice in answer["choices"]} == {"stop"}
-        again = Answer(200, {"content-type": "application/json"}, assemble(entry.endpoint, as_events(entry.endpoint, answer, include_usage=True)))
+        again = Answer(
+            200,
+            {"content-type": "application/json"},
+            assemble(entry.endpoint, as_events(entry.endpoint, answer, include_usage=True)),
+        )
         assert said(again) == said(Answer(200, {"content-type": "application/json"}, entry.body))
     stats = await exact.stats()
     assert stats.bytes <= stats.max_bytes
