@@ -53,7 +53,7 @@ class Evaluation:
         pairs = [(pair.a, pair.b) for data in self._settings.data for pair in data.pairs if self._opened.covers(pair.b)]
         seed = self._settings.seed
         embedding = of_embedding(self._opened.model, [asked for _, asked in pairs], seed)
-        deciding = of_decision(self._guards.all(), pairs, seed)
+        deciding = of_decision(self._guards.all(self._settings.presets[0]), pairs, seed)
         return {"embedding": report.cost(embedding), "decision": report.cost(deciding)}
 
     def _embed(self, data: Data, texts: Sequence[str]) -> None:
@@ -79,7 +79,8 @@ class Evaluation:
 
     def _sweeps(self) -> list[tuple[str, Policy]]:
         """What is swept over all cuts: a policy that serves whatever has a vector and no veto."""
-        return [("cosine", Cosine(ALL)), ("cosine + guards", self._guards.guarded(ALL)), ("score + guards", self._guards.all())]
+        bare: list[tuple[str, Policy]] = [("cosine", Cosine(ALL)), ("cosine + guards", self._guards.guarded(ALL))]
+        return bare + [(policy.name, policy) for policy in map(self._guards.all, self._settings.presets)]
 
     # -- a table of lookups
 
@@ -123,11 +124,13 @@ class Evaluation:
         if data.kind is Kind.LOOKUPS:
             raise BadData(f"{data.name}: a table of lookups has no traps, so nothing to calibrate on")
         chosen, told = halves(candidates(data, self._vectors), self._settings.seed)
-        policy = self._guards.all()
-        one, other = _scores(policy, chosen), _scores(policy, told)
-        rounded = curve("chosen", [(None if cut is None else _down(cut), same) for cut, same in one])
-        found = calibrate(rounded, one, other, self._settings.max_error)
-        return report.calibration(found) | {"fingerprint": self._opened.model.fingerprint}
+        told_of = []
+        for name in self._settings.presets:
+            policy = self._guards.all(name)
+            one, other = _scores(policy, chosen), _scores(policy, told)
+            rounded = curve("chosen", [(None if cut is None else _down(cut), same) for cut, same in one])
+            told_of.append({"preset": name, **report.calibration(calibrate(rounded, one, other, self._settings.max_error))})
+        return {"fingerprint": self._opened.model.fingerprint, "calibrations": told_of}
 
 
 def _scores(policy: Policy, seen: Sequence[Candidate]) -> Scored:

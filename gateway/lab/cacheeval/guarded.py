@@ -23,7 +23,7 @@ _READINGS = 100_000
 class Asking:
     """What a verifier is asked about. `vetoed`: also what a guard refuses; `sure`: also what would be served at once."""
 
-    grey: float | None = None  # from this score on; None: as the preset has it
+    grey: float | None = None  # from this cosine on; None: as the preset has it
     vetoed: bool = False
     sure: bool = False
 
@@ -41,7 +41,7 @@ class Decision:
         found = judge(self._read(asked), self._read(stored), cosine, self._preset)
         if found.serve and (self._asking is None or not self._asking.sure):
             return Ruling(Verdict.SERVE, found.score)
-        vetoed = self._asking is not None and self._asking.vetoed and found.score >= self._preset.grey
+        vetoed = self._asking is not None and self._asking.vetoed and cosine >= self._preset.grey
         open_ = found.serve or found.grey or vetoed
         return Ruling(Verdict.GREY if open_ else Verdict.REFUSE, found.score, found.reason)
 
@@ -88,8 +88,8 @@ class ProductGuards:
     def guarded(self, cut: float) -> Policy:
         return Guarded(cut, self._read)
 
-    def all(self) -> Policy:
-        return Decision("score", replace(STRICT, serve=ALL), None, self._read)
+    def all(self, name: str) -> Policy:
+        return Decision(f"{name}, other cuts", replace(PRESETS[name], serve=ALL), None, self._read)
 
     def learning(self, name: str, max_error: float) -> tuple[Policy, Learner]:
         preset = PRESETS[name]

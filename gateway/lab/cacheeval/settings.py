@@ -32,8 +32,8 @@ class Guards(Protocol):
         """The guards, and a cut on the bare cosine."""
         ...
 
-    def all(self) -> Policy:
-        """Serves everything that no guard refuses, and tells the product's score of it."""
+    def all(self, name: str) -> Policy:
+        """Serves everything that no guard refuses, and tells the preset's score of it."""
         ...
 
     def learning(self, name: str, max_error: float) -> tuple[Policy, Learner]:
