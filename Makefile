@@ -26,10 +26,10 @@ QUIET = $$(test -t 1 || echo --quiet)
 PIP = $$(test -x $(BIN)/pip && echo "$(BIN)/python -m pip" || echo "$(PYTHON) -m pip --python $(BIN)/python")
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test lint drill fuzz bench bench-workers e2e lock clean
+.PHONY: help venv run test lint drill fuzz bench bench-workers bench-caches bench-cache-eval bench-vectors e2e lock clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 venv: $(READY)  ## make .venv with the locked packages, the weights and the tiergate command
 
@@ -55,6 +55,18 @@ bench: $(READY)  ## compare with other gateways: docs/benchmarks.md (ARGS="--qui
 
 bench-workers: $(READY)  ## several workers beside one process: CPU of all processes, a table (needs a quiet machine)
 	@$(BIN)/python -m bench.workers $(ARGS)
+
+bench-caches: $(READY)  ## CPU of the caches: keys and look-ups, embeddings, searches, and a semantic look-up as a whole
+	@$(BIN)/python -m bench.exact
+	@$(BIN)/python -m bench.embed
+	@$(BIN)/python -m bench.vectors
+	@$(BIN)/python -m bench.semantic $(ARGS)
+
+bench-cache-eval: $(READY)  ## the semantic cache on public pairs of questions: the tables of docs/caching.md (minutes)
+	@$(BIN)/python -m bench.cache_eval $(ARGS)
+
+bench-vectors: $(READY)  ## the embedded vector store: searches in a partition, puts, memory, disk, at three sizes; a table
+	@$(BIN)/python -m bench.vectors $(ARGS)
 
 e2e: $(READY) $(ENGINES)  ## run the gateway before real vLLM on the CPU (5 GB in .venv-e2e at first, then minutes)
 	$(BIN)/python -m pytest tests/e2e -m e2e -v --timeout 900 $(ARGS)

@@ -1,7 +1,7 @@
 """SSE events of a finished stream → the JSON answer that a client without streaming would have received.
 
-A stream of `/v1/responses` tells it itself (see `responses`). Of chat and completions the fields of the chunks come together,
-for every choice by its index:
+A stream of `/v1/responses` tells it itself (see `responses`), that of `/v1/messages` has blocks (see `messages`). Of chat and
+completions the fields of the chunks come together, for every choice by its index:
 - text (`content`, `reasoning`, `reasoning_content`, `refusal`, a completion's `text`, `arguments`) is concatenated;
 - lists inside `logprobs`, and `token_ids`, are concatenated;
 - tool calls are merged by (choice, index), so interleaved deltas do not mix (see `calls`);
@@ -25,6 +25,7 @@ import msgspec
 
 from caches.calls import Calls, Function
 from caches.events import payloads
+from caches.messages import message_of
 from caches.responses import response_of
 
 TEXTS = frozenset({"content", "reasoning", "reasoning_content", "refusal"})
@@ -38,6 +39,8 @@ def assemble(endpoint: str, events: Iterable[bytes]) -> bytes | None:
     """One JSON answer, or None unless the stream is complete. Only the bytes in their order matter, not how they are cut."""
     if endpoint == "responses":
         return response_of(payloads(events))
+    if endpoint == "messages":
+        return message_of(payloads(events))
     answer = _Answer()
     done = False
     lane: _Lane | None = None

@@ -25,3 +25,11 @@ class CacheAway(Exception):  # noqa: N818 - it names what happened
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class ExactStoreAway(CacheAway):
+    """The store did not answer, or not as it must. `reason` is a word for a header: `timeout`, `breaker`, `failed`."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the store of exact answers is away: {reason}")
+        self.reason = reason

@@ -17,6 +17,7 @@ MessagePack has no room for are extensions of it.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from hmac import digest
 from itertools import repeat
@@ -57,19 +58,20 @@ IGNORED = ECHOED | {
 
 NULLABLE = frozenset(
     {
-        "allowed_token_ids", "audio", "background", "best_of", "chat_template", "chat_template_kwargs", "context_management",
-        "conversation", "dimensions", "documents", "echo", "frequency_penalty", "include", "instructions", "logit_bias",
-        "logprob_token_ids", "logprobs", "max_completion_tokens", "max_output_tokens", "max_tokens", "max_tool_calls",
-        "media_io_kwargs", "min_p", "mm_processor_kwargs", "modalities", "moderation", "n", "padding", "parallel_tool_calls",
-        "prediction", "presence_penalty", "previous_input_messages", "previous_response_id", "prompt", "prompt_embeds",
-        "prompt_logprobs", "reasoning", "reasoning_effort", "repetition_detection", "repetition_penalty", "response_format",
-        "return_prompt_text", "return_token_ids", "return_token_offsets", "return_tokens_as_token_ids", "seed", "stop",
-        "stop_token_ids", "structured_outputs", "suffix", "temperature", "text", "thinking_token_budget", "tools", "top_k",
-        "top_logprobs", "top_p", "truncate_prompt_tokens", "truncation_side", "use_activation", "verbosity", "vllm_xargs",
-        "watermarking",
+        "allowed_token_ids", "audio", "background", "best_of", "chat_template", "chat_template_kwargs",
+        "context_management", "conversation", "dimensions", "documents", "echo", "frequency_penalty", "include",
+        "instructions", "logit_bias", "logprob_token_ids", "logprobs", "max_completion_tokens", "max_output_tokens",
+        "max_tokens", "max_tool_calls", "media_io_kwargs", "min_p", "mm_processor_kwargs", "modalities", "moderation",
+        "n", "padding", "parallel_tool_calls", "prediction", "presence_penalty", "previous_input_messages",
+        "previous_response_id", "prompt", "prompt_embeds", "prompt_logprobs", "reasoning", "reasoning_effort",
+        "repetition_detection", "repetition_penalty", "response_format", "return_prompt_text", "return_token_ids",
+        "return_token_offsets", "return_tokens_as_token_ids", "seed", "stop", "stop_sequences", "stop_token_ids",
+        "structured_outputs", "suffix", "system", "temperature", "text", "thinking", "thinking_token_budget", "tools",
+        "top_k", "top_logprobs", "top_p", "truncate_prompt_tokens", "truncation_side", "use_activation", "verbosity",
+        "vllm_xargs", "watermarking",
     }
 )  # fmt: skip
-"""The top-level fields whose null is the same as their absence, by OpenAI's reference or vLLM 0.32's own defaults.
+"""The top-level fields whose null is the same as their absence, by the references of the APIs or vLLM 0.32's own defaults.
 
 Not `tool_choice` (absent it is "auto" as soon as there are tools, null it is not) nor `truncation` (vLLM truncates at null).
 """
@@ -78,12 +80,14 @@ KEY_BYTES = 24
 _IGNORED_OF = {"responses": IGNORED - ECHOED}
 _NULLABLE_OF = {"completions": NULLABLE - {"max_tokens"}}  # absent it is 16, null (to vLLM) as many as there is room for
 _LOOKED_AT = 50_000  # members and elements
+_LOOKS = 250  # at what may be a float, before walking is cheaper
 _KEY_FORMAT = b"tiergate key 2\n"  # a new number whenever the canonical form changes: old entries then just miss
 _ID_FORMAT = b"tiergate id 1\n"
 _FLOAT = b"\xcb"  # how MessagePack begins a float; elsewhere it is rare
 _BIG = 1  # the extension that an integer of more than 64 bits is
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
+_number = struct.Struct(">d").unpack_from
 
 
 def exact_key(
@@ -119,7 +123,19 @@ def canonical(body: Mapping[str, Any], endpoint: str) -> bytes:
         spelled = _encode(kept)
     except (OverflowError, RecursionError):  # `_spell` has larger integers and needs no stack, and else writes the same bytes
         return _spell(kept)
-    return _spell(kept) if _FLOAT in spelled and _holds_whole_float(kept) else spelled
+    return _spell(kept) if _looks_like_whole_float(spelled) and _holds_whole_float(kept) else spelled
+
+
+def _looks_like_whole_float(spelled: bytes) -> bool:
+    """Whether there are bytes that would be a whole float, if they are a float: seldom, so that the body is seldom walked."""
+    at = -1
+    for _ in range(_LOOKS):
+        at = spelled.find(_FLOAT, at + 1)
+        if not 0 <= at <= len(spelled) - 9:
+            return False
+        if _number(spelled, at + 1)[0].is_integer():
+            return True
+    return True
 
 
 def _holds_whole_float(value: Any) -> bool:

@@ -7,6 +7,12 @@ from caches.which import Which
 
 
 class NullStore:
+    away: str | None = None
+
+    async def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
     async def get(self, key: bytes) -> Entry | None:  # noqa: ARG002 - the protocol's
         return None
 

@@ -11,8 +11,8 @@
 Under `keep: deterministic` a request that asks for chance (neither temperature 0 nor a seed) does not even look up:
 a client that samples three times wants three answers. `n` above 1 is fine, the choices are kept together.
 
-A request of `/v1/responses` is keepable only if its answer depends on nothing but the request, and making it does nothing
-else: no state kept in a replica, and no tools but those that the client itself runs.
+A request of `/v1/responses` or `/v1/messages` is keepable only if its answer depends on nothing but the request, and making
+it does nothing else: no state kept elsewhere, and no tools but those that the client itself runs.
 """
 
 from __future__ import annotations
@@ -23,11 +23,14 @@ from typing import Any, Literal
 
 from caches.directives import PLAIN, Directives
 
-ENDPOINTS = frozenset({"chat", "completions", "embeddings", "responses"})
+ENDPOINTS = frozenset({"chat", "completions", "embeddings", "responses", "messages"})
 """The endpoints whose answers can be kept: those that this package can judge and replay."""
 
-_STATE = ("background", "conversation", "previous_response_id", "prompt")  # `prompt` names a template that is kept elsewhere
-_CLIENT_RUNS = ("function", "custom")  # a type may be anything, so no set
+_STATE = {
+    "responses": ("background", "conversation", "previous_response_id", "prompt"),  # `prompt` names a template kept elsewhere
+    "messages": ("container", "mcp_servers"),
+}
+_CLIENT_RUNS = {"responses": ("function", "custom"), "messages": ("custom", None)}  # a type may be anything, so no sets
 _MOST_TOOLS = 10_000  # are looked at
 
 
@@ -61,10 +64,10 @@ class ExactPolicy:
             return "off"
         if endpoint not in ENDPOINTS:
             return "endpoint not cached"
-        if endpoint == "responses":
-            lasting = _beyond_the_answer(body)
-            if lasting is not None:
-                return lasting
+        if endpoint in _STATE:
+            beyond = _beyond_the_answer(body, endpoint)
+            if beyond is not None:
+                return beyond
         if self.keep == "deterministic" and not said.store and not is_deterministic(body, endpoint):
             return "not deterministic"
         return None
@@ -108,9 +111,9 @@ def is_deterministic(body: Mapping[str, Any], endpoint: str) -> bool:
     return type(body.get("seed")) is int  # not isinstance: True is no seed
 
 
-def _beyond_the_answer(body: Mapping[str, Any]) -> str | None:
-    """What a request of /v1/responses has to do with beside itself: things kept elsewhere, or tools that act on their own."""
-    for name in _STATE:
+def _beyond_the_answer(body: Mapping[str, Any], endpoint: str) -> str | None:
+    """What a request has to do with beside itself: things that are kept elsewhere, or tools that act on their own."""
+    for name in _STATE[endpoint]:
         if body.get(name):
             return name.replace("_", " ")
     tools = body.get("tools")
@@ -118,4 +121,5 @@ def _beyond_the_answer(body: Mapping[str, Any]) -> str | None:
         return None
     if type(tools) is not list or len(tools) > _MOST_TOOLS:
         return "tools"
-    return None if all(type(tool) is dict and tool.get("type") in _CLIENT_RUNS for tool in tools) else "tools"
+    client_runs = _CLIENT_RUNS[endpoint]
+    return None if all(type(tool) is dict and tool.get("type") in client_runs for tool in tools) else "tools"

@@ -1,7 +1,8 @@
 """One JSON answer → the SSE events of a stream.
 
 `as_events` is the reverse of `assemble`: putting its events together gives the answer back (see there for the defaults).
-A replay looks like what a backend streams. `/v1/responses` has its own form (see `responses`); of chat and completions
+A replay looks like what a backend streams. `/v1/responses` and `/v1/messages` have forms of their own (see `responses`,
+`messages`); of chat and completions
 - every chunk has `id`, `object`, `created`, `model`, `system_fingerprint` (if known), and in its choice `finish_reason`, null
   until the end; further top-level fields come once, with the first chunk;
 - for each choice: the role, then reasoning, content and refusal in several deltas, tool calls by index (name first, then the
@@ -18,6 +19,7 @@ from typing import Any
 import msgspec
 
 from caches.assemble import TEXTS
+from caches.messages import message_events
 from caches.pieces import cut, cut_at, tokens_of
 from caches.responses import response_events
 
@@ -35,6 +37,8 @@ def as_events(endpoint: str, answer: Mapping[str, Any], *, include_usage: bool) 
     """
     if endpoint == "responses":
         return response_events(answer)
+    if endpoint == "messages":
+        return message_events(answer)
     chat = endpoint != "completions"
     envelope: dict[str, Any] = {"object": "chat.completion.chunk" if chat else "text_completion"}
     envelope.update((name, answer[name]) for name in _EVERY_CHUNK if name in answer)

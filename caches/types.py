@@ -11,8 +11,9 @@ from typing import Protocol
 
 from caches.which import Which
 
-ENTRY_OVERHEAD = 1024
-"""Bytes that an entry costs beside its body: the object, its strings and its places in the indexes (measured, rounded up)."""
+ENTRY_OVERHEAD = 1280
+"""Bytes that an entry costs beside its body: the object, its strings, its places in queues and indexes, and the ghost that may
+outlive it (measured, rounded up)."""
 
 
 @dataclass(slots=True)  # made for every request: a frozen one takes three times as long to make
@@ -35,6 +36,11 @@ class Entry:
     began_at: float = 0.0  # when its making began: a flush since then takes it too; 0: when it was stored
 
     @property
+    def born(self) -> float:
+        """Since when flushes take it."""
+        return self.began_at or self.stored_at
+
+    @property
     def size(self) -> int:
         """What the entry weighs against a store's bound."""
         return len(self.body) + ENTRY_OVERHEAD
@@ -51,20 +57,38 @@ class CacheStats:
 
 
 class ExactStore(Protocol):
-    """Where exact answers are kept. An entry is replaced whole, and is never returned after `expires_at`."""
+    """Where exact answers are kept. An entry is replaced whole, and is never returned after `expires_at`.
+
+    A store that is elsewhere may be away. Then `get` finds nothing, `put` keeps nothing, and both are quick about it; `delete`
+    and `flush` raise `ExactStoreAway`, for who asked must not believe that it is done.
+    """
+
+    away: str | None
+    """Why the last `get` or `put` found the store away: `timeout`, `breaker`, `failed`. None: it did not. To be read straight
+    after the call, before anything else is awaited."""
+
+    async def start(self) -> None:
+        """Connect. Returns in a moment whether that goes well or not."""
+        ...
+
+    async def close(self) -> None: ...
 
     async def get(self, key: bytes) -> Entry | None: ...
 
     async def put(self, entry: Entry) -> bool:
-        """False when the entry was refused: too large, or expired already."""
+        """False when the entry was refused: too large, expired already, or its making began before a flush or delete of it."""
         ...
 
     async def delete(self, id: str, tenant: str | None) -> bool:  # noqa: A002 - the name of the field it is
-        """Delete one entry, if `tenant` owns it; None is the operator, who may delete any."""
+        """Delete one entry, if `tenant` owns it; None is the operator, who may delete any.
+
+        Once this or `flush` has returned, no process that shares the store serves what was meant, nor stores an answer that
+        began to be made before.
+        """
         ...
 
     async def flush(self, which: Which, *, dry_run: bool = False) -> int:
-        """Delete every entry that is meant, and say how many those are. One that is being made just now is not stored."""
+        """Delete every entry that is meant, and say how many those are."""
         ...
 
     async def stats(self) -> CacheStats: ...

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 class Which:
     """All conditions that are given must hold. None at all is refused, unless `everything`: a forgotten one empties nothing.
 
-    `older_than` is an age in seconds. Raises ValueError.
+    `older_than` is an age in seconds, counted from when an answer began to be made. Raises ValueError.
     """
 
     tenant: str | None = None

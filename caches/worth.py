@@ -7,12 +7,13 @@ are no JSON: who calls those is told so and asks again, and would get the same a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 _FINISHED = ("stop", "tool_calls", "function_call")  # not length, content_filter, abort, error: nor what is new
+_STOPPED = ("end_turn", "tool_use", "stop_sequence")  # Anthropic's; not max_tokens, refusal, pause_turn
 _SAYING = ("content", "refusal")
 _CALLING = {"function": "arguments", "custom": "input"}  # kinds of calls, and where each has what the model wrote
 
@@ -25,6 +26,8 @@ def worth_keeping(answer: Mapping[str, Any]) -> bool:
         return False
     if answer.get("object") == "response":
         return _whole_response(answer)
+    if answer.get("type") == "message":
+        return answer.get("stop_reason") in _STOPPED and _all_told(answer.get("content"), _block)
     data = answer.get("data")
     if type(data) is list and "choices" not in answer:
         return bool(data) and all(type(item) is dict and bool(item.get("embedding")) for item in data)
@@ -79,17 +82,22 @@ def _is_json(arguments: Any) -> bool:
 
 
 def _whole_response(answer: Mapping[str, Any]) -> bool:
-    """An answer of /v1/responses: what a tool of the server made, or any item of an unknown kind, is not to be told again."""
-    output = answer.get("output")
-    if answer.get("status") != "completed" or answer.get("incomplete_details") is not None or type(output) is not list:
+    """An answer of /v1/responses."""
+    whole = answer.get("status") == "completed" and answer.get("incomplete_details") is None
+    return whole and _all_told(answer.get("output"), _item)
+
+
+def _all_told(parts: Any, told: Callable[[dict[str, Any]], bool | None]) -> bool:
+    """Whether something says something, and nothing spoils it: what a tool of the server made, or a kind that nobody knows."""
+    if type(parts) is not list or not all(type(part) is dict for part in parts):
         return False
-    said = [_item(item) for item in output]
+    said = [told(part) for part in parts]
     return None not in said and True in said
 
 
-def _item(item: Any) -> bool | None:
-    """Whether an item says something; None: it spoils the answer."""
-    if type(item) is not dict or item.get("status", "completed") not in ("completed", None):
+def _item(item: dict[str, Any]) -> bool | None:
+    """Whether an item of a response says something; None: it spoils the answer."""
+    if item.get("status", "completed") not in ("completed", None):
         return None
     match item.get("type"):
         case "reasoning":
@@ -103,4 +111,17 @@ def _item(item: Any) -> bool | None:
             return _good_function(item, "arguments") or None
         case "custom_tool_call":
             return _good_function(item, "input") or None
+    return None
+
+
+def _block(block: dict[str, Any]) -> bool | None:
+    """Whether a block of a message (Anthropic's) says something; None: it spoils the answer."""
+    match block.get("type"):
+        case "thinking" | "redacted_thinking":
+            return False
+        case "text":
+            return _says(block.get("text"))
+        case "tool_use":
+            name = block.get("name")
+            return (type(name) is str and bool(name) and type(block.get("input")) is dict) or None
     return None

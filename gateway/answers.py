@@ -13,14 +13,14 @@ from typing import Any, cast
 
 from caches.assemble import assemble
 from caches.flight import Flight, Flights, Orphaned, Seat
-from caches.key import entry_id, exact_key
 from caches.freshness import Freshness, freshness
-from caches.pace import paced
+from caches.key import entry_id, exact_key
+from caches.pace import AT_ONCE, Pace, paced
 from caches.policy import Use
 from caches.replay import as_events
 from caches.types import Entry
 from caches.worth import worth_keeping
-from gateway.behind import Behind
+from gateway.behind import Behind, Produce
 from gateway.caching import Caching
 from gateway.dispatch.types import Question, WorkAsk
 from gateway.errors import ApiError
@@ -30,10 +30,11 @@ from gateway.job import Job
 from gateway.metrics import Metrics
 from gateway.relay import json_object
 from gateway.reply import Head, Reply
-from gateway.shadow import Produce
 from gateway.similar import Similar
 
+_RENEWED = 1.0  # seconds
 _SSE = b"text/event-stream; charset=utf-8"
+_SAID = {"responses": "output", "messages": "content"}  # where an answer says what it says; elsewhere in `choices`
 
 
 class Answers:
@@ -44,6 +45,8 @@ class Answers:
         *,
         cachings: Mapping[str, Caching],
         similar: Similar,
+        behind: Behind,
+        pace: Pace,
         flights: Flights,
         stations: Mapping[str, Station],
         versions: Mapping[str, str],
@@ -54,6 +57,9 @@ class Answers:
     ) -> None:
         self._cachings = cachings
         self._similar = similar
+        self._behind = behind
+        self._pace = pace
+        self._renewing: set[bytes] = set()
         self._flights = flights
         self._stations = stations
         self._versions = versions
@@ -87,15 +93,15 @@ class Answers:
             await self._alone(job, reply, produce)
             return
         entry = await job.admitted.look(question)
-        if entry is not None and self._wanted(job, entry):
-            self._metrics.cache_lookups.add(("exact", "hit"))
-            self._replay(x, job, entry, reply)
+        if entry is not None and await self._hit(x, job, entry, reply, produce):
             return
         x.cache, x.cache_reason = unanswered(use)
+        if job.admitted.away:
+            x.cache_reason = ", ".join(filter(None, (x.cache_reason, f"exact store {job.admitted.away}")))
         if job.split is not None:
             entry = await self._similar.look(x, job, produce)
             if entry is not None:
-                self._replay(x, job, entry, reply, "semantic")
+                await self._replay(x, job, entry, reply, "semantic")
                 return
         if not use.store:
             self._metrics.cache_lookups.add(("exact", "miss"))
@@ -110,10 +116,27 @@ class Answers:
         await produce(job, reply)
         reply.end()
 
-    def _wanted(self, job: Job, entry: Entry) -> bool:
-        """Whether the client takes an answer of that age."""
-        oldest = job.wishes.cache.max_age
-        return oldest is None or self._wall() - entry.stored_at <= oldest
+    async def _hit(self, x: Exchange, job: Job, entry: Entry, reply: Reply, produce: Produce) -> bool:
+        """Serve it, unless it is too old. A stale one is served once more, and renewed meanwhile."""
+        found = freshness(entry, self._cachings[job.principal.tenant].exact, self._wall(), job.wishes.cache.max_age)
+        if found is Freshness.GONE:
+            return False
+        self._metrics.cache_lookups.add(("exact", "hit"))
+        if found is Freshness.STALE and entry.key not in self._renewing:
+            self._renewing.add(entry.key)
+            self._behind.spawn(self._renew(job, entry.key, produce))
+        await self._replay(x, job, entry, reply)
+        return True
+
+    async def _renew(self, job: Job, key: bytes, produce: Produce) -> None:
+        """On the tenant's account: a request like any other, but that nobody waits for it."""
+        try:
+            made = await self._behind.answer(job, produce, paid=True)
+            if made is not None and job.use is not None and job.use.store:
+                again, body = made
+                await job.admitted.store(self._entry(again, body))
+        finally:  # a moment later: who has looked before may be told of the old one only now
+            asyncio.get_running_loop().call_later(_RENEWED, self._renewing.discard, key)
 
     def use(self, job: Job) -> Use:
         """What it may do with the cache."""
@@ -133,12 +156,12 @@ class Answers:
         """What clients and operators call the answer kept under that key."""
         return entry_id(self._secret, key)
 
-    def _replay(self, x: Exchange, job: Job, entry: Entry, reply: Reply, cache: str = "exact") -> None:
+    async def _replay(self, x: Exchange, job: Job, entry: Entry, reply: Reply, cache: str = "exact") -> None:
         x.cache, x.cache_reason = cache, ""
         x.cache_id, x.cache_age = entry.id, max(0, int(self._wall() - entry.stored_at))
         x.work.model, x.work.tier = entry.model, entry.tier
         self._metrics.tokens_saved.add((), entry.completion_tokens)
-        _deliver(job, entry.body, reply)
+        await _deliver(job, entry.body, reply, self._pace, entry.completion_tokens)
 
     async def _share(self, x: Exchange, job: Job, question: Question, reply: Reply, produce: Produce) -> None:
         """Join the identical request in flight, or be the one that others join."""
@@ -179,9 +202,7 @@ class Answers:
                 x.shared, job.work, job.failures, job.plan = False, Work(), Failures(), None
                 x.work, x.cache = job.work, unanswered(cast(Use, job.use))[0]
             entry = await job.admitted.look(question)  # the one that was shared may be there by now
-            if entry is not None:
-                self._metrics.cache_lookups.add(("exact", "hit"))
-                self._replay(x, job, entry, reply)
+            if entry is not None and await self._hit(x, job, entry, reply, produce):
                 return
 
     def _patience(self, job: Job) -> asyncio.Timeout:
@@ -201,7 +222,7 @@ class Answers:
             body = x.work.assembled = x.work.assembled or _assembled(job, pieces)
         if body is None:
             raise ApiError(502, "stream_incomplete", "The model's stream ended before its answer did.", outcome="broken_stream")
-        _deliver(job, body, reply)
+        await _deliver(job, body, reply)
 
     async def _fly(self, job: Job, flight: Flight, produce: Produce) -> None:
         """The work behind one or many identical requests, in a task of its own; a whole and good answer is kept."""
@@ -262,22 +283,31 @@ def not_cached() -> ApiError:
     return ApiError(504, "not_cached", message, headers={"x-should-retry": "false"}, outcome="rejected")
 
 
-def _deliver(job: Job, body: bytes, reply: Reply) -> None:
+async def _deliver(job: Job, body: bytes, reply: Reply, pace: Pace = AT_ONCE, tokens: int = 0) -> None:
     """A complete answer, in the form that this client asked for."""
     if not job.ask.stream:
         reply.begin(Head(200, b"application/json", stream=False))
         reply.write(body)
     else:
-        answer = json_object(body)
-        if answer is None:
-            raise ApiError(502, "bad_upstream_answer", "The model's answer is not JSON, so it cannot be streamed.")
-        responses = job.endpoint.name == "responses"  # whose output may be empty, where it was cut
-        if (answer.get("output") is None if responses else not answer.get("choices")) or answer.get("error"):
-            what = "output" if responses else "choices"
-            raise ApiError(502, "bad_upstream_answer", f"The model's answer has no {what}, so it cannot be streamed.")
+        events = as_events(job.endpoint.name, _streamable(job, body), include_usage=job.ask.include_usage)
         reply.begin(Head(200, _SSE, stream=True))
-        reply.write(b"".join(as_events(job.endpoint.name, answer, include_usage=job.ask.include_usage)))
+        for seconds, piece in paced(events, tokens, pace):
+            if seconds:
+                await asyncio.sleep(seconds)
+            reply.write(piece)
     reply.end()
+
+
+def _streamable(job: Job, body: bytes) -> dict[str, Any]:
+    """The answer that a stream is made from. Raises ApiError 502."""
+    answer = json_object(body)
+    if answer is None:
+        raise ApiError(502, "bad_upstream_answer", "The model's answer is not JSON, so it cannot be streamed.")
+    said = _SAID.get(job.endpoint.name, "choices")
+    told = answer.get(said)
+    if told is None or (not told and said == "choices") or answer.get("error"):  # what was cut may have said nothing
+        raise ApiError(502, "bad_upstream_answer", f"The model's answer has no {said}, so it cannot be streamed.")
+    return answer
 
 
 def _assembled(job: Job, pieces: list[bytes]) -> bytes | None:

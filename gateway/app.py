@@ -59,6 +59,7 @@ class Gateway:
         parts = self.parts
         parts.ring.load()
         parts.admin.load()
+        await parts.exact.start()
         await self._serving.start()
         self._tasks = [
             asyncio.create_task(parts.monitor.run(), name="health"),
@@ -82,9 +83,10 @@ class Gateway:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.parts.flights.close()
-        await self.parts.shadows.close()
+        await self.parts.behind.close()
         await self._serving.stop()
         await self.parts.semantic.close()
+        await self.parts.exact.close()
         await self.parts.fleet.close()
         self._log.close()
 

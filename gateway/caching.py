@@ -9,8 +9,7 @@ from typing import Literal, cast
 from caches.policy import ExactPolicy
 from caches.scope import Scope
 from caches.semantic.types import SemanticPolicy
-from gateway.config import Config, Plan, Tenant
-from gateway.config.schema import OwnCache
+from gateway.config import Config, Tenant
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,20 +27,16 @@ def cachings(config: Config) -> Mapping[str, Caching]:
     return {tenant.name: _caching(config, tenant) for tenant in (*config.tenants, Tenant(name=""))}
 
 
-def semantic_anywhere(config: Config) -> bool:
-    return any(each.semantic is not None for each in cachings(config).values())
-
-
 def _caching(config: Config, tenant: Tenant) -> Caching:
-    own = _own(tenant, config.plans.get(tenant.plan or ""))
+    own = config.cache_of(tenant)
     exact, semantic = config.cache.exact, config.cache.semantic
     policy = ExactPolicy(
         enabled=exact.enabled,
         ttl=exact.ttl if own.ttl is None else own.ttl,
         keep=cast(Literal["deterministic", "all", "none"], own.keep or exact.keep),
         max_entry=exact.max_entry,
+        stale=exact.stale or 0.0,
     )
-    on = semantic.enabled if own.semantic is None else own.semantic
     similar = SemanticPolicy(
         preset=semantic.preset,
         max_error=semantic.max_error,
@@ -51,14 +46,9 @@ def _caching(config: Config, tenant: Tenant) -> Caching:
         skip_personal=semantic.personal == "skip",
     )
     mine = Scope(tenant.name)
-    return Caching(policy, similar if on else None, mine, mine if own.scope is None else Scope(own.scope, shared=True))
-
-
-def _own(tenant: Tenant, plan: Plan | None) -> OwnCache:
-    mine, plans = tenant.cache, (plan or Plan()).cache
-    return OwnCache(
-        keep=mine.keep or plans.keep,
-        ttl=plans.ttl if mine.ttl is None else mine.ttl,
-        semantic=plans.semantic if mine.semantic is None else mine.semantic,
-        scope=mine.scope or plans.scope,
+    return Caching(
+        policy,
+        similar if config.semantic_of(tenant) else None,
+        mine,
+        mine if own.scope is None else Scope(own.scope, shared=True),
     )

@@ -8,55 +8,26 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 import msgspec
 
 from caches.breaker import Breaker, BreakerOpen
-from caches.types import Flow
+from gateway.behind import Gathered
 from gateway.dispatch.types import Dispatcher, NoReplica, WorkAsk
 from gateway.endpoints import BY_NAME
+from gateway.errors import ApiError
 from gateway.exchange import Work
 from gateway.forward import Call, ContextOverflow, Failures, Forwarder, Station, Unserved
-from gateway.job import Job
 from gateway.refusals import REFUSED
 from gateway.relay import json_object
-from gateway.reply import Head
 from limits.types import Priority
 from routing.resolve import Catalog
 
 _HEADERS = b"content-type: application/json\r\naccept-encoding: identity\r\n"
 _OWN = "tiergate"  # in the queue, beside tenants
-_MOST = 1024 * 1024
 _FAILED: tuple[type[Exception], ...] = (TimeoutError, BreakerOpen, Unserved, NoReplica, ContextOverflow, *REFUSED)
 
 Message = Mapping[str, str]
-
-
-class Gathered:
-    """A sink that keeps what it is given, up to a bound."""
-
-    def __init__(self, most: int = _MOST) -> None:
-        self.head: Head | None = None
-        self.pieces: list[bytes] = []
-        self.flow: Flow | None = None
-        self.size = 0
-        self._most = most
-
-    def begin(self, head: Head) -> None:
-        self.head = head
-
-    def write(self, data: bytes, usage_only: bool = False) -> None:  # noqa: ARG002 - the protocol's
-        self.size += len(data)
-        if self.size <= self._most:
-            self.pieces.append(data)
-
-    def last(self) -> None:
-        """Nobody waits for it."""
-
-    @property
-    def whole(self) -> bool:
-        return self.head is not None and self.size <= self._most
 
 
 class Inner:
@@ -81,42 +52,43 @@ class Inner:
         self, model: str, messages: Sequence[Message], *, max_tokens: int, seconds: float, priority: Priority
     ) -> str | None:
         """What it says; None: nothing in time, or nothing that can be read."""
+        body = {"messages": messages, "max_tokens": max_tokens, "temperature": 0}
         breaker = self._breakers.get(model)
         if breaker is None:
             breaker = self._breakers[model] = Breaker(self._clock, random.Random())
         try:
             with breaker.attempt():
-                async with asyncio.timeout(seconds):
-                    return await self._ask(model, messages, max_tokens, seconds, priority)
+                return _said(await self.post("chat", model, body, seconds=seconds, priority=priority))
         except _FAILED:
             return None
 
-    async def _ask(
-        self, model: str, messages: Sequence[Message], max_tokens: int, seconds: float, priority: Priority
-    ) -> str | None:
-        target = self._catalog.resolve(model, "chat", lambda _: True).candidates[0]
-        station, deadline = self._stations[target.model.name], self._clock() + seconds
-        body = msgspec.json.encode(
-            {"model": target.served_name, "messages": messages, "max_tokens": max_tokens, "temperature": 0}
-        )
+    async def post(self, endpoint: str, model: str, fields: Mapping[str, object], *, seconds: float, priority: Priority) -> bytes:
+        """The body of its answer. Raises what a request may raise, and TimeoutError."""
+        target = self._catalog.resolve(model, endpoint, lambda _: True).candidates[0]
+        station, sink = self._stations[target.model.name], Gathered()
         call = Call(
             request_id=_OWN,
-            endpoint=BY_NAME["chat"],
+            endpoint=BY_NAME[endpoint],
             headers=_HEADERS,
-            body=body,
+            body=msgspec.json.encode({"model": target.served_name, **fields}),
             model=target.served_name,
             stream=False,
-            deadline=deadline,
+            deadline=self._clock() + seconds,
             work=Work(),
             impatient=True,
         )
-        sink = Gathered()
-        async with self._dispatcher.admit(()) as ticket, ticket.work(_ask_of(station, call, priority)) as grant:
+        async with (
+            asyncio.timeout(seconds),
+            self._dispatcher.admit(()) as ticket,
+            ticket.work(_ask_of(station, call, priority)) as grant,
+        ):
             try:
                 await self._forwarder.forward(call, station, grant, sink, Failures())
             finally:
                 grant.settle(0)
-        return _said(b"".join(sink.pieces)) if sink.whole else None
+        if not sink.whole:
+            raise ApiError(502, "answer_too_large", "The model's answer is longer than was asked for.")
+        return b"".join(sink.pieces)
 
 
 def _ask_of(station: Station, call: Call, priority: Priority) -> WorkAsk:
@@ -141,23 +113,3 @@ def _said(body: bytes) -> str | None:
     message = choices[0].get("message") if type(choices) is list and choices and type(choices[0]) is dict else None
     content = message.get("content") if type(message) is dict else None
     return content if type(content) is str else None
-
-
-def twin(job: Job) -> Job:
-    """The same request once more, of the lowest class, on nobody's account and in nobody's sight."""
-    principal = replace(job.principal, scopes=(), model_scopes={})
-    return replace(
-        job,
-        principal=principal,
-        wishes=replace(job.wishes, priority=Priority.BATCH, deadline=None),
-        work=Work(),
-        failures=Failures(),
-        ticket=None,
-        decision=None,
-        plan=None,
-        waiting=None,
-        shared=False,
-        split=None,
-        asked=None,
-        nearly=None,
-    )

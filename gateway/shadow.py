@@ -10,31 +10,20 @@ and the model's answer takes its place.
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-from caches.assemble import assemble
 from caches.key import entry_id
-from caches.replay import worth_keeping
 from caches.semantic.packed import said
 from caches.semantic.types import Asked, Found, Semantic, Shown
 from caches.types import Entry
-from gateway.dispatch.types import Dispatcher
-from gateway.inner import Gathered, twin
+from gateway.behind import Behind, Produce
 from gateway.job import Job
 from gateway.metrics import Metrics
-from gateway.refusals import REFUSED
-from gateway.relay import Sink, json_object
 
-_MOST_TASKS = 64
 _MINUTE = 60.0
-
-
-class Produce(Protocol):
-    def __call__(self, job: Job, sink: Sink, /) -> Coroutine[Any, Any, None]: ...
 
 
 class Agree(Protocol):
@@ -69,7 +58,8 @@ class Shadows:
     def __init__(
         self,
         semantic: Semantic,
-        dispatcher: Dispatcher,
+        behind: Behind,
+        store: Callable[[Entry], Awaitable[None]],
         *,
         share: float,
         budget: Budget,
@@ -81,7 +71,8 @@ class Shadows:
         wall: Callable[[], float],
     ) -> None:
         self._semantic = semantic
-        self._dispatcher = dispatcher
+        self._behind = behind
+        self._store = store
         self._share = share
         self._budget = budget
         self._judge = judge
@@ -90,43 +81,24 @@ class Shadows:
         self._metrics = metrics
         self._rng = rng
         self._wall = wall
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def served(self, job: Job, asked: Asked, found: Found, produce: Produce) -> None:
         """An answer was served. Returns at once."""
         if self._share and self._rng.random() < self._share and self._budget.take():
-            self._spawn(self._verify(twin(job), asked, found, produce))
+            self._behind.spawn(self._verify(job, asked, found, produce))
 
     def nearly(self, asked: Asked, found: Found, body: bytes) -> None:
         """A model has answered what was nearly served. Returns at once."""
         if self._share and self._budget.take():
-            self._spawn(self._learn_of(asked, found, body))
-
-    async def close(self) -> None:
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def settled(self) -> None:
-        """Returns when nothing is being verified."""
-        while self._tasks:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        if len(self._tasks) >= _MOST_TASKS:
-            work.close()
-            return
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+            self._behind.spawn(self._learn_of(asked, found, body))
 
     async def _verify(self, job: Job, asked: Asked, found: Found, produce: Produce) -> None:
         assert found.entry is not None, "told of an answer that was served"
         assert found.score is not None, "it was served for its score"
-        body = await self._answer(job, produce)
-        if body is None:
+        made = await self._behind.answer(job, produce, paid=False)
+        if made is None:
             return
+        _, body = made
         right = await self._right(asked, found.entry.id, body)
         self._count(right)
         if right is None:
@@ -150,21 +122,6 @@ class Shadows:
         one, other = said(shown.kept), said(body)
         return None if one is None or other is None else await self._judge.agree(one, other)
 
-    async def _answer(self, job: Job, produce: Produce) -> bytes | None:
-        """What the model says to it now; None: nothing that could be kept."""
-        sink = Gathered()
-        try:
-            async with self._dispatcher.admit(()) as ticket:
-                job.ticket, job.arrived = ticket, self._budget.clock()
-                await produce(job, sink)
-        except REFUSED:
-            return None
-        if not sink.whole or job.work.broken or sink.head is None:
-            return None
-        body = assemble("chat", sink.pieces) if sink.head.stream else b"".join(sink.pieces)
-        answer = None if body is None else json_object(body)
-        return body if answer is not None and worth_keeping(answer) else None
-
     async def _alias(self, job: Job, served: Entry, body: bytes) -> None:
         key, now = job.key, self._wall()
         assert key is not None, "only a request that may be kept gets here"
@@ -173,8 +130,7 @@ class Shadows:
             endpoint=served.endpoint, body=body, stored_at=now, expires_at=now + self._ttl(job.principal.tenant),
             completion_tokens=served.completion_tokens, prompt_tokens=served.prompt_tokens, tags=served.tags,
         )  # fmt: skip
-        async with self._dispatcher.admit(()) as ticket:
-            await ticket.store(entry)
+        await self._store(entry)
 
     def _count(self, right: bool | None) -> None:
         self._metrics.verified.add(("unknown" if right is None else "right" if right else "wrong",))

@@ -20,11 +20,12 @@ from caches.semantic.eligible import ineligible
 from caches.semantic.partition import Split, partition, split
 from caches.semantic.types import Asked, Found, Semantic, SemanticPolicy
 from caches.types import Entry
+from gateway.behind import Produce
 from gateway.caching import Caching
 from gateway.exchange import Exchange
 from gateway.job import Job
 from gateway.metrics import Metrics
-from gateway.shadow import Produce, Shadows
+from gateway.shadow import Shadows
 
 Models = Callable[[Job], list[tuple[str, str]]]
 """Every model that may answer a job, with its version."""
@@ -136,6 +137,7 @@ class Similar:
             max_error=policy.max_error,
             request_id=job.exchange_id,
             max_age=job.wishes.cache.max_age,
+            wants_grey=self._verify is not None,
         )
 
     def _told(self, x: Exchange, found: Found) -> None:
@@ -143,4 +145,4 @@ class Similar:
         self._metrics.cache_lookups.add(("semantic", result))
         x.similar, x.similar_score = found.why, found.score
         if found.away:
-            x.cache_reason = f"{x.cache_reason}, {found.away}" if x.cache_reason else found.away
+            x.cache_reason = ", ".join(filter(None, (x.cache_reason, found.away)))

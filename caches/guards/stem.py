@@ -41,10 +41,9 @@ _SUFFIXES = (
 @lru_cache(_MEMORY)
 def stem(word: str) -> str:
     """The inflection taken off a lower-case word."""
-    known = _IRREGULAR.get(word)
-    if known is not None:
-        return known
-    if len(word) > 3:
+    if word in _IRREGULAR:
+        word = _IRREGULAR[word]
+    elif len(word) > 3:
         if word.endswith("s"):
             word = _singular(word)
         if word.endswith("ing") and len(word) > 5:

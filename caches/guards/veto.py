@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from caches.guards.antonyms import antonyms
+from caches.guards.code import code
+from caches.guards.dates import dates
+from caches.guards.direction import direction
+from caches.guards.entities import entities
+from caches.guards.forms import forms
+from caches.guards.kinds import kinds
+from caches.guards.negation import negation
+from caches.guards.numbers import numbers
+from caches.guards.persons import persons
+from caches.guards.question import question
+from caches.guards.quotes import quotes
 from caches.guards.reading import Reading
+from caches.guards.scope import scope
+from caches.guards.units import units
 
-_NEGATORS = frozenset("not no don't doesn't never without isn't aren't can't won't shouldn't 不 没 无".split())
+GUARDS = (numbers, units, dates, quotes, code, entities, negation, antonyms, kinds, direction, scope, forms, question, persons)
 
 
 def veto(a: Reading, b: Reading) -> str | None:
     """The name of the guard that forbids one answer for both; None: no guard does."""
-    if sorted(word for word in a.words if word[0].isdigit()) != sorted(word for word in b.words if word[0].isdigit()):
-        return "numbers"
-    if (sum(word in _NEGATORS for word in a.words) - sum(word in _NEGATORS for word in b.words)) % 2:
-        return "negation"
+    for guard in GUARDS:
+        reason = guard(a, b)
+        if reason is not None:
+            return reason
     return None

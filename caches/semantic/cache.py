@@ -1,6 +1,7 @@
 """The semantic cache: a question's nearest neighbours, and whether the answer of one of them may be served.
 
     gate       nothing that is kept shares enough words: a miss, without an embedding
+    guards     nothing of what does could be served, however near its vector: likewise
     embed      one forward, shared with whoever asks the same just now
     search     the nearest few of the partition, cosine recomputed
     decide     refused pairs, guards, the cut (`decision`, `evidence`); the first that passes is served
@@ -22,8 +23,8 @@ import numpy as np
 
 from caches.embed.types import Embedder, EmbedderAway, TooLong, Vector
 from caches.errors import CacheAway
-from caches.semantic.compare import same_answer
 from caches.guards import Reading
+from caches.semantic.compare import same_answer
 from caches.semantic.decision import BALANCED, STRICT, Preset, judge
 from caches.semantic.evidence import Evidence
 from caches.semantic.gate import Gate
@@ -38,6 +39,9 @@ from caches.which import Which
 
 PRESETS = {preset.name: preset for preset in (STRICT, BALANCED)}
 _STANDS_FOR = {"strict": 0.02, "balanced": 0.05}  # the share of wrong answers that a preset promises to stay under
+_ANY = ""  # in place of an id: no kept question in particular
+_NEAREST = 0.97  # a cosine that questions in other words hardly exceed (of 97 that were served, in 13,000 public ones, none)
+_MOST_LIKELY = 16  # kept questions that are judged before there is a vector
 _READINGS = 4096  # kept questions whose reading is at hand
 _RECENT = 10_000  # hits that feedback may still come for
 _STRIKES = 2  # wrong answers that retire a kept one
@@ -89,15 +93,19 @@ class SemanticCache:
     async def look(self, asked: Asked) -> Found:
         if not self.writer.open or self.writer.pending:
             return Found(away="flush pending" if self.writer.pending else "starting")
-        rooms = [room for room in (asked.partition, asked.own) if room and self.gate.may_resemble(room, asked.text)]
-        if not rooms:
+        likely = [(room, found) for room in (asked.partition, asked.own) if room and (found := self._likely(room, asked.text))]
+        if not likely:
             return Found(why="gate")
         if not self.embedder.covers(asked.text):
             return Found(why="script")
+        question = Reading.of(asked.text)
+        rooms = [room for room, found in likely if self._hopeful(asked, question, found)]
+        if not rooms:
+            return Found(why="guards")
         try:
-            vector = await self.embedder.embed(asked.text)
+            vector = await self.embedder.embed(asked.text, scope=asked.tenant)
             matches = await self._search(rooms, vector)
-            return await self._decide(asked, matches)
+            return await self._decide(asked, question, matches)
         except TooLong:
             return Found(why="too long")
         except EmbedderAway as away:
@@ -116,14 +124,29 @@ class SemanticCache:
         entry = None if point is None else self._entry(asked, point, id)
         return Found(entry)
 
+    def _likely(self, room: str, text: str) -> list[str]:
+        """Kept questions that share words with it; one that stands for all of them, where those are too many to tell."""
+        found = self.gate.resembling(room, text)
+        return [_ANY] if found is None or len(found) > _MOST_LIKELY else found
+
+    def _hopeful(self, asked: Asked, question: Reading, found: list[str]) -> bool:
+        """Whether any of them could be served, if it were about as near as questions in other words are: else no vector is needed."""
+        if found == [_ANY]:
+            return True
+        preset = PRESETS[asked.preset]
+        for each in found:
+            verdict = judge(question, self._reading(each, self.gate.text(each)), _NEAREST, preset)
+            if verdict.serve or (verdict.grey and asked.wants_grey):
+                return True
+        return False
+
     async def _search(self, rooms: list[str], vector: Vector) -> list[Match]:
         found = [match for room in rooms for match in await self.store.search(room, vector)]
         return sorted(found, key=lambda match: -match.cosine) if len(rooms) > 1 else found
 
-    async def _decide(self, asked: Asked, matches: list[Match]) -> Found:
+    async def _decide(self, asked: Asked, question: Reading, matches: list[Match]) -> Found:
         preset = PRESETS[asked.preset]
         cut = self.cut(asked.scope, preset, asked.max_error)
-        question = Reading.of(asked.text)
         grey: Grey | None = None
         why, now = "", self._wall()
         for match in matches:
@@ -131,7 +154,7 @@ class SemanticCache:
             if barred or (asked.max_age is not None and now - match.stored_at > asked.max_age):
                 why = why or "refused"
                 continue
-            verdict = judge(question, self._reading(match), match.cosine, preset, cut)
+            verdict = judge(question, self._reading(match.id, match.text), match.cosine, preset, cut)
             if verdict.serve:
                 point = await self.store.fetch(match.id)
                 entry = None if point is None else self._entry(asked, point, id_)
@@ -152,10 +175,10 @@ class SemanticCache:
         pair = pair_of(self._secret, asked.partition, asked.text, kept)
         return hit_id(self._secret, point, pair), pair in self.refused
 
-    def _reading(self, match: Match) -> Reading:
-        known = self._readings.get(match.id)
-        if known is None or known[0] != match.text:
-            known = self._readings[match.id] = (match.text, Reading.of(match.text))
+    def _reading(self, id_: str, text: str) -> Reading:
+        known = self._readings.get(id_)
+        if known is None or known[0] != text:
+            known = self._readings[id_] = (text, Reading.of(text))
             if len(self._readings) > _READINGS:
                 self._readings.popitem(last=False)
         return known[1]
@@ -204,7 +227,7 @@ class SemanticCache:
         kept = None if found.entry is None else said(found.entry.body)
         if found.entry is None or kept is None or fresh is None:
             return Shown(None)
-        right = await same_answer(self.embedder, kept, fresh)
+        right = await same_answer(self.embedder, kept, fresh, asked.tenant)
         return Shown(right, found.entry.body if right is None else b"")
 
     async def learn(self, asked: Asked, id: str, score: float, *, right: bool, weight: float) -> None:  # noqa: A002 - the protocol's

@@ -14,10 +14,11 @@ from caches.semantic.partition import READ
 
 SAME = 0.92
 OTHER = 0.55
+_SECONDS = 5.0  # for a vector: nobody waits for it
 _SHORT = 200  # characters: what is said in so many is said whole, so its details count
 
 
-async def same_answer(embedder: Embedder, kept: str, fresh: str) -> bool | None:
+async def same_answer(embedder: Embedder, kept: str, fresh: str, tenant: str) -> bool | None:
     """None: nobody can tell."""
     one, other = _plain(kept), _plain(fresh)
     if one == other:
@@ -25,8 +26,8 @@ async def same_answer(embedder: Embedder, kept: str, fresh: str) -> bool | None:
     if not embedder.covers(one) or not embedder.covers(other):
         return None
     try:
-        first = await embedder.embed(one[:READ])
-        second = await embedder.embed(other[:READ])
+        first = await embedder.embed(one[:READ], scope=tenant, within=_SECONDS)
+        second = await embedder.embed(other[:READ], scope=tenant, within=_SECONDS)
     except (EmbedderAway, TooLong):
         return None
     cosine = float(first @ second)

@@ -1,26 +1,40 @@
 """May the answer to a stored question serve another one?
 
-A guard that vetoes has the last word. Without one, a score is made of the cosine, and must reach the preset's cut, or a
-stricter one that was learned.
+A guard that vetoes has the last word. Without one, a score is made of the cosine and of what the two questions do not share,
+and must reach the preset's cut, or a stricter one that was learned. So a true paraphrase, the same words in another order or
+form, is served at a cosine where two questions that differ by one word are not.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from caches.guards import Reading, veto
+from caches.guards.question import apart
+from caches.guards.structure import Alignment, align
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
     name: str
-    serve: float  # least score that serves
-    sure: float  # least score that serves where a verifier could be asked instead
-    grey: float  # least score that is worth verifying
+    base: float  # the cosine that two questions of the same matter need
+    structure: float  # how much what they do not share counts, 1: in full
+    reworded: (
+        float  # the cosine from which on a veto that is not final is overruled, where the texts are no small edit of each other
+    )
+    serve: float = 0.5  # least score that serves
+    sure: float = 0.8  # least score that serves where a verifier could be asked instead
+    grey: float = 0.45  # least cosine that is worth verifying
 
 
-STRICT = Preset("strict", serve=0.95, sure=0.98, grey=0.7)
-BALANCED = Preset("balanced", serve=0.85, sure=0.98, grey=0.6)
+STRICT = Preset("strict", base=0.72, structure=1.0, reworded=2.0)
+BALANCED = Preset("balanced", base=0.7, structure=0.25, reworded=0.8)
+
+_STEEPNESS = 25.0
+_FINAL = frozenset({"numbers", "units", "quotes", "code"})
+"""Guards whose veto is never put to a verifier. That of the others is final where the texts are otherwise much the same."""
+_REWORDED = 1.5  # weight of unmatched words on each side from which on two texts are not a small edit of each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +42,28 @@ class Verdict:
     serve: bool
     score: float
     reason: str = ""
-    grey: bool = False  # not served, but no guard forbids it: worth verifying
+    grey: bool = False  # not served, but no guard forbids it for certain: worth verifying
 
 
 def judge(question: Reading, stored: Reading, cosine: float, preset: Preset = STRICT, cut: float | None = None) -> Verdict:
     """`cut` is a learned threshold on the score: it may only be stricter than the preset's."""
     if question.text == stored.text:
         return Verdict(serve=True, score=1.0)
+    laid = align(question, stored)
+    likeness = 1 / (1 + math.exp(-_STEEPNESS * (cosine - needed(laid, apart(question, stored), preset))))
     reason = veto(question, stored)
-    if reason is not None:
-        return Verdict(serve=False, score=0.0, reason=reason)
+    final = reason in _FINAL or min(laid.left, laid.right) < _REWORDED
+    if reason is not None and (final or cosine < preset.reworded):
+        return Verdict(serve=False, score=likeness, reason=reason, grey=not final and cosine >= preset.grey)
     least = preset.serve if cut is None else max(cut, preset.serve)
-    if cosine >= least:
-        return Verdict(serve=True, score=cosine)
-    return Verdict(serve=False, score=cosine, reason="similarity", grey=cosine >= preset.grey)
+    if likeness >= least:
+        return Verdict(serve=True, score=likeness)
+    return Verdict(serve=False, score=likeness, reason="similarity", grey=cosine >= preset.grey)
+
+
+def needed(laid: Alignment, kinds_apart: float, preset: Preset) -> float:
+    """The cosine from which on two questions are more likely the same than not."""
+    more = 0.8 * min(0.25, laid.open) + 0.3 * laid.turned + kinds_apart
+    if max(laid.left, laid.right) >= 1:
+        more = max(more, 0.22 if min(laid.left, laid.right) < 1 else 0.23) + 0.1 * max(0.0, min(0.3, laid.open - 0.1))
+    return preset.base + preset.structure * more

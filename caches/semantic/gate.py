@@ -6,7 +6,7 @@ question goes on only if some kept question of its partition shares a good part 
 search ends as soon as no others can reach the bound (the prefix filter of Chaudhuri, Ganti and Kaushik, ICDE 2006).
 
 Words are cut to their first letters, which is stemming enough; Chinese, Japanese and Korean are read as pairs of characters.
-A gate that must look at too much says yes.
+A gate that must look at too much says that it cannot tell.
 """
 
 from __future__ import annotations
@@ -37,19 +37,20 @@ class _Room:
     __slots__ = ("entries", "postings")
 
     def __init__(self) -> None:
-        self.entries: dict[str, frozenset[str]] = {}
+        self.entries: dict[str, frozenset[str]] = {}  # the words of each kept question
         self.postings: dict[str, set[str]] = {}
 
 
 class Gate:
     """`share`: of a question's weight that a kept one must have. `most`: kept questions that are looked at."""
 
-    def __init__(self, share: float = 0.4, most: int = 2000) -> None:
+    def __init__(self, share: float = 0.5, most: int = 2000) -> None:
         self._share = share
         self._most = most
         self._rooms: dict[str, _Room] = {}
         self._where: dict[str, str] = {}
         self._ends: dict[str, float] = {}
+        self._texts: dict[str, str] = {}
 
     def __len__(self) -> int:
         return len(self._where)
@@ -61,6 +62,7 @@ class Gate:
     def add(self, id: str, partition: str, text: str, expires_at: float) -> None:  # noqa: A002 - the name of the field it is
         self.remove(id)
         self._ends[id] = expires_at
+        self._texts[id] = text
         room = self._rooms.get(partition)
         if room is None:
             room = self._rooms[partition] = _Room()
@@ -73,7 +75,7 @@ class Gate:
         partition = self._where.pop(id, None)
         if partition is None:
             return
-        del self._ends[id]
+        del self._ends[id], self._texts[id]
         room = self._rooms[partition]
         for word in room.entries.pop(id):
             holders = room.postings[word]
@@ -92,21 +94,24 @@ class Gate:
         self._rooms.clear()
         self._where.clear()
         self._ends.clear()
+        self._texts.clear()
 
     def holds(self, partition: str) -> bool:
         return partition in self._rooms
 
-    def may_resemble(self, partition: str, text: str) -> bool:
-        """Whether a kept question of the partition has enough in common with `text`."""
+    def text(self, id: str) -> str:  # noqa: A002 - the name of the field it is
+        """The kept question of that id, which `resembling` has named."""
+        return self._texts[id]
+
+    def resembling(self, partition: str, text: str) -> list[str] | None:
+        """The kept questions of the partition that have enough in common with `text`, best first; None: more than can be told."""
         room = self._rooms.get(partition)
         if room is None:
-            return False
+            return []
         words = words_of(text)
-        if not words:
-            return True
-        return self._any(room, words)
+        return self._find(room, words) if words else None
 
-    def _any(self, room: _Room, words: Iterable[str]) -> bool:
+    def _find(self, room: _Room, words: Iterable[str]) -> list[str] | None:
         count = len(room.entries)
         holders = [room.postings.get(word, _NONE) for word in words]
         weighed = sorted(((log(1 + count / (len(held) or 1)), held) for held in holders), key=_weight)  # the rarest last
@@ -119,11 +124,12 @@ class Gate:
             left -= weight
             looked += len(held)
             if looked > self._most:
-                return True
+                return None
             for each in held:
                 scores[each] = scores.get(each, 0.0) + weight
-        hopeful = [(each, score) for each, score in scores.items() if score + left >= needed]
-        return any(score + sum(weight for weight, held in weighed if each in held) >= needed for each, score in hopeful)
+        hopeful = [(score, each) for each, score in scores.items() if score + left >= needed]
+        whole = [(score + sum(weight for weight, held in weighed if each in held), each) for score, each in hopeful]
+        return [each for score, each in sorted(whole, reverse=True) if score >= needed]
 
 
 def _weight(weighed: tuple[float, AbstractSet[str]]) -> float:
@@ -138,5 +144,5 @@ def words_of(text: str) -> frozenset[str]:
     else:
         wide = "".join(_WIDE.findall(lowered))
         found = _OTHER.findall(_WIDE.sub(" ", lowered)) + [wide[at : at + 2] for at in range(len(wide) - 1)]
-    words = [word[:_STEM] for word in found if word not in _STOP] or [word[:_STEM] for word in found]
-    return frozenset(words[:_MOST_WORDS])
+    words = [word for word in found if word not in _STOP] or found
+    return frozenset(word if word[-1].isdigit() else word[:_STEM] for word in words[:_MOST_WORDS])

@@ -34,6 +34,7 @@ class Asked:
     max_error: float | None
     request_id: str
     max_age: float | None = None  # seconds; an older answer is not wanted
+    wants_grey: bool = False  # somebody is asked about what is nearly served
 
 
 @dataclass(slots=True)

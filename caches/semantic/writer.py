@@ -26,10 +26,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger("tiergate.caches")
 _MOST_WAITING = 1_000
 _BATCH = 32
+_EMBED_SECONDS = 5.0  # for a vector that nobody waits for
 _TICK = 1.0  # seconds
 _NOTES_EVERY = 5.0
 _SCAN_EVERY = 3.0
 _OVERLAP = 10.0  # seconds that a scan looks back: clocks of several nodes differ
+_SHORTEST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
 _MARKS = 256
 _EXPIRE_EVERY = 60.0
@@ -97,19 +99,22 @@ class Writer:
 
     async def run(self) -> None:
         """For ever."""
-        pause = 0.5
+        pause = _SHORTEST_PAUSE
         while True:
-            if not self.open:
-                if await self._open():
-                    pause = 0.5
-                else:
-                    await asyncio.sleep(pause)
-                    pause = min(pause * 2, _LONGEST_PAUSE)
-                    continue
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_TICK):
-                    await self._wake.wait()
-            self._wake.clear()
+            await self.turn()
+            if self.open:
+                pause = _SHORTEST_PAUSE
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_TICK):
+                        await self._wake.wait()
+                self._wake.clear()
+            else:
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+
+    async def turn(self) -> None:
+        """Whatever is to be done now."""
+        if self.open or await self._open():
             await self._turn()
 
     async def close(self) -> None:
@@ -139,6 +144,8 @@ class Writer:
     async def _open(self) -> bool:
         """The store, what it keeps, and what was learned."""
         cache = self._cache
+        with suppress(EmbedderAway):  # it goes on trying by itself
+            await cache.embedder.open()
         try:
             await cache.store.open()
             cache.gate.clear()
@@ -186,7 +193,7 @@ class Writer:
 
     async def _embedded(self, point: Point) -> Point | None:
         try:
-            return replace(point, vector=await self._cache.embedder.embed(point.text))
+            return replace(point, vector=await self._cache.embedder.embed(point.text, scope=point.tenant, within=_EMBED_SECONDS))
         except (EmbedderAway, TooLong):
             self.dropped += 1
             return None

@@ -9,7 +9,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from caches.embed.types import Vector
@@ -17,7 +17,9 @@ from caches.which import Which
 
 
 class StoreAway(Exception):  # noqa: N818 - it names what happened
-    """The store did not answer, or not as it must. `reason` is a word for a header: `timeout`, `breaker`, `failed`."""
+    """The store did not answer, or not as it must. `reason` is a word for a header: `timeout`, `breaker`,
+    `failed`, `overload` (too much is waiting already), `busy` (it lays its points out anew).
+    """
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -26,18 +28,18 @@ class StoreAway(Exception):  # noqa: N818 - it names what happened
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One answer that may serve other questions."""
+    """One answer that may serve other questions. The repr leaves out what only its owner may see."""
 
     id: str  # as clients see it: `cs-` and 24 hex digits
     partition: str  # hex digits: everything that must be equal
-    vector: Vector
-    text: str  # the question's last user message
+    vector: Vector = field(repr=False)
+    text: str = field(repr=False)  # the question's last user message
     tenant: str
     model: str  # the model that answered
     tags: tuple[str, ...]
     stored_at: float
     expires_at: float
-    answer: bytes  # opaque here
+    answer: bytes = field(repr=False)  # opaque here
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class Match:
 
     id: str
     cosine: float
-    text: str
+    text: str = field(repr=False)
     tenant: str
     stored_at: float
     expires_at: float
@@ -58,7 +60,7 @@ class Known:
 
     id: str
     partition: str
-    text: str
+    text: str = field(repr=False)
     stored_at: float
     expires_at: float
 
@@ -71,8 +73,15 @@ class VectorStats:
 
 
 class VectorStore(Protocol):
+    @property
+    def status(self) -> str:
+        """`ok`, or what is wrong, in a line for people: for the body of /ready, and for `doctor`."""
+        ...
+
     async def open(self) -> None:
-        """Make or check the collection, then write, read and delete a probe. Raises StoreAway, with a log line that says what."""
+        """Make or check the collection, then write, read and delete a probe. Raises StoreAway, with a log line that says what;
+        the store then goes on trying by itself, until it is closed.
+        """
         ...
 
     async def close(self) -> None: ...
@@ -91,7 +100,7 @@ class VectorStore(Protocol):
     async def delete(self, ids: Sequence[str]) -> None: ...
 
     async def flush(self, which: Which, *, dry_run: bool = False) -> list[str]:
-        """Delete what is meant; the ids of the points that were (or would be) deleted."""
+        """Delete what is meant and has not expired; the ids of the points that were (or would be) deleted."""
         ...
 
     def scan(self, since: float = 0.0) -> AsyncIterator[list[Known]]:

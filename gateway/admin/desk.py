@@ -166,11 +166,10 @@ class Desk:
             which = Which(everything=bool(wanted.pop("all", False)), **wanted)
         except ValueError:
             raise _invalid("say what to flush: tenant, model, tag, older_than or all", None) from None
-        flushed = await self.exact.flush(which, dry_run=dry_run)
         try:
-            flushed += await self.semantic.flush(which, dry_run=dry_run)
+            flushed = await self.semantic.flush(which, dry_run=dry_run) + await self.exact.flush(which, dry_run=dry_run)
         except CacheAway as away:
-            message = f"The exact cache is flushed, the semantic one not yet: {away.reason}. It serves nothing until it is."
+            message = f"Not everything is flushed: {away}. Ask again when it is back."
             raise ApiError(503, "cache_store_away", message, headers={"retry-after": "1"}) from None
         if not dry_run:
             _log.info("cache: the operator flushed %s: %d entries", _named(which), flushed)

@@ -18,12 +18,12 @@ from backends.litellm.library import Library
 from backends.pool import Pool
 from backends.replica import Replica
 from backends.warmup import WarmUp
+from caches.key import entry_id
 from caches.memory import MemoryStore
 from caches.null import NullStore
 from caches.semantic.null import NullSemantic
 from caches.semantic.types import OwnedSemantic
 from caches.types import ExactStore
-from gateway.caching import semantic_anywhere
 from gateway.config import Config
 from gateway.config.certificates import client_context
 from gateway.config.schema import BackendTls
@@ -60,15 +60,16 @@ def build_owner(config: Config, clock: Clock, wall: Clock, secret: bytes, vault:
     """`vault`: where balances outlive this process."""
     make = replica_maker(config)
     lanes = {model.name: _lane(config, model, make, clock) for model in config.models}
-    exact, limiter = _exact(config, wall), MemoryLimiter(clock, vault)
+    exact, limiter = _exact(config, wall, secret), MemoryLimiter(clock, vault)
     fleet = _fleet(config, lanes, make)
     monitor, watches = _monitor(config, lanes, clock), _watches(config, fleet)
+    local = LocalDispatcher(limiter, exact, lanes)
     semantic: OwnedSemantic = NullSemantic()
-    if semantic_anywhere(config):
+    if config.any_semantic:
         from gateway.build.semantic import build_semantic  # noqa: PLC0415 - numpy and what needs it are loaded only where it is on
 
-        semantic = build_semantic(config, lanes, clock, wall, secret)
-    return Owner(LocalDispatcher(limiter, exact, lanes), limiter, exact, lanes, fleet, watches, monitor, semantic)
+        semantic = build_semantic(config, local, clock, wall, secret)
+    return Owner(local, limiter, exact, lanes, fleet, watches, monitor, semantic)
 
 
 def _watches(config: Config, fleet: Fleet) -> list[Watch]:
@@ -173,6 +174,20 @@ def _monitor(config: Config, lanes: dict[str, Lane], clock: Clock) -> HealthMoni
     return HealthMonitor(pools, interval=health.interval, timeout=health.timeout, fall=health.fall, rise=health.rise, clock=clock)
 
 
-def _exact(config: Config, wall: Clock) -> ExactStore:
+def _exact(config: Config, wall: Clock, secret: bytes) -> ExactStore:
     exact = config.cache.exact
-    return MemoryStore(exact.max_bytes, wall, max_entry=exact.max_entry) if exact.enabled else NullStore()
+    if not exact.enabled:
+        return NullStore()
+    if exact.store == "memory":
+        return MemoryStore(exact.max_bytes, wall, max_entry=exact.max_entry)
+    from caches.redis.store import RedisStore  # noqa: PLC0415 - an extra, loaded only where it is used
+
+    shared = RedisStore(
+        config.redis.url.reveal(), lambda key: entry_id(secret, key), max_entry=exact.max_entry, deadline=config.redis.timeout,
+        clock=wall,
+    )  # fmt: skip
+    if exact.store == "redis":
+        return shared
+    from caches.two_level import TwoLevelStore  # noqa: PLC0415 - as above
+
+    return TwoLevelStore(shared, exact.max_bytes, max_entry=exact.max_entry, clock=wall)

@@ -13,11 +13,13 @@ from os import urandom
 from pathlib import Path
 
 from caches.flight import Flights
+from caches.pace import Pace
 from caches.semantic.types import Semantic
 from gateway.accounts import Accounts
 from gateway.answers import Answers, models_of
 from gateway.auth import Authenticator
-from gateway.caching import Caching, cachings, semantic_anywhere
+from gateway.behind import Behind
+from gateway.caching import Caching, cachings
 from gateway.config import Config
 from gateway.config.schema import Model as ModelConfig
 from gateway.cors import Cors
@@ -51,7 +53,7 @@ def draw_secret(config: Config) -> bytes:
     if config.cache.secret:
         return hashlib.sha256(config.cache.secret.reveal().encode()).digest()
     qdrant = config.cache.semantic.qdrant
-    return kept_secret(qdrant.path / "secret") if semantic_anywhere(config) and qdrant.url is None else urandom(32)
+    return kept_secret(qdrant.path / "secret") if config.any_semantic and qdrant.url is None else urandom(32)
 
 
 def kept_secret(path: Path) -> bytes:
@@ -77,7 +79,7 @@ class Understanding:
     pipeline: Pipeline
     catalog: Catalog
     flights: Flights
-    shadows: Shadows
+    behind: Behind
     ring: KeyRing
     metrics: Metrics
 
@@ -85,14 +87,15 @@ class Understanding:
 def build_pipeline(
     config: Config, dispatcher: Dispatcher, semantic: Semantic, metrics: Metrics, secret: bytes, clock: Clock, wall: Clock
 ) -> Understanding:
-    catalog = _catalog(config)
+    catalog = catalog_of(config)
     ring = KeyRing(config.keys.path, [tenant.name for tenant in config.tenants])
     flights: Flights = Flights(personal=PERSONAL)
-    stations = {model.name: _station(config, model) for model in config.models}
+    stations = stations_of(config)
     forwarder, known = Forwarder(clock, metrics), cachings(config)
     versions = {model.name: model.version for model in config.models}
     inner = Inner(dispatcher, catalog, stations, forwarder, clock)
-    shadows = _shadows(config, semantic, dispatcher, inner, known, metrics, secret, clock, wall)
+    behind = Behind(dispatcher, clock)
+    shadows = _shadows(config, semantic, behind, dispatcher, inner, known, metrics, secret, clock, wall)
     verifier = config.cache.semantic.verifier
     similar = Similar(
         semantic,
@@ -106,6 +109,8 @@ def build_pipeline(
     answers = Answers(
         cachings=known,
         similar=similar,
+        behind=behind,
+        pace=Pace(config.cache.exact.pace or 0.0),
         flights=flights,
         stations=stations,
         versions=versions,
@@ -127,7 +132,7 @@ def build_pipeline(
         salt=_salt(config, secret),
         clock=clock,
     )
-    return Understanding(pipeline, catalog, flights, shadows, ring, metrics)
+    return Understanding(pipeline, catalog, flights, behind, ring, metrics)
 
 
 def build_edge(config: Config, own: Understanding, admin: AdminCalls, face: Face, log: RequestLog, clock: Clock) -> Edge:
@@ -143,6 +148,10 @@ def build_edge(config: Config, own: Understanding, admin: AdminCalls, face: Face
     )
 
 
+def stations_of(config: Config) -> dict[str, Station]:
+    return {model.name: _station(config, model) for model in config.models}
+
+
 def _station(config: Config, model: ModelConfig) -> Station:
     return Station(
         name=model.name,
@@ -152,7 +161,7 @@ def _station(config: Config, model: ModelConfig) -> Station:
     )
 
 
-def _catalog(config: Config) -> Catalog:
+def catalog_of(config: Config) -> Catalog:
     models = [
         Model(
             name=model.name,
@@ -181,6 +190,7 @@ def _rules(config: Config) -> RoutingRules:
 def _shadows(
     config: Config,
     semantic: Semantic,
+    behind: Behind,
     dispatcher: Dispatcher,
     inner: Inner,
     known: Mapping[str, Caching],
@@ -192,7 +202,8 @@ def _shadows(
     shadow = config.cache.semantic.shadow
     return Shadows(
         semantic,
-        dispatcher,
+        behind,
+        dispatcher.store_entry,
         share=shadow.share,
         budget=Budget(shadow.per_minute, clock),
         judge=None if shadow.judge is None else Judge(inner, shadow.judge),

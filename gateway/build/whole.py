@@ -12,6 +12,7 @@ from caches.semantic.types import OwnedSemantic
 from caches.types import ExactStore
 from gateway.admin import Admin, Application, Loaded
 from gateway.admin.desk import Desk
+from gateway.behind import Behind
 from gateway.build.owner import Owner, build_owner
 from gateway.build.requests import Understanding, build_edge, build_pipeline, draw_secret
 from gateway.config import Config
@@ -24,7 +25,6 @@ from gateway.keys import KeyRing
 from gateway.logs import RequestLog
 from gateway.metrics import Metrics
 from gateway.pipeline import Pipeline
-from gateway.shadow import Shadows
 from gateway.status import Status
 from gateway.tally import register
 from limits.memory import MemoryLimiter
@@ -45,7 +45,7 @@ class Parts:
     exact: ExactStore
     semantic: OwnedSemantic
     flights: Flights
-    shadows: Shadows
+    behind: Behind
     limiter: MemoryLimiter
     metrics: Metrics
 
@@ -63,7 +63,7 @@ def build(config: Config, log: RequestLog) -> Parts:
     edge = build_edge(config, own, admin, LocalFace(status, metrics), log, clock)
     return Parts(
         edge, admin, own.pipeline, owner.lanes, owner.fleet, owner.watches, owner.monitor, own.ring, owner.exact,
-        owner.semantic, own.flights, own.shadows, owner.limiter, metrics,
+        owner.semantic, own.flights, own.behind, owner.limiter, metrics,
     )  # fmt: skip
 
 

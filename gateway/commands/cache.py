@@ -1,4 +1,4 @@
-"""`tiergate cache stats|flush|delete`: the caches of a running gateway, through its admin API."""
+"""`tiergate cache stats|flush|delete`: the caches of a running gateway, through its admin API. `eval` needs no gateway."""
 
 from __future__ import annotations
 
@@ -32,9 +32,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     flush.add_argument("--dry-run", action="store_true", help="count only")
     delete = actions.add_parser("delete", parents=[shared], help="delete one entry by the id that x-tiergate-cache-id showed")
     delete.add_argument("id")
+    _add_eval(actions)
+
+
+def _add_eval(actions: Any) -> None:
+    from gateway.lab.cacheeval.arguments import add_arguments as add_eval_arguments  # noqa: PLC0415 - the product never rests on the lab
+
+    add_eval_arguments(actions.add_parser("eval", help="score the semantic cache on labelled pairs of questions"))
+
+
+def _eval(args: argparse.Namespace) -> int:
+    try:
+        from gateway.lab.cacheeval.command import run as run_eval  # noqa: PLC0415 - numpy and a model, which only this action needs
+    except ImportError as error:
+        print(f"tiergate cache eval: it needs {error.name}: pip install 'tiergate[semantic]'", file=sys.stderr)
+        return 2
+    return run_eval(args)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.action == "eval":
+        return _eval(args)
     try:
         url, key = _where(args)
         result = _call(args, url, key)

@@ -71,6 +71,7 @@ def check(config: Config, report: Report) -> None:
     _plans(config, report)
     _tenants(config, report)
     _semantic(config, report)
+    _shared_stores(config, report)
     _amounts(config, report)
 
 
@@ -194,6 +195,29 @@ def _model_lists(here: Path, tenant: Tenant, known: list[str], report: Report) -
         for index, name in enumerate(names):
             if not is_pattern(name):
                 report.unknown((*path, index), "model", name, known)
+
+
+def _shared_stores(config: Config, report: Report) -> None:
+    """What several gateways share they must also agree on."""
+    cache, exact = config.cache, config.cache.exact
+    shared = exact.enabled and exact.store in ("redis", "two_level")
+    if shared and not cache.secret:
+        report(
+            ("cache", "exact", "store"), f"cache store {exact.store} needs cache.secret: every gateway's keys are made with it"
+        )
+    if shared and find_spec("redis") is None:
+        report(("cache", "exact", "store"), "the package redis is not installed: pip install 'tiergate[redis]'")
+    if not config.any_semantic:
+        return
+    here = ("cache", "semantic", "qdrant", "url")
+    if cache.semantic.qdrant.url is not None and not cache.secret:
+        report(here, "a Qdrant server needs cache.secret: every gateway's keys are made with it")
+    if not exact.enabled:
+        report(("cache", "exact", "enabled"), "the semantic cache stands behind the exact one, which is off")
+    extra = ("qdrant_edge", "semantic") if cache.semantic.qdrant.url is None else ("qdrant_client", "semantic,qdrant")
+    missing = [name for name in ("numpy", "onnxruntime", "tokenizers", extra[0]) if find_spec(name) is None]
+    if missing:
+        report(("cache", "semantic", "enabled"), f"not installed: {', '.join(missing)}: pip install 'tiergate[{extra[1]}]'")
 
 
 def _semantic(config: Config, report: Report) -> None:

@@ -185,13 +185,17 @@ class Routing:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExactCache:
     enabled: bool = key(True, "Answer identical requests from memory.")
-    store: Annotated[str, Choice("cache store", ("memory",), planned=("redis", "two_level"))] = key(
-        "memory", "Where answers are kept."
+    store: Annotated[str, Choice("cache store", ("memory", "redis", "two_level"))] = key(
+        "memory", "Where answers are kept; `two_level`: in Redis, with memory in front."
     )
     ttl: t.Seconds = key(3600.0, "How long an answer is kept.")
     max_bytes: t.Bytes = key(256 * 2**20, "Memory for answers; the least recently used go first.")
     max_entry: t.Bytes = key(2**20, "Largest answer that is kept.")
     keep: t.Keep = key("deterministic", "Which answers: of requests with temperature 0 or a seed, all, or none.")
+    stale: t.Seconds | None = key(None, "For how long after `ttl` an answer is served once more while it is renewed; null: not.")
+    pace: Annotated[float, Number(1.0, 100_000.0)] | None = key(
+        None, "Tokens a second at which kept answers are streamed, for ten seconds at most; null: at once."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +219,14 @@ class Embedder:
         "`minilm` comes along; `onnx`: a folder; `sentence_transformers`: a name or folder; `pool`: a model of this config.",
     )
     model: t.Line = key("", "Which one: a folder, a name, or for `pool` a model that serves embeddings.")
+    dimension: t.Count = key(384, "kind sentence_transformers and pool: numbers in a vector.")
+    max_tokens: t.Count = key(512, "kind sentence_transformers and pool: the longest text that the model reads whole.")
+    prefix: Annotated[str, Text(longest=200)] = key(
+        "", "kind sentence_transformers and pool: what the model wants before a text."
+    )
+    scripts: tuple[Annotated[str, Text(shortest=1, longest=32)], ...] = key(
+        ("all",), "kind sentence_transformers and pool: the scripts that the model reads, such as latin or han."
+    )
     deadline: t.Seconds = key(0.05, "For one vector; over it the request goes on as a miss.")
 
 
@@ -278,9 +290,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redis:
-    url: t.RedisAddress = key(
-        SecretUrl("redis://127.0.0.1:6379/0"), "Without effect so far: no store of kind redis is built yet."
-    )
+    url: t.RedisAddress = key(SecretUrl("redis://127.0.0.1:6379/0"), "Of a Redis or Valkey; only stores of kind redis ask it.")
+    timeout: t.Seconds = key(0.05, "For one call; over it a cache goes on as if it kept nothing.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -410,7 +421,7 @@ class Config:
     routing: Routing = section(Routing, "How a model name becomes a model.")
     cache: Cache = section(Cache, "Caches.")
     limits: Limits = section(Limits, "Rate limits.")
-    redis: Redis = section(Redis, "The Redis that stores may share, once one is built.")
+    redis: Redis = section(Redis, "The Redis that the stores of several gateways share.")
     queue: Queue = section(Queue, "The queue in front of each model.")
     plans: Mapping[t.Name, Plan] = section(dict, "Named sets of limits.")
     tenants: tuple[Tenant, ...] = key((), "Who may call; no tenant, no access.")
@@ -424,6 +435,21 @@ class Config:
         """The deadlines that hold for `model`: its own where it has them."""
         own = {one.name: getattr(model.timeouts, one.name) for one in fields(ModelTimeouts)}
         return replace(self.timeouts, **{name: value for name, value in own.items() if value is not None})
+
+    def cache_of(self, tenant: Tenant) -> OwnCache:
+        """What a tenant says of the caches, then its plan."""
+        mine, plans = tenant.cache, self.plans.get(tenant.plan or "", Plan()).cache
+        found = {one.name: getattr(mine, one.name) for one in fields(OwnCache)}
+        return replace(plans, **{name: value for name, value in found.items() if value is not None})
+
+    def semantic_of(self, tenant: Tenant) -> bool:
+        """Whether its questions are answered by their meaning."""
+        own = self.cache_of(tenant).semantic
+        return self.cache.semantic.enabled if own is None else own
+
+    @property
+    def any_semantic(self) -> bool:
+        return any(self.semantic_of(tenant) for tenant in self.tenants)
 
 
 _USUAL_TIERS = ("small", "medium", "large")

@@ -248,6 +248,7 @@ class Case:
             if entry is not None and entry.generation != look.have and len(entry.body) > _LARGE:
                 await self.session.room()
                 entry = await node.local.exact.get(look.lookup)  # as it is now
+            answer.away = node.local.exact.away or ""
             if entry is not None and len(entry.body) <= MOST_KEPT:
                 answer.same = entry.generation == look.have
                 answer.entry = None if answer.same else kept_of(entry)

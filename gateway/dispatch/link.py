@@ -24,8 +24,10 @@ from os import getpid, urandom
 import msgspec
 
 from caches.flight import Flights
+from caches.types import Entry
 from gateway.dispatch import messages as m
 from gateway.dispatch.channel import Channel, connect
+from gateway.dispatch.entries import MOST_KEPT, kept_of
 from gateway.dispatch.fault import decoded
 from gateway.dispatch.front import Front
 from gateway.dispatch.incoming import Incoming
@@ -111,6 +113,11 @@ class Link:
 
     def admit(self, scopes: Sequence[Scope], question: Question | None = None) -> RemoteTicket:
         return RemoteTicket(self, scopes, question)
+
+    async def store_entry(self, entry: Entry) -> None:
+        """As `RemoteTicket.store`."""
+        if len(entry.body) <= MOST_KEPT:
+            self.offer(m.Store(kept_of(entry)))
 
     async def delete_entry(self, entry: str, tenant: str | None) -> bool:
         answer = await self.call("delete", msgspec.msgpack.encode((entry, tenant)))

@@ -36,6 +36,9 @@ class LocalDispatcher:
         """A request that a predecessor of this process admitted. Its debits are known; its slots are taken, free or not."""
         return LocalTicket(self, scopes, self.limiter.adopt(scopes, refunded=refunded))
 
+    async def store_entry(self, entry: Entry) -> None:
+        await self.exact.put(entry)
+
     async def delete_entry(self, entry: str, tenant: str | None) -> bool:
         return await self.exact.delete(entry, tenant)
 
@@ -43,7 +46,7 @@ class LocalDispatcher:
 class LocalTicket:
     """One request, from its admission on."""
 
-    __slots__ = ("_admission", "_adopted", "_entered", "_held", "_owner", "_scopes")
+    __slots__ = ("_admission", "_adopted", "_entered", "_held", "_owner", "_scopes", "away")
 
     def __init__(self, owner: LocalDispatcher, scopes: Sequence[Scope], adopted: Adopted | None = None) -> None:
         self._owner = owner
@@ -52,6 +55,7 @@ class LocalTicket:
         self._adopted = adopted
         self._admission: Admission | None = None
         self._held = False
+        self.away = ""
 
     async def __aenter__(self) -> Self:
         self._admission = await self._entered.__aenter__()
@@ -68,7 +72,12 @@ class LocalTicket:
             await self._entered.__aexit__(None, None, None)
 
     async def look(self, question: Question) -> Entry | None:
-        return None if question.lookup is None else await self._owner.exact.get(question.lookup)
+        if question.lookup is None:
+            return None
+        exact = self._owner.exact
+        entry = await exact.get(question.lookup)
+        self.away = exact.away or ""
+        return entry
 
     def elsewhere(self) -> Elsewhere | None:
         return None

@@ -279,6 +279,7 @@ class Answer(msgspec.Struct, array_like=True, tag=34, gc=False):
     blocked: Refusal | None = None
     pending: bool = False
     soon: bool = False
+    away: str = ""  # why the exact cache could not be asked
 
 
 class Granted(msgspec.Struct, array_like=True, tag=35, gc=False):

@@ -15,7 +15,7 @@ import msgspec
 
 from caches.types import Entry
 from gateway.dispatch import messages as m
-from gateway.dispatch.entries import MOST_KEPT, entry_of, kept_of
+from gateway.dispatch.entries import entry_of
 from gateway.dispatch.refused import Away, raise_refusal
 from gateway.dispatch.types import Elsewhere, NoReplica, Question, WorkAsk
 from gateway.dispatch.work import RemoteWork
@@ -156,6 +156,10 @@ class RemoteTicket:
         self._link.front.put(entry)
         return entry
 
+    @property
+    def away(self) -> str:
+        return "" if self._answer is None else self._answer.away
+
     def elsewhere(self) -> Elsewhere | None:
         self._fresh = False
         answer, share = self._answer, self._share
@@ -174,8 +178,7 @@ class RemoteTicket:
 
     async def store(self, entry: Entry) -> None:
         """Not when the owner is slow to read: it has more to hear than what could be kept."""
-        if len(entry.body) <= MOST_KEPT:
-            self._link.offer(m.Store(kept_of(entry)))
+        await self._link.store_entry(entry)
 
     def refund(self) -> None:
         if not self._refund and not self._refunded:

@@ -117,6 +117,10 @@ class Elsewhere(Protocol):
 class Ticket(Protocol):
     """An admitted request."""
 
+    @property
+    def away(self) -> str:
+        """Why the last look could not ask the exact cache; empty: it could, or there was none."""
+
     async def look(self, question: Question) -> Entry | None:
         """The answer that is kept, if any. Asked again when the answer that the request shared has failed."""
 
@@ -155,6 +159,9 @@ class Dispatcher(Protocol):
     """The owner, as requests see it."""
 
     def admit(self, scopes: Sequence[Scope], question: Question | None = None) -> Admit: ...
+
+    async def store_entry(self, entry: Entry) -> None:
+        """Keep an answer that no request waits for."""
 
     async def delete_entry(self, entry: str, tenant: str | None) -> bool: ...
 

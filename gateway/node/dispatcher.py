@@ -48,6 +48,7 @@ class DispatcherProcess:
         parts.own.ring.load()
         if self._config.admin.key:
             parts.admin.load()
+        await owner.exact.start()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FIRST_LOOK), asyncio.TaskGroup() as group:
                 for watch in owner.watches:
@@ -77,6 +78,7 @@ class DispatcherProcess:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.parts.node.close()
         await self.parts.owner.semantic.close()
+        await self.parts.owner.exact.close()
         await self.parts.owner.fleet.close()
 
 

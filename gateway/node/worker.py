@@ -55,7 +55,7 @@ class WorkerProcess:
     async def stop(self) -> None:
         """Safe to call twice. What is still to be said to the dispatcher is said."""
         await self.parts.own.flights.close()
-        await self.parts.own.shadows.close()
+        await self.parts.own.behind.close()
         await self.serving.stop()
         self._report_now(b"")
         await self.parts.link.say_all()

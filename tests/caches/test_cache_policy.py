@@ -149,3 +149,19 @@ def test_responses_that_reach_beyond_their_answer_are_not_kept(more, reason, sai
     """State that is kept elsewhere and tools that act on their own keep an answer of /v1/responses out, whatever is said."""
     assert ALL.refusal({"input": "x", "temperature": 0, **more}, "responses", said) == reason
     assert ALL.refusal({"messages": [], **more}, "chat", said) is None
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({}, None),
+        ({"tools": [{"name": "f", "input_schema": {}}, {"type": "custom", "name": "g"}]}, None),
+        ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "tools"),
+        ({"tools": [{"type": ["custom"]}]}, "tools"),
+        ({"mcp_servers": [{"type": "url"}]}, "mcp servers"),
+        ({"container": "c"}, "container"),
+    ],
+)
+def test_messages_that_reach_beyond_their_answer_are_not_kept(more, reason):
+    """The same of /v1/messages."""
+    assert DETERMINISTIC.refusal({"messages": [], "temperature": 0, **more}, "messages") == reason

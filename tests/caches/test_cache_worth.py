@@ -43,6 +43,10 @@ def response(*items, **fields):
     }
 
 
+def claude(*blocks, stop="end_turn"):
+    return {"id": "msg_1", "type": "message", "role": "assistant", "content": [*blocks], "stop_reason": stop}
+
+
 def message(said="hello", **fields):
     return {"type": "message", "id": "m", "role": "assistant", "status": "completed",
             "content": [{"type": "output_text", "text": said, "annotations": []}], **fields}  # fmt: skip
@@ -52,6 +56,9 @@ THOUGHT = {"type": "reasoning", "id": "r", "summary": [], "content": [{"type": "
 FUNCTION = {"type": "function_call", "id": "f", "call_id": "c", "name": "f", "arguments": '{"x":1}', "status": "completed"}
 CUSTOM = {"type": "custom_tool_call", "call_id": "c", "name": "sh", "input": "ls {"}
 REFUSED = [{"type": "refusal", "refusal": "no"}]
+TEXT = {"type": "text", "text": "hello"}
+THINKING = {"type": "thinking", "thinking": "hm", "signature": "x"}
+TOOL_USE = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
 USAGE = {"prompt_tokens": 1, "completion_tokens": 1}
 
 
@@ -82,6 +89,10 @@ USAGE = {"prompt_tokens": 1, "completion_tokens": 1}
         response(CUSTOM),
         response(message(content=REFUSED)),
         response(message(""), message()),
+        claude(TEXT),
+        claude(THINKING, TEXT, TOOL_USE, stop="tool_use"),
+        claude(TOOL_USE, stop="tool_use"),
+        claude(TEXT, stop="stop_sequence"),
     ],
 )
 def test_worth_keeping(answer):
@@ -203,6 +214,26 @@ def test_calls_of_nothing_are_not_kept(broken):
 )  # fmt: skip
 def test_responses_that_are_not_whole_are_not_kept(answer):
     """Cut, failed, still going on, in any of its items; or made by tools that the server ran."""
+    assert not worth_keeping(answer)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(claude(TEXT, stop=stop) for stop in ("max_tokens", "refusal", "pause_turn", "next_year", None, ["end_turn"])),
+        claude(),
+        claude(THINKING),
+        claude({"type": "text", "text": " "}),
+        claude(TEXT, {"type": "server_tool_use", "name": "web_search", "input": {}}),
+        claude(TEXT, {**TOOL_USE, "name": ""}),
+        claude(TEXT, {**TOOL_USE, "input": "{"}),
+        claude(TEXT, None),
+        {**claude(), "content": "hello"},
+        {"type": "error", "error": {"type": "overloaded_error", "message": "x"}},
+    ],
+)
+def test_messages_that_are_not_whole_are_not_kept(answer):
+    """Of /v1/messages: cut, refused, paused, empty, or made by tools that the server ran."""
     assert not worth_keeping(answer)
 
 

@@ -8,6 +8,7 @@ from cache_sinks import Collect, Producer, settle
 
 from caches.flight import FlightCancelled, Flights
 from caches.key import exact_key
+from caches.scope import Scope
 
 
 async def follow(flights, start, *, sink=None, key=b"k", stream=True, **more):
@@ -327,7 +328,7 @@ async def test_tenants_never_share_a_flight():
 
     def key(tenant):
         body = {"messages": [{"role": "user", "content": "hi"}], "temperature": 0}
-        return exact_key(secret=b"s", tenant=tenant, endpoint="chat", models=[("m", "1")], body=body, tier=None)
+        return exact_key(secret=b"s", scope=Scope(tenant), endpoint="chat", models=[("m", "1")], body=body, tier=None)
 
     tasks = [asyncio.create_task(follow(flights, producer, key=key(t))) for t in ("alice", "bob", "alice", "bob")]
     await settle()

@@ -327,7 +327,7 @@ class World:
                 for name, lane in lanes.items()
                 for replica in lane.pool.replicas
             },
-            "cached": sorted(self.owner.exact._entries),  # type: ignore[attr-defined]
+            "cached": sorted(entry.key for entry in self.owner.exact._shelf.of(None)),  # type: ignore[attr-defined]
             "suspects": list(self.suspects),
         }  # fmt: skip
 

@@ -278,7 +278,7 @@ def shift_cache(stack: Stack, seconds: float) -> None:
     exact: ExactStore = stack.gateway.parts.exact
     pipeline: Pipeline = stack.gateway.parts.edge._pipeline
     later = lambda: time.time() + seconds  # noqa: E731 - one clock for both
-    exact._clock = later
+    exact._clock = exact._shelf._clock = later
     pipeline.answers._wall = later
 
 

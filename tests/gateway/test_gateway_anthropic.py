@@ -195,3 +195,56 @@ async def test_what_was_streamed_is_paid_for(gateway, fault):
     line = await gateway.line()
     assert line["completion_tokens"] >= 3
     assert line["charged_tokens"] == line["prompt_tokens"] + line["completion_tokens"]
+
+
+TOOL = {"name": "look", "input_schema": {"type": "object", "properties": {"a": {"type": "string"}}}}
+KINDS = {
+    "text": ("[[say: Grüße, 你好 👋🏽 and good bye]]", {}),
+    "calls": ('[[say: let me look]] [[tool: look {"a": "ü"}]]', {"tools": [TOOL]}),
+    "reasoning": ("[[reason: they greet me]] [[say: hello]]", {}),
+}
+
+
+def whole(answer):
+    """What an answer says, put together by hand if it is a stream."""
+    if answer.headers["content-type"].startswith("application/json"):
+        body = answer.json()
+        return body["id"], body["content"], body["stop_reason"], body["usage"]
+    content, message, ending = [], {}, {}
+    for name, payload in events(answer.text):
+        if name == "message_start":
+            message = payload["message"]
+        elif name == "content_block_start":
+            content.append(
+                {**payload["content_block"], **({"input": ""} if payload["content_block"]["type"] == "tool_use" else {})}
+            )
+        elif name == "content_block_delta":
+            _, (field, text) = payload["delta"].items()
+            content[-1][field.replace("partial_json", "input")] += text
+        elif name == "message_delta":
+            ending = payload
+    content = [{**block, "input": json.loads(block["input"])} if "input" in block else block for block in content]
+    return message["id"], content, ending["delta"]["stop_reason"], ending["usage"]
+
+
+@pytest.mark.parametrize("fill", [False, True], ids=["json", "sse"])
+@pytest.mark.parametrize("read", [False, True], ids=["json", "sse"])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_hit_says_what_the_answer_said(gateway, kind, fill, read):
+    """Filled and read in either form, a hit is the same message: its id, every block, why it stopped, its usage."""
+    content, fields = KINDS[kind]
+    first = await ask(gateway, content, **fields, temperature=0, stream=fill)
+    second = await ask(gateway, content, **fields, temperature=0, stream=read)
+    assert [answer.headers["x-tiergate-cache"] for answer in (first, second)] == ["miss", "exact"]
+    assert len(gateway.small.calls) == 1
+    assert whole(second) == whole(first)
+    if read:
+        assert [name for name, _ in events(second.text)][-2:] == ["message_delta", "message_stop"]
+
+
+async def test_a_message_that_was_cut_is_not_kept(gateway):
+    """max_tokens passes on, in either form, and is asked anew."""
+    for stream in (False, True, False):
+        answer = await ask(gateway, "[[tokens: 20]]", max_tokens=3, temperature=0, stream=stream)
+        assert answer.headers["x-tiergate-cache"] == "miss"
+    assert len(gateway.small.calls) == 3

@@ -383,6 +383,24 @@ async def test_max_age_0_is_no_cache_and_headers_stay_here(stack):
     assert not [name for name in sent if name.startswith("x-tiergate") or name == "cache-control"]
 
 
+@pytest.mark.parametrize(
+    "said", ["tag=", "tag=a b", "ttl=5m", "max-age=x", "no-store=1", ",".join(f"tag=t{n}" for n in range(9))]
+)
+async def test_a_directive_that_makes_no_sense_is_refused(stack, said):
+    """Whoever mistypes a tag or a time in our own header learns of it; in `cache-control` it is ignored, as HTTP has it."""
+    answer = await stack.chat("hi", **GREEDY, headers={"x-tiergate-cache": said})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_header")
+    assert not posts(stack.small)
+    assert (await stack.chat("hi", **GREEDY, headers={"cache-control": said})).status_code == 200
+
+
+async def test_store_keeps_a_sampled_answer(stack):
+    """Two clients that both say `store` share an answer that was sampled; one who does not gets one of his own."""
+    store = {"x-tiergate-cache": "store"}
+    seen = [(await stack.chat("hi", headers=how)).headers["x-tiergate-cache"] for how in (store, store, {})]
+    assert seen == ["miss", "exact", "bypass; reason=not-deterministic"]
+
+
 async def test_an_entry_expires(start):
     """After its ttl an answer is asked anew."""
     stack = await start({"cache": {"secret": "s", "exact": {"ttl": "10m"}}})

@@ -284,7 +284,7 @@ def whole(answer):
 
 async def check_cache(exact):
     """What was kept is complete, and comes back from a replay as it went in."""
-    entries = list(exact._entries.values())
+    entries = list(exact._shelf.of(None))
     assert entries
     for entry in entries:
         answer = msgspec.json.decode(entry.body)
@@ -292,7 +292,11 @@ async def check_cache(exact):
         if entry.endpoint == "embeddings":
             continue
         assert {choice["finish_reason"] for choice in answer["choices"]} == {"stop"}
-        again = Answer(200, {"content-type": "application/json"}, assemble(entry.endpoint, as_events(entry.endpoint, answer, include_usage=True)))
+        again = Answer(
+            200,
+            {"content-type": "application/json"},
+            assemble(entry.endpoint, as_events(entry.endpoint, answer, include_usage=True)),
+        )
         assert said(again) == said(Answer(200, {"content-type": "application/json"}, entry.body))
     stats = await exact.stats()
     assert stats.bytes <= stats.max_bytes

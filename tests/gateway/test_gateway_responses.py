@@ -1,5 +1,6 @@
 """/v1/responses through the gateway: forwarded untouched, settled by its own usage, broken in its own framing."""
 
+import asyncio
 import json
 
 import openai
@@ -50,7 +51,7 @@ async def test_an_answer_is_settled_by_its_usage(gateway, path):
     assert (line["prompt_tokens"], line["completion_tokens"]) == (usage["input_tokens"], usage["output_tokens"])
     assert line["charged_tokens"] == usage["total_tokens"]
     assert line["cached_tokens"] == usage["input_tokens_details"]["cached_tokens"]
-    assert answer.headers["x-tiergate-cache"] == "bypass; reason=endpoint-not-cached"
+    assert answer.headers["x-tiergate-cache"] == "bypass; reason=not-deterministic"
     assert int(answer.headers["x-ratelimit-remaining-tokens"]) > 0
     await gateway.at_rest()
 
@@ -187,3 +188,80 @@ async def test_the_sdk(gateway, sdk):
     with pytest.raises(openai.BadRequestError) as caught:
         await sdk.responses.create(model="small-model", input="x", previous_response_id="resp_1")
     assert caught.value.code == "unsupported_field"
+
+
+TOOL = {"type": "function", "name": "look", "parameters": {"type": "object", "properties": {"a": {"type": "string"}}}}
+KINDS = {
+    "text": {"input": "[[say: Grüße, 你好 👋🏽 and good bye]]"},
+    "calls": {"input": '[[say: let me look]] [[tool: look {"a": "ü"}]]', "tools": [TOOL]},
+    "reasoning": {"input": "[[reason: they greet me]] [[say: hello]]"},
+}
+
+
+def whole(answer):
+    """The answer, of a body or of a stream's last event, less what the fake tells in only one of the two."""
+    body = (
+        answer.json() if answer.headers["content-type"].startswith("application/json") else events(answer.text)[-1][1]["response"]
+    )
+    return body["id"], body["output"], body["usage"]
+
+
+@pytest.mark.parametrize("fill", [False, True], ids=["json", "sse"])
+@pytest.mark.parametrize("read", [False, True], ids=["json", "sse"])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_hit_says_what_the_answer_said(gateway, kind, fill, read):
+    """Filled and read in either form, a hit is the same answer: its id, every item, its usage."""
+    first = await ask(gateway, **KINDS[kind], temperature=0, stream=fill)
+    second = await ask(gateway, **KINDS[kind], temperature=0, stream=read)
+    assert [answer.headers["x-tiergate-cache"] for answer in (first, second)] == ["miss", "exact"]
+    assert len(gateway.small.calls) == 1
+    assert whole(second) == whole(first)
+    if read:
+        told = events(second.text)
+        assert [name for name, _ in told[:3]] == ["response.created", "response.in_progress", "response.output_item.added"]
+        assert [(payload["type"], payload["sequence_number"]) for _, payload in told] == [(n, i) for i, (n, _) in enumerate(told)]
+        assert told[-1][0] == "response.completed"
+
+
+async def test_the_sdk_reads_a_replay(gateway, sdk):
+    """The SDK's stream helper ends with the answer that was kept from a body, and reads a body kept from a stream."""
+    asked = {"model": "small-model", "input": "[[say: hello there, whoever you are]]", "temperature": 0}
+    kept = await sdk.responses.create(**asked)
+    async with sdk.responses.stream(**asked) as stream:
+        pieces = [event.delta async for event in stream if event.type == "response.output_text.delta"]
+        final = await stream.get_final_response()
+    assert len(pieces) > 2
+    assert ("".join(pieces), final.id, final.usage) == (kept.output_text, kept.id, kept.usage)
+    assert len(gateway.small.calls) == 1
+
+
+async def test_identical_requests_at_once_are_one_call(start):
+    """Streams follow live, the others get the answer that the stream ends with, and all of them the same."""
+    gateway = await start({"models": {0: {"endpoints": ALL}}}, fakes={"s1": Options(ttft=0.05), "l1": Options()})
+    answers = await asyncio.gather(*(ask(gateway, temperature=0, stream=bool(number % 2)) for number in range(6)))
+    assert sorted(answer.headers["x-tiergate-cache"] for answer in answers) == ["miss"] + ["shared"] * 5
+    assert len(gateway.small.calls) == 1
+    assert len({whole(answer)[0] for answer in answers}) == 1
+
+
+async def test_nobody_is_told_of_another_user(gateway):
+    """The answer repeats `metadata` and `user`, so requests that differ in them share nothing."""
+    for user in ("alice", "bob"):
+        answer = await ask(gateway, temperature=0, user=user, metadata={"of": user})
+        assert answer.headers["x-tiergate-cache"] == "miss"
+        assert (answer.json()["user"], answer.json()["metadata"]) == (user, {"of": user})
+
+
+async def test_an_answer_that_was_cut_is_not_kept(gateway):
+    """An incomplete answer passes on, in either form, and is asked anew."""
+    for stream in (False, True, False):
+        answer = await ask(gateway, input="[[tokens: 20]]", max_output_tokens=3, temperature=0, stream=stream)
+        assert answer.headers["x-tiergate-cache"] == "miss"
+    assert len(gateway.small.calls) == 3
+
+
+async def test_tools_of_the_server_are_not_kept(gateway):
+    """What such a tool finds or does is another time's, and the header says why nothing is kept."""
+    for _ in range(2):
+        answer = await ask(gateway, temperature=0, tools=[{"type": "web_search"}])
+        assert answer.headers["x-tiergate-cache"] == "bypass; reason=tools"

@@ -128,8 +128,8 @@ async def test_large_cached_answers_are_sent_as_fast_as_they_are_read(start):
     async with httpx.AsyncClient(base_url=stack.url, timeout=60, trust_env=False) as client:
         await chat(client, **body)
         exact = stack.gateway.parts.exact
-        await stack.until(lambda: bool(exact._entries))
-        (entry,) = exact._entries.values()
+        await stack.until(lambda: len(exact._shelf) > 0)
+        (entry,) = exact._shelf.of(None)
         answer = entry.body.replace(b'"content":"', b'"content":"' + b"x" * 1_000_000)
         await exact.put(replace(entry, body=answer))
         for worker in stack.gateway.workers:

@@ -10,6 +10,7 @@ FUNCTION = frozenset(
     can could will would shall should may might must ought
     of in on at for to from by with about into onto upon via as within during through over under up down out off per
     and or but if so then than because while though although whether since until till also both either
+    before after
     what which who whom whose when where why how whatever whichever
     s t ll re ve d m o
     my mine your yours our ours their theirs his hers its
@@ -20,14 +21,22 @@ after) has a guard of its own, which reads the words before they are dropped."""
 
 FILLER = frozenset(
     """
-    please pls plz kindly thanks thank thx cheers ty tia hi hello hey hiya greetings morning afternoon evening
-    um uh er erm hmm ah oh well okay ok yeah yes yep right like anyway just really actually basically simply literally
-    quickly briefly exactly precisely ever possibly perhaps maybe somehow usually normally typically generally actual
-    very quite pretty rather too even still already again
-    wondering wonder curious question anyone anybody somebody someone guys folks sir madam team everyone
+    please pls plz kindly thanks thank thx cheers um uh er erm hmm oh okay yeah anyway just really actually basically literally
+    quickly exactly precisely ever possibly perhaps maybe somehow usually normally typically generally actual
+    very quite pretty rather too even still already again though like
+    wondering wonder curious question anyone anybody somebody someone guys folks sir madam everyone
     """.split()
 )
-"""Manners, hesitation and emphasis: their coming and going changes no answer."""
+"""Manners, hesitation and emphasis: their coming and going changes no answer, unless words are what is asked about."""
+
+OPENINGS = frozenset("hi hello hey hiya greetings dear morning afternoon evening so um uh er well ok okay yo yes and but now right".split())
+CLOSINGS = frozenset("please pls plz thanks thank you cheers thx ty tia asap lol guys folks anyone much regards".split())
+"""Dropped at the very beginning and the very end of a text."""
+
+SPEECH = frozenset(
+    "say says said saying translate translated translation mean means meaning word words spell pronounce define called letter phrase".split()
+)
+"""With one of these, words are what the question is about: nothing is dropped as manners."""
 
 LIGHT = frozenset(
     """
@@ -35,7 +44,7 @@ LIGHT = frozenset(
     way ways thing things stuff something anything step steps process method procedure
     help explain describe list provide share discuss define definition meaning mean know-how tip tips advice idea ideas
     possible able good detail details information info example examples kind type sort different various main
-    people person man time place work come happen call name place
+    people person man time place come happen call name most best top common
     """.split()
 )
 """Words of little weight: one more or less is a hint of another question, not the proof of one."""

@@ -1,0 +1,132 @@
+"""From tokens to words: folded, contractions spelt out, manners dropped at both ends, turns of phrase made one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from caches.guards.scan import tokens
+from caches.guards.tables.calendar import CAPITAL_DATES
+from caches.guards.tables.english import CLOSINGS, CONTRACTIONS, OPENINGS
+from caches.guards.tables.names import KNOWN, SHORT_TOOLS
+from caches.guards.tables.phrases import PHRASES
+
+_OPERATORS = frozenset("+*=<>^|{}")
+
+
+@dataclass(slots=True)
+class Words:
+    """What a pass over the tokens found. Only made and read while a Reading is built."""
+
+    line: list[str] = field(default_factory=list)
+    capitals: set[str] = field(default_factory=set)  # words with a capital that no sentence's beginning explains
+    identifiers: set[str] = field(default_factory=set)
+    links: list[str] = field(default_factory=list)
+    signs: list[str] = field(default_factory=list)
+    han: list[str] = field(default_factory=list)
+    lower: int = 0  # words within a sentence that begin with a small letter
+
+
+def read(text: str) -> Words:
+    found = Words()
+    fresh = True  # at the beginning of a sentence
+    for kind, token in tokens(text):
+        if kind == "word":
+            _word(found, token, fresh)
+            fresh = False
+        elif kind == "number":
+            found.line.append(token.rstrip(",").lower())
+            fresh = False
+        elif kind == "end":
+            fresh = True
+        elif kind == "sign":
+            found.signs.append(token)
+        elif kind == "han":
+            found.han.append(token)
+            found.line.append(token)
+        elif kind == "flag":
+            found.identifiers.add(token)
+            found.line.append(token.lstrip("-").lower())
+        else:
+            found.links.append(token.rstrip(".,)"))
+    if len(found.capitals) > found.lower:  # Every Word Has One, or NONE HAS NOT: they tell nothing
+        found.capitals.clear()
+    if _OPERATORS.isdisjoint(found.signs):
+        found.signs.clear()
+    found.line = phrased(_bare(found.line))
+    return found
+
+
+def _word(found: Words, token: str, fresh: bool) -> None:
+    word = "usa" if token == "US" else token.lower()
+    if "'" in token or "’" in token:
+        word = word.replace("’", "'")
+        known = CONTRACTIONS.get(word)
+        if known is None:
+            word, _, ending = word.partition("'")
+            known = (word, "not") if ending == "t" and word.endswith("n") else (word,)
+            known = (word[:-1], "not") if len(known) == 2 else known
+        found.line.extend(known)
+        word = known[0]
+    elif word in CONTRACTIONS and not (len(token) == 1 and token.isupper()):
+        found.line.extend(CONTRACTIONS[word])
+        return
+    else:
+        _plain(found, token, word)
+        word = found.line[-1]
+    if token[0] >= "a":
+        found.lower += not fresh
+    elif (not fresh or (len(token) > 1 and token.isupper())) and word != "i":
+        found.capitals.add(CAPITAL_DATES.get(token, word))
+
+
+def _plain(found: Words, token: str, word: str) -> None:
+    if "." in word or "_" in word or word.endswith("()"):
+        if word in KNOWN:
+            found.line.append(word)
+        elif all(len(part) == 1 for part in word.split(".")):
+            short = word.replace(".", "")
+            found.line.append("usa" if short == "us" else short)  # U.S.
+        else:
+            parts = [part for part in word.removesuffix("()").replace(".", "_").split("_") if part]
+            found.identifiers.add(word.removesuffix("()"))
+            found.line.extend(parts or [word])
+        return
+    if token in SHORT_TOOLS or (len(token) == 1 and token.isupper() and token not in "AI") or (not word.isalpha() and word not in KNOWN):
+        found.identifiers.add(word)
+    if token in CAPITAL_DATES:
+        word = CAPITAL_DATES[token]
+    found.line.append(word)
+
+
+def _bare(line: list[str]) -> list[str]:
+    """Without greetings and thanks."""
+    start, end = 0, len(line)
+    while start < end - 1 and line[start] in OPENINGS:
+        start += 1
+    if start < end - 2 and line[start] == "good" and line[start + 1] in OPENINGS:
+        start += 2
+    if end > start + 2 and line[start] == "no" and "not" in line[start:end]:
+        start += 1  # the beginning of an answer
+    while end > start + 2 and line[end - 1] in CLOSINGS:
+        end -= 1
+    return line[start:end]
+
+
+def phrased(line: list[str]) -> list[str]:
+    out: list[str] = []
+    at = 0
+    while at < len(line):
+        entries = PHRASES.get(line[at])
+        if entries is not None:
+            for said, meant in entries:
+                if line[at] == said[0] and tuple(line[at : at + len(said)]) == said:
+                    out.extend(meant)
+                    at += len(said)
+                    break
+            else:
+                out.append(line[at])
+                at += 1
+        else:
+            out.append(line[at])
+            at += 1
+    return out

@@ -1,0 +1,241 @@
+"""The store that several gateways share: one Redis or Valkey, one round trip for a get or a put.
+
+Bounds and promises
+- Every call returns within `deadline`, but `delete` and `flush`, which have `PATIENCE` a step. A server that is away is a miss
+  (`away` says why); the breaker then spares it until it answers again, which needs no restart.
+- After `flush` or `delete` has returned, no gateway finds what was meant, and none can store an answer that began to be made
+  before, however its clock goes: moments are compared on the server, by its clock.
+- What is read is outside input. A value that is foreign or damaged is a miss, and is deleted.
+- One server, or one primary and its replicas: all keys carry one hash tag. Losing the last writes in a failover loses the last
+  flushes too. A replica is never read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from os import urandom
+from typing import Any, ParamSpec, TypeVar
+
+from caches.breaker import BreakerRules
+from caches.errors import ExactStoreAway
+from caches.marks import EVERYTHING, MOST_TAGS, field_of
+from caches.redis import scripts
+from caches.redis.clocks import Offsets
+from caches.redis.server import Argument, Full, Script, Server
+from caches.redis.value import Foreign, digest, digest_of_id, seal, unseal
+from caches.types import CacheStats, Entry
+from caches.which import Which
+
+_log = logging.getLogger("tiergate.cache")
+PREFIX = f"tiergate:{scripts.FORMAT}:{{exact}}:"
+CHANNEL = PREFIX + "changes"
+PATIENCE = 1.0  # seconds a step of what an operator asks for may take
+_LARGE = 128 * 1024  # bytes from which on (un)packing takes the loop too long: it is done in a thread
+_MARKS, _INDEX, _ENTRIES = PREFIX + "marks", PREFIX + "index", PREFIX + "entry:"
+_MICRO = 1_000_000
+_LONGEST_ID = 64
+_EVERYTHING = digest(EVERYTHING)
+_FLUSHED, _CHANGED = b"f", b"c"
+_RULES = BreakerRules()
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class RedisStore:
+    """`ident` makes an entry's id of its key: entries are kept under their ids. `clock` is the wall clock by which entries are
+    dated, `tick` one that is never set.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        ident: Callable[[bytes], str],
+        *,
+        max_entry: int,
+        deadline: float = 0.05,
+        connections: int = 8,
+        connect_seconds: float = 1.0,
+        rules: BreakerRules = _RULES,
+        clock: Callable[[], float] = time.time,
+        tick: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.away: str | None = None
+        self.me = urandom(8)  # who made a change
+        self.server = Server(
+            url, deadline=deadline, connections=connections, connect_seconds=connect_seconds, clock=tick,
+            rng=rng or random.Random(), rules=rules,
+        )  # fmt: skip
+        self._ident = ident
+        self._max_entry = max_entry
+        self._clock = clock
+        self._tick = tick
+        self._offsets = Offsets(scripts.MAKING)
+        self._full = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._hits = 0
+        self._misses = 0
+
+    async def start(self) -> None:
+        try:
+            await self._learn_time()
+        except ExactStoreAway as away:
+            _log.warning("%s does not answer at start: %s", self.server.place, away.reason)
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.server.close()
+
+    async def get(self, key: bytes) -> Entry | None:
+        entry: Entry | None = None
+        try:
+            entry = await self._get(key)
+            self.away = None
+        except ExactStoreAway as away:
+            self.away = away.reason
+        if entry is None:
+            self._misses += 1
+        else:
+            self._hits += 1
+        return entry
+
+    async def put(self, entry: Entry) -> bool:
+        if len(entry.body) > self._max_entry or len(entry.tags) > MOST_TAGS or entry.id != self._ident(entry.key):
+            return False
+        try:
+            stored = await self._put(entry)
+            self.away = None
+        except Full:
+            self._told_full(full=True)
+            return False
+        except ExactStoreAway as away:
+            self.away = away.reason
+            return False
+        self._told_full(full=False)
+        return stored
+
+    async def delete(self, id: str, tenant: str | None) -> bool:  # noqa: A002 - the protocol's
+        if len(id) > _LONGEST_ID:
+            return False
+        who = _EVERYTHING if tenant is None else digest((tenant, None, None))
+        keys = [_ENTRIES + id, _MARKS, _INDEX]
+        args = who, _EVERYTHING, id, digest_of_id(id), CHANNEL, _CHANGED + self.me + id.encode()
+        found, _ = await self._must(scripts.DELETE, keys, *args)
+        return bool(found)
+
+    async def flush(self, which: Which, *, dry_run: bool = False) -> int:
+        """What is flushed is so from the first step on. Counting walks over all there is."""
+        field, age = digest(field_of(which)), round((which.older_than or 0.0) * _MICRO)
+        if dry_run:
+            return await self._walk(field, await self._learn_time() - age, drop=False)
+        args = field, _EVERYTHING, age, CHANNEL, _FLUSHED + self.me
+        early = 0
+        try:
+            moment, _ = await self._run(scripts.FLUSH, [_MARKS], *args, patience=PATIENCE)
+        except Full:  # there is no room for the mark, but there may be when what is meant has gone
+            early = await self._walk(field, await self._learn_time() - age, drop=True)
+            moment, _ = await self._must(scripts.FLUSH, [_MARKS], *args)
+        return early + await self._walk(field, moment, drop=True)
+
+    async def stats(self) -> CacheStats:
+        """What is there as the index knows it, for all gateways; bytes from a sample; hits and misses are of this one alone."""
+        try:
+            count, some, seen, _ = await self._run(scripts.LOOK, [_INDEX], _ENTRIES)
+        except ExactStoreAway:
+            count = some = seen = 0
+        return CacheStats(
+            entries=count,
+            bytes=some * count // max(1, seen),
+            max_bytes=0,
+            hits=self._hits,
+            misses=self._misses,
+            evictions=0,
+        )
+
+    async def _get(self, key: bytes) -> Entry | None:
+        id, sent = self._ident(key), self._clock()  # noqa: A001 - the name of the field it is
+        state, value, left, now = await self._run(scripts.GET, [_ENTRIES + id, _MARKS])
+        if state == 0:
+            return None
+        if state != 1 or left <= 0:
+            value = b""
+        try:
+            kept, born = await _in_thread(len(value), unseal, value, id, key, self._max_entry)
+        except Foreign:
+            self._spawn(self._drop(id))
+            return None
+        ahead = now / _MICRO - self._clock()
+        return Entry(
+            kept.id, kept.key, kept.tenant, kept.model, kept.tier, kept.endpoint, kept.body,
+            kept.stored_at - ahead, sent + left / 1000, kept.completion_tokens, kept.prompt_tokens, kept.generation,
+            kept.tags, born / _MICRO - ahead,
+        )  # fmt: skip
+
+    async def _put(self, entry: Entry) -> bool:
+        ahead = self._offsets.least()
+        if ahead is None:
+            await self._learn_time()
+            ahead = self._offsets.least()
+            assert ahead is not None, "an answer brings the time"
+        if entry.expires_at <= self._clock():
+            return False
+        entry.generation = (int.from_bytes(urandom(8), "big") >> 1) or 1
+        born, stored_at = round((entry.born + ahead) * _MICRO), entry.stored_at + ahead
+        value = await _in_thread(len(entry.body), seal, entry, float(born), stored_at)
+        expiry = round((entry.expires_at + ahead) * _MICRO)
+        keys = [_ENTRIES + entry.id, _MARKS, _INDEX]
+        message = _CHANGED + self.me + entry.id.encode()
+        stored, _ = await self._run(scripts.PUT, keys, value, expiry, entry.id, digest_of_id(entry.id), CHANNEL, message)
+        return bool(stored)
+
+    async def _drop(self, id: str) -> None:  # noqa: A002 - the name of the field it is
+        with suppress(ExactStoreAway):  # then the next one to find it does
+            await self._must(scripts.DROP, [_ENTRIES + id, _INDEX], id)
+
+    async def _walk(self, field: bytes, moment: int, *, drop: bool) -> int:
+        cursor = b"0"
+        total = 0
+        while True:
+            cursor, found, _ = await self._must(scripts.WALK, [_INDEX], cursor, field, moment, int(drop), _ENTRIES)
+            total += int(found)
+            if cursor == b"0":
+                return total
+
+    async def _learn_time(self) -> int:
+        now: int = (await self._must(scripts.TIME, []))[-1]
+        return now
+
+    async def _must(self, script: Script, keys: list[str], *args: Argument) -> list[Any]:
+        """As an operator asks: more patiently. Raises ExactStoreAway."""
+        try:
+            return await self._run(script, keys, *args, patience=PATIENCE)
+        except Full:
+            raise ExactStoreAway("full") from None
+
+    async def _run(self, script: Script, keys: list[str], *args: Argument, patience: float = 0.0) -> list[Any]:
+        answer = await self.server.run(script, keys, *args, patience=patience)
+        self._offsets.observe(answer[-1] / _MICRO, self._clock(), self._tick())
+        return answer
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _told_full(self, *, full: bool) -> None:
+        if full and not self._full:
+            _log.warning("%s has no memory left and evicts nothing: no exact answers are kept there", self.server.place)
+        elif self._full and not full:
+            _log.info("%s has room again: exact answers are kept there", self.server.place)
+        self._full = full
+
+
+async def _in_thread(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    return work(*args, **kwargs) if size < _LARGE else await asyncio.to_thread(work, *args, **kwargs)

@@ -1,0 +1,75 @@
+"""What a Qdrant is to the store, be it a process beside this one or a cluster: rows in, rows out, and anything may be raised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from caches.vectors.rows import Row, Where
+
+
+class Sheet(msgspec.Struct, frozen=True):
+    """A page of rows; `next` is where the following one starts."""
+
+    rows: list[Row]
+    next: str | None = None
+
+
+class Numbers(msgspec.Struct, frozen=True):
+    points: int
+    segments: int
+    unindexed: int
+
+
+class Backend(Protocol):
+    """No method has a deadline of its own: the store has them."""
+
+    @property
+    def name(self) -> str:
+        """For a log line."""
+        ...
+
+    @property
+    def alive(self) -> bool:
+        """False: it must `begin`, first or again."""
+        ...
+
+    async def begin(self) -> str:
+        """How it began, in a few words. Called again after a failure or a death."""
+        ...
+
+    async def end(self) -> None: ...
+
+    def refusal(self, *, search: bool) -> str | None:
+        """Why it is of no use to ask just now (see `StoreAway`); None: ask."""
+        ...
+
+    async def search(self, where: Where, vector: bytes, limit: int) -> list[Row]:
+        """The nearest rows, without their answers."""
+        ...
+
+    async def fetch(self, numbers: Sequence[str]) -> list[Row]: ...
+
+    async def put(self, rows: Sequence[Row]) -> None: ...
+
+    async def delete(self, numbers: Sequence[str]) -> None: ...
+
+    async def page(self, where: Where, fields: Sequence[str], limit: int, start: str | None, *, delete: bool) -> Sheet:
+        """The rows from `start` on, with these fields of theirs; deleted, if `delete`."""
+        ...
+
+    async def stats(self) -> Numbers: ...
+
+    async def note(self, name: str) -> bytes | None: ...
+
+    async def keep_note(self, name: str, data: bytes) -> None: ...
+
+    async def tidy(self) -> None:
+        """Lay the points out anew where that is for us to say."""
+        ...
+
+    async def tend(self) -> None:
+        """What is to be done now and then, of its own."""
+        ...

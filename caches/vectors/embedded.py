@@ -1,0 +1,145 @@
+"""Qdrant's own engine on a directory of this machine, in a process of its own (see `engine` for why).
+
+- So many asks may be with the engine (see `life`); what comes above is refused with `overload`. An answer that comes after its
+  deadline is read and thrown away.
+- A process that died, or has been silent for too long, is replaced by a new one.
+- What `put` and `delete` have returned from survives a kill of either process at any moment. A loss of power takes what came
+  since the last tidying, at most.
+- The points are tidied (written down, laid out anew) when many have changed, best while nobody searches. Meanwhile searches are
+  refused with `busy`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from caches.vectors import asks
+from caches.vectors.backend import Numbers, Sheet
+from caches.vectors.engine import Setup
+from caches.vectors.life import EngineLife
+from caches.vectors.notes import NoteFiles
+from caches.vectors.options import IndexOptions
+from caches.vectors.rows import Row, Where
+from caches.vectors.store import QdrantStore, Times
+
+
+@dataclass(frozen=True, slots=True)
+class Tidying:
+    """When. Seconds, but for `changes`."""
+
+    changes: int = 5_000  # points put or deleted
+    idle: float = 0.5  # without a search, to begin; not awaited when four times as many have changed
+    rest: float = 300.0  # after this long a single change is enough
+    most: float = 900.0  # what it may take
+    silent: float = 30.0  # what any other answer may take, before the process is given up
+
+
+_OPTIONS, _TIDYING, _TIMES = IndexOptions(), Tidying(), Times()
+
+
+def embedded_store(
+    path: Path,
+    name: str,
+    dimension: int,
+    *,
+    options: IndexOptions = _OPTIONS,
+    max_points: int = 100_000,
+    tidying: Tidying = _TIDYING,
+    times: Times = _TIMES,
+    lock_seconds: float = 5.0,
+    clock: Callable[[], float] = time.time,
+    steady: Callable[[], float] = time.monotonic,
+    rng: random.Random | None = None,
+) -> QdrantStore:
+    """`path` is a directory for any number of collections, `name` this one's (`rows.collection_name`); the oldest of more than
+    `max_points` go. A directory that another process has is waited for `lock_seconds`.
+    """
+    setup = Setup(str(path), name, dimension, options, max_points, lock_seconds)
+    engine = EmbeddedEngine(setup, tidying, steady)
+    return QdrantStore(engine, dimension, times=times, clock=clock, steady=steady, rng=rng)
+
+
+class EmbeddedEngine:
+    def __init__(self, setup: Setup, tidying: Tidying, steady: Callable[[], float]) -> None:
+        self.name = f"the vector store {setup.home}"
+        self._life = EngineLife(setup, steady)
+        self._notes = NoteFiles(setup.home.with_name(f"{setup.name}.notes"))
+        self._tidying = tidying
+        self._steady = steady
+        self._tidies = False
+        self._changes = 0
+        self._searched_at = self._tidied_at = steady()
+
+    @property
+    def alive(self) -> bool:
+        return self._life.alive
+
+    async def begin(self) -> str:
+        return await self._life.begin()
+
+    async def end(self) -> None:
+        await self._life.end()
+
+    def refusal(self, *, search: bool) -> str | None:
+        if search and self._tidies:
+            return "busy"
+        return "overload" if self._life.crowded else None
+
+    async def search(self, where: Where, vector: bytes, limit: int) -> list[Row]:
+        self._searched_at = self._steady()
+        return await self._life.ask(asks.Search(where, vector, limit), list[Row])
+
+    async def fetch(self, numbers: Sequence[str]) -> list[Row]:
+        return await self._life.ask(asks.Fetch(list(numbers)), list[Row])
+
+    async def put(self, rows: Sequence[Row]) -> None:
+        await self._life.ask(asks.Put(list(rows)), type(None))
+        self._changes += len(rows)
+
+    async def delete(self, numbers: Sequence[str]) -> None:
+        await self._life.ask(asks.Delete(list(numbers)), type(None))
+        self._changes += len(numbers)
+
+    async def page(self, where: Where, fields: Sequence[str], limit: int, start: str | None, *, delete: bool) -> Sheet:
+        sheet = await self._life.ask(asks.Page(where, list(fields), limit, start, delete), Sheet)
+        self._changes += len(sheet.rows) if delete else 0
+        return sheet
+
+    async def stats(self) -> Numbers:
+        return await self._life.ask(asks.Stats(), Numbers)
+
+    async def note(self, name: str) -> bytes | None:
+        return await asyncio.to_thread(self._notes.read, name)
+
+    async def keep_note(self, name: str, data: bytes) -> None:
+        await asyncio.to_thread(self._notes.write, name, data)
+
+    async def tend(self) -> None:
+        await self._life.part(self._tidying.silent)
+        if self._life.alive and self._due():
+            await self.tidy()
+
+    async def tidy(self) -> None:
+        """Write everything down, and lay the points out anew where enough of them have changed."""
+        changes = self._changes
+        self._tidies = True
+        try:
+            async with asyncio.timeout(self._tidying.most):
+                await self._life.ask(asks.Tidy(), bool)
+        except TimeoutError:
+            await self._life.kill()
+            raise
+        finally:
+            self._tidies = False
+            self._tidied_at = self._steady()
+            self._changes -= changes
+
+    def _due(self) -> bool:
+        now, when = self._steady(), self._tidying
+        wanted = self._changes >= (1 if now - self._tidied_at >= when.rest else when.changes)
+        return wanted and (now - self._searched_at >= when.idle or self._changes >= 4 * when.changes)

@@ -1,0 +1,52 @@
+"""The cut that keeps errors under a bound: chosen on one half of the data, told on the other.
+
+A cut holds when the upper end of the Wilson interval of the wrong ones among all that it serves is at most the bound. That takes
+evidence: with no error at all a bound of 2 % needs 189 served pairs, one of 0.5 % needs 765.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from gateway.lab.cacheeval.curve import Curve, Point
+from gateway.lab.cacheeval.scoring import Count
+from gateway.lab.cacheeval.wilson import Z95, wilson
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    max_error: float
+    chosen_on: int  # pairs
+    told_on: int
+    cut: float | None  # None: no cut can be shown to hold
+    chosen: Count | None
+    told: Count | None
+
+
+def lowest(curve: Curve, max_error: float) -> Point | None:
+    """The lowest cut whose upper bound is at most `max_error`."""
+    good = [point for point in curve.points if wilson(point.wrong, point.served + point.wrong)[1] <= max_error]
+    return good[-1] if good else None
+
+
+def needed(max_error: float) -> int:
+    """Served pairs without an error that it takes to show a bound: Wilson's upper end of none of n is z²/(n + z²)."""
+    return ceil(Z95 * Z95 * (1 - max_error) / max_error)
+
+
+def at(cut: float, scored: Sequence[tuple[float | None, bool]]) -> Count:
+    count = Count()
+    for score, same in scored:
+        count.add(same=same, served=score is not None and score >= cut)
+    return count
+
+
+def calibrate(
+    chosen_on: Curve, chosen: Sequence[tuple[float | None, bool]], told: Sequence[tuple[float | None, bool]], max_error: float
+) -> Calibration:
+    point = lowest(chosen_on, max_error)
+    if point is None:
+        return Calibration(max_error, len(chosen), len(told), None, None, None)
+    return Calibration(max_error, len(chosen), len(told), point.cut, at(point.cut, chosen), at(point.cut, told))
