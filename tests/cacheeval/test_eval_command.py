@@ -98,7 +98,7 @@ def test_lookups(tiergate, tmp_path):
 
 def test_a_stream(tiergate, pairs):
     """Hits over the exact tier, the ceiling, and how the figures go on after what shadow verifications taught."""
-    arguments = (pairs, "--stream", "100", "--shadow", "2", "--shadow-rate", "0.5", "--preset", "balanced", "--threshold", "0.8")
+    arguments = (pairs, "--stream", "100", "--shadow", "2", "--shadow-share", "0.5", "--preset", "balanced", "--threshold", "0.8")
     told = document(tiergate, *arguments)
     (part,) = told["results"]
     assert part["clusters"] == {"used": 1, "alone": 2, "conflicts": 0}

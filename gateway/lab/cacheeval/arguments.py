@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gateway.lab.cacheeval.drawing import ZIPF
 from gateway.lab.cacheeval.judge import Judge
-from gateway.lab.cacheeval.shadow import RATE
+from gateway.lab.cacheeval.shadow import SHARE
 
 PRESETS = ("strict", "balanced")
 MAX_ASKS = 1_000_000
@@ -64,7 +64,7 @@ def _stream(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--shuffle", action="store_true", help="rank the clusters by the seed, not as the data names them")
     group.add_argument("--shadow", type=_count, metavar="N", help="learn from N shadow verifications, under --max-error")
     group.add_argument(
-        "--shadow-rate", type=_share, default=RATE, metavar="SHARE", help="of hits that are verified (%(default)s)"
+        "--shadow-share", type=_share, default=SHARE, metavar="SHARE", help="of hits that are verified (%(default)s)"
     )
 
 

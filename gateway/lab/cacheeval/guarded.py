@@ -12,7 +12,6 @@ from functools import lru_cache
 
 from caches.guards import Reading, veto
 from caches.semantic.decision import BALANCED, STRICT, Preset, judge
-from gateway.lab.cacheeval.learner import FromEvidence, Learner
 from gateway.lab.cacheeval.policies import ALL, Policy, Ruling, Verdict
 
 PRESETS = {preset.name: preset for preset in (STRICT, BALANCED)}
@@ -59,20 +58,6 @@ class Guarded:
         return Ruling(Verdict.REFUSE if reason else Verdict.SERVE, cosine, reason)
 
 
-class Moving:
-    """A preset whose cut somebody else moves."""
-
-    def __init__(self, preset: Preset, learner: Learner, read: Callable[[str], Reading]) -> None:
-        self.name = f"{preset.name}, learning"
-        self._preset = preset
-        self._learner = learner
-        self._read = read
-
-    def decide(self, cosine: float, asked: str, stored: str) -> Ruling:
-        moved = replace(self._preset, serve=self._learner.cut())
-        return Decision(self.name, moved, None, self._read).decide(cosine, asked, stored)
-
-
 class ProductGuards:
     def __init__(self, asking: Asking | None) -> None:
         self._asking = asking
@@ -90,8 +75,3 @@ class ProductGuards:
 
     def all(self, name: str) -> Policy:
         return Decision(f"{name}, other cuts", replace(PRESETS[name], serve=ALL), None, self._read)
-
-    def learning(self, name: str, max_error: float) -> tuple[Policy, Learner]:
-        preset = PRESETS[name]
-        learner = FromEvidence(preset.serve, max_error)
-        return Moving(preset, learner, self._read), learner

@@ -79,8 +79,7 @@ def _stream(part: Json) -> Iterator[str]:
         rows.append(_course(course["policy"], course, course["wrong_once"], course["embedded"]))
         if "after_learning" in course:
             rows.append(_course(f"  from question {course['after_learning']['from']:,} on", course["after_learning"]))
-            if course.get("without_learning"):
-                rows.append(_course("  without learning", course["without_learning"]))
+            rows.append(_course("  without learning", course["without_learning"]))
     yield from _columns(["policy", "hits", "exact", "by meaning", "wrong", "each question once", "embedded"], rows)
 
 
