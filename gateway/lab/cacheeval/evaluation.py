@@ -7,7 +7,7 @@ from math import floor
 from random import Random
 from typing import Any
 
-from caches.semantic.eligible import ineligible
+from caches.semantic.eligible import refusal
 from gateway.lab.cacheeval import report
 from gateway.lab.cacheeval.calibrate import calibrate
 from gateway.lab.cacheeval.clusters import clusters_of
@@ -37,7 +37,7 @@ class Evaluation:
         self._opened = opened
         self._guards = guards
         self._progress = progress
-        self._vectors = Vectors(opened.model, lambda text: opened.covers(text) and ineligible(text) is None)
+        self._vectors = Vectors(opened.model, lambda text: opened.covers(text) and refusal(text) is None)
 
     def of(self, data: Data) -> report.Json:
         """What was found out about one set of data. Raises BadData."""

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Sequence
 
 from caches.semantic.cache import SemanticCache
-from caches.semantic.eligible import ineligible
+from caches.semantic.eligible import refusal
 from caches.semantic.packed import said
 from caches.semantic.types import Asked, Found
 from caches.types import Entry
@@ -75,7 +75,7 @@ class _Stream:
         self._course.embedded = self._embedder.asked
 
     async def _by_meaning(self, text: str) -> None:
-        if ineligible(text) is not None:
+        if refusal(text) is not None:
             self._course.missed()
             self._exact[text] = text
             return
