@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from caches.guards.reading import Reading
 from caches.guards.concepts import concept
+from caches.guards.reading import Reading
 from caches.guards.tables.scope import STRONG
 
 _STRONG = frozenset(map(concept, STRONG))
