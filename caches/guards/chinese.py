@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from caches.guards.quantities import Quantity, measured, plain, scaled
-from caches.guards.tables.chinese import DATES, DIGITS, FRAMES, KEPT, MANNERS, MYRIADS, NEGATORS, TENS, UNITS
+from caches.guards.tables.chinese import DATES, DIGITS, FRAMES, KEPT, MANNERS, MYRIADS, NEGATORS, PERSONS, TENS, UNITS
 from caches.guards.tables.quantities import UNITS as MEASURES
 
 _NUMERALS = "".join((*DIGITS, *TENS, *MYRIADS))
@@ -18,21 +18,22 @@ def _entries() -> dict[str, tuple[str, str]]:
     found |= {phrase: ("date", date) for phrase, date in DATES.items()}
     found |= dict.fromkeys(NEGATORS, ("not", ""))
     found |= {phrase: ("frame", frame) for frame, phrases in FRAMES.items() for phrase in phrases.split()}
-    return found
+    return found | {phrase: ("person", person) for phrase, person in PERSONS.items()}
 
 
 _ENTRIES = _entries()
 _UNIT = "|".join(sorted(UNITS, key=len, reverse=True))
 _PIECE = re.compile(
     r"(?P<either>(?P<verb>[\u3400-\u9fff])[不没](?P=verb))"  # 能不能, 去不去: a question, not a negation
+    r"|(?P<whether>不$)"  # 好玩不: another way to ask
     f"|(?P<entry>{'|'.join(sorted(_ENTRIES, key=len, reverse=True))})"
-    f"|(?P<number>第?[{_NUMERALS}]{{1,20}}(?:{_UNIT})?)"
+    f"|(?P<number>第?[{''.join(DIGITS)}十][{_NUMERALS}]{{0,19}}(?:{_UNIT})?)"
 )
 _COUNTED = re.compile(f"([{''.join((*TENS, *MYRIADS))}]*)({_UNIT})?")
 
 
 def pieces(run: str) -> Iterator[tuple[str, str]]:
-    """`drop`, `text`, `date`, `not`, `frame` and `number`, in order."""
+    """`drop`, `text`, `date`, `not`, `frame`, `person` and `number`, in order."""
     at = 0
     for match in _PIECE.finditer(run):
         if match.start() > at:
@@ -40,6 +41,8 @@ def pieces(run: str) -> Iterator[tuple[str, str]]:
         at = match.end()
         if match["either"]:
             yield from pieces(match["verb"])
+        elif match["whether"]:
+            yield "drop", ""
         elif match["entry"]:
             yield _ENTRIES[match["entry"]]
         else:
@@ -50,10 +53,10 @@ def pieces(run: str) -> Iterator[tuple[str, str]]:
 
 def quantity(text: str) -> Quantity:
     """`第三`, `两公斤`, `一千二百`."""
-    if text[0] == "第":
-        return plain(str(value("".join(sign for sign in text if sign in _NUMERALS))), "th")
-    numerals = text.rstrip("".join({sign for unit in UNITS for sign in unit}))
-    return _measured(str(value(numerals)), text[len(numerals) :])
+    bare = text.removeprefix("第")
+    unit = bare.lstrip(_NUMERALS)
+    number = str(value(bare.removesuffix(unit)))
+    return plain(number, "th") if bare != text else _measured(number, unit)
 
 
 def counted(number: Quantity, run: str) -> tuple[Quantity, str]:

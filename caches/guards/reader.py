@@ -181,6 +181,8 @@ class Reader:
                 self.negations += 1
             elif kind == "frame":
                 self._frames.append(text)
+            elif kind == "person":
+                self.subject = self.subject or text
             elif kind == "number":
                 self.quantities.append(chinese.quantity(text))
 

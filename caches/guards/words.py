@@ -10,7 +10,7 @@ from caches.guards.tables.english import CLOSINGS, CONTRACTIONS, OPENINGS
 from caches.guards.tables.names import KNOWN, SHORT_TOOLS
 from caches.guards.tables.phrases import PHRASES
 
-_OPERATORS = frozenset("+*=<>^|{}")
+_OPERATORS = frozenset("+*=<>^|")
 
 
 @dataclass(slots=True)
