@@ -1,4 +1,4 @@
 """Where vectors are kept: Qdrant, in this process or as a server.
 
-    types    what is kept, and what a store can do
+types    what is kept, and what a store can do
 """
