@@ -19,4 +19,4 @@ def _holds(one: Reading, other: Reading) -> bool:
         return True
     text = " ".join(other.text[:MAX_CHARS].split())
     folded = text.lower()
-    return all(quoted in text or quoted.strip(".,!?").lower() in folded for quoted in one.quoted)
+    return all(quoted in text or quoted.strip(".,!?()").lower() in folded for quoted in one.quoted)

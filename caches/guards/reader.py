@@ -11,7 +11,7 @@ from caches.guards.tables.calendar import DATES, PERIODS, RELATIVE
 from caches.guards.tables.english import FILLER, FUNCTION, SPEECH
 from caches.guards.tables.names import ALIASES, KNOWN
 from caches.guards.tables.negators import NEGATORS
-from caches.guards.tables.quantities import BARE_UNITS, NUMBER_WORDS, ORDINALS, SCALES, TIME_UNITS, UNITS
+from caches.guards.tables.quantities import BARE_UNITS, GLUED_UNITS, NUMBER_WORDS, ORDINALS, SCALES, TIME_UNITS, UNITS
 from caches.guards.tables.scope import ASKED_FOR, FORMS
 from caches.guards.words import Words
 
@@ -163,7 +163,7 @@ class Reader:
         word = self._next(at)
         if word and "\u3400" <= word[0] <= "\u9fff":
             quantity, self.line[at] = chinese.counted(quantity, word)
-        elif not quantity.unit and word in UNITS and word not in BARE_UNITS:
+        elif not quantity.unit and word in UNITS and word not in GLUED_UNITS:
             quantity = quantities.measured(quantity.value, *UNITS[word])
             at += 1
         self.quantities.append(quantity)

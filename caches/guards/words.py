@@ -34,7 +34,7 @@ def read(text: str) -> Words:
             _word(found, piece, fresh)
             fresh = False
         elif kind == "number":
-            found.line.append(piece.rstrip(",").lower())
+            found.line.append(piece.rstrip(",").lower().removeprefix("v"))
             fresh = False
         elif kind == "end":
             fresh = True

@@ -56,7 +56,10 @@ TIME_UNITS = words(
 """Units that are ordinary words too: only behind a number are they read as units."""
 
 BARE_UNITS = words("c f g m s l v w a t b k j h in won em rem mi min")
-"""Units that are read as such only when written behind digits."""
+"""Units that are read as such only behind digits."""
+
+GLUED_UNITS = words("a in won em rem s t b k j h")
+"""And of those, the ones that must be written together with them."""
 
 _SINGULAR = {"centuries": "century", "feet": "foot", "kilometre": "kilometer", "kilometres": "kilometer", "metre": "meter",
              "metres": "meter", "centimetre": "centimeter", "centimetres": "centimeter", "millimetre": "millimeter",

@@ -6,7 +6,7 @@ from caches.guards.tables import words
 
 STRONG = words(
     """
-    only first last next previous second third least worst except excluding excluded atleast atmost morethan lessthan upto
+    only first last next previous second third least worst except atleast atmost morethan lessthan upto
     nonmember beginner beginners advanced expert experts extended enterprise premium minimum maximum average total oldest
     newest latest earliest original official unofficial outside inperson nearest farthest furthest alone together without half
     double twice before after during until since
