@@ -67,7 +67,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
 def asking_of(args: argparse.Namespace) -> Asking | None:
     if args.judge is None:
         return None
-    return Asking(grey=args.grey, vetoed=args.judge_asks in {"soft", "all"}, sure=args.judge_asks == "all")
+    return Asking(grey=args.grey, vetoed=args.judge_asks in {"vetoed", "all"}, served=args.judge_asks == "all")
 
 
 def evaluate(
