@@ -87,6 +87,19 @@ def test_a_judge(tiergate, pairs):
     assert (score["served"]["hits"], score["traps_served"]["hits"], score["judge_asked"]) == (2, 0, 3)
 
 
+def test_questions_that_are_never_looked_up(tiergate, tmp_path):
+    """Presets and guards refuse them by name; a bare cosine does not, and with --all-eligible the decision alone counts."""
+    file = tmp_path / "today.jsonl"
+    file.write_text(json.dumps({"a": "what is on sale today", "b": "please what is on sale today", "same_answer": True}))
+    arguments = (file, "--preset", "strict", "--threshold", "0.5")
+    strict, bare, guarded = document(tiergate, *arguments)["results"][0]["scores"]
+    assert strict["refused_by"] == guarded["refused_by"] == {"time": 1}
+    assert bare["served"]["hits"] == 1
+    assert [score["served"]["hits"] for score in document(tiergate, *arguments, "--all-eligible")["results"][0]["scores"]] == [
+        1
+    ] * 3
+
+
 def test_lookups(tiergate, tmp_path):
     """Hits, right and wrong ones, of a table of origins and similar questions."""
     file = tmp_path / "mock.json"
@@ -197,6 +210,8 @@ def test_without_matplotlib_the_figures_are_printed(tiergate, pairs, tmp_path, m
         (["{pairs}", "--judge", "9"], "'9' is no judge"),
         (["{pairs}", "--shadow", "5"], "--shadow needs --stream"),
         (["{pairs}", "--stream", "5", "--calibrate"], "one at a time"),
+        (["{pairs}", "--stream", "5", "--all-eligible"], "--all-eligible is for pairs"),
+        (["{pairs}", "--stream", "5", "--judge-asks", "all"], "--grey and --judge-asks are for pairs"),
         (["{pairs}", "--png", "nowhere/x.png"], "nowhere/x.png cannot be written"),
         (["{traps}", "--stream", "5"], "no right pairs"),
         (["{mock}", "--calibrate"], "has no traps"),

@@ -33,7 +33,7 @@ def test_hard_pairs(results):
 
 def test_hard_pairs_with_a_verifier(results):
     """One of 98 / 1 that is asked widely enough serves at least 95 % of the wanted and at most 1.5 % of the traps."""
-    arguments = ("--preset", "strict", "--judge", "0.98/0.01", "--judge-asks", "vetoed", "--grey", "0.35")
+    arguments = ("--preset", "strict", "--judge", "0.98/0.01", "--judge-asks", "vetoed", "--grey", "0.35", "--all-eligible")
     (score,) = results("fow_cache/pairs.jsonl", *arguments)["scores"]
     assert score["served"]["share"] >= 0.95
     assert score["traps_served"]["share"] <= 0.015
@@ -49,10 +49,11 @@ def test_near_duplicates(results):
     """More of the wanted than a cosine of 0.9 serves, and of the traps next to none, where that serves a third."""
     strict, cosine = results("near_duplicates.jsonl", "--preset", "strict", "--threshold", "0.9", "--no-guards")["scores"]
     assert strict["served"]["hits"] >= cosine["served"]["hits"]
-    assert strict["traps_served"]["share"] <= 0.03 < 0.3 < cosine["traps_served"]["share"]
+    assert strict["traps_served"]["share"] <= 0.03
+    assert cosine["traps_served"]["share"] > 0.3
 
 
-@pytest.mark.parametrize(("name", "kind", "count"), [("LCQMC_dev.txt", "pairs", 8802), ("PAWS-X_zh_dev_2k.tsv", "pairs", 1992)])
+@pytest.mark.parametrize(("name", "kind", "count"), [("LCQMC_dev.txt", "pairs", 8802), ("PAWS-X_zh_dev_2k.tsv", "pairs", 1984)])
 def test_chinese_pairs_are_not_for_this_embedder(capsys, name, kind, count):
     """They are read, and not one is embedded."""
     if not (DATA / name).exists():

@@ -55,6 +55,11 @@ def _policies(group: argparse._ArgumentGroup) -> None:
         "--judge-asks", choices=("grey", "vetoed", "all"), default="grey",
         help="grey: what is nearly served; vetoed: also what a guard refused; all: also what would be served",
     )  # fmt: skip
+    group.add_argument(
+        "--all-eligible",
+        action="store_true",
+        help="the decision alone: also of questions that the cache never looks up (today, …)",
+    )
     group.add_argument("--seed", type=int, default=0, metavar="N", help="of all that is drawn (%(default)s)")
 
 

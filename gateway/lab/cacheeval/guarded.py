@@ -28,11 +28,11 @@ class Asking:
 
 
 class Texts:
-    """Each text is read once."""
+    """Each text is read once. `all_eligible`: also those that the product never looks up."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, all_eligible: bool) -> None:
         self.read = lru_cache(_TEXTS)(Reading.of)
-        self._refusal = lru_cache(_TEXTS)(refusal)
+        self._refusal = lru_cache(_TEXTS)((lambda _text: None) if all_eligible else refusal)
 
     def barred(self, asked: str, stored: str) -> str:
         """Why the product would never look one of them up; empty: it would."""
@@ -77,9 +77,9 @@ class Guarded:
 
 
 class ProductGuards:
-    def __init__(self, asking: Asking | None) -> None:
+    def __init__(self, asking: Asking | None, *, all_eligible: bool) -> None:
         self._asking = asking
-        self._texts = Texts()
+        self._texts = Texts(all_eligible=all_eligible)
 
     def preset(self, name: str) -> Policy:
         preset, asking = PRESETS[name], self._asking
