@@ -26,7 +26,7 @@ QUIET = $$(test -t 1 || echo --quiet)
 PIP = $$(test -x $(BIN)/pip && echo "$(BIN)/python -m pip" || echo "$(PYTHON) -m pip --python $(BIN)/python")
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test lint drill fuzz bench bench-workers bench-caches bench-cache-eval e2e lock clean
+.PHONY: help venv run test lint drill fuzz bench bench-workers bench-caches bench-cache-eval bench-vectors e2e lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ bench-caches: $(READY)  ## CPU of the caches: keys and look-ups, embeddings, sea
 
 bench-cache-eval: $(READY)  ## the semantic cache on public pairs of questions: the tables of docs/caching.md (minutes)
 	@$(BIN)/python -m bench.cache_eval $(ARGS)
+
+bench-vectors: $(READY)  ## the embedded vector store: searches in a partition, puts, memory, disk, at three sizes; a table
+	@$(BIN)/python -m bench.vectors $(ARGS)
 
 e2e: $(READY) $(ENGINES)  ## run the gateway before real vLLM on the CPU (5 GB in .venv-e2e at first, then minutes)
 	$(BIN)/python -m pytest tests/e2e -m e2e -v --timeout 900 $(ARGS)

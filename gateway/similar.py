@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from caches.scope import Scope
-from caches.semantic.eligible import ineligible
+from caches.semantic.eligible import refusal
 from caches.semantic.partition import Split, partition, split
 from caches.semantic.types import Asked, Found, Semantic, SemanticPolicy
 from caches.types import Entry
@@ -73,7 +73,7 @@ class Similar:
         question = job.split
         if question is None:
             return None
-        reason = ineligible(question.text, personal=self._policy(job).skip_personal)
+        reason = refusal(question.text, personal=self._policy(job).skip_personal)
         if reason is not None:
             job.split, x.similar = None, reason
             self._metrics.cache_lookups.add(("semantic", "bypass"))

@@ -78,20 +78,22 @@ class Desk:
         self._recent = Recent(rules.remembered)
         self._flights: dict[Key, Flight] = {}
         self._waiting: asyncio.Queue[Flight] = asyncio.Queue(rules.waiting)
+        self._closed = False
         self._lanes: list[asyncio.Task[None]] = []
         self._works: set[asyncio.Task[None]] = set()
 
     def open(self) -> None:
-        if not self._lanes:
+        if not self._lanes and not self._closed:
             self._lanes = [asyncio.create_task(self._lane()) for _ in range(self._rules.lanes)]
 
     async def close(self) -> None:
+        self._closed = True
         ending = [*self._lanes, *self._works]
         for task in ending:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
         self._lanes = []
-        self._land(list(self._flights.values()), EmbedderAway("failed"))
+        self._land_all(list(self._flights.values()), "failed")
 
     async def embed(self, text: str, scope: str = "", within: float | None = None) -> Vector:
         key = (scope, text)
@@ -109,6 +111,8 @@ class Desk:
         return _told(flight.outcome.result())
 
     def _hand_in(self, key: Key) -> Flight:
+        if self._closed:
+            raise EmbedderAway("failed")
         if self._breaker.is_open and self._clock() < self._breaker.open_until:
             raise EmbedderAway("breaker")
         flight = Flight(key, asyncio.get_running_loop().create_future())
@@ -130,9 +134,8 @@ class Desk:
         taken = [await self._waiting.get()]
         while len(taken) < self._rules.batch and not self._waiting.empty():
             taken.append(self._waiting.get_nowait())
-        wanted = [flight for flight in taken if flight.askers]
-        self._land([flight for flight in taken if not flight.askers], EmbedderAway("timeout"))
-        return wanted
+        self._land_all([flight for flight in taken if not flight.askers], "timeout")
+        return [flight for flight in taken if not flight.outcome.done()]
 
     async def _trip(self, flights: list[Flight]) -> None:
         """Lasts as long as the work does, even if nobody waits for that any more: the model is busy as long."""
@@ -144,9 +147,9 @@ class Desk:
                 work.add_done_callback(self._works.discard)
                 await _in_time(work, self._rules.deadline)
         except BreakerOpen:
-            self._land(flights, EmbedderAway("breaker"))
+            self._land_all(flights, "breaker")
         except Exception as error:  # noqa: BLE001 - whatever a model or an engine raises: no vector, and the breaker has seen it
-            self._land(flights, EmbedderAway("timeout" if isinstance(error, TimeoutError) else "failed"))
+            self._land_all(flights, "timeout" if isinstance(error, TimeoutError) else "failed")
         if work is not None:
             await _end_of(work)
 
@@ -155,14 +158,16 @@ class Desk:
         for flight, vector in zip(flights, vectors, strict=True):
             if vector is not None:
                 self._recent.put(flight.key, vector)
-            self._land([flight], vector)
+            self._land(self._flights.get(flight.key, flight), vector)  # late, it serves who has asked again meanwhile
 
-    def _land(self, flights: list[Flight], outcome: Outcome) -> None:
+    def _land_all(self, flights: list[Flight], reason: str) -> None:
         for flight in flights:
-            if self._flights.get(flight.key) is flight:  # not one that took its place, after it was late
-                del self._flights[flight.key]
-            if not flight.outcome.done():
-                flight.outcome.set_result(outcome)
+            self._land(flight, EmbedderAway(reason))
+
+    def _land(self, flight: Flight, outcome: Outcome) -> None:
+        if not flight.outcome.done():
+            flight.outcome.set_result(outcome)
+            del self._flights[flight.key]
 
 
 async def _in_time(work: asyncio.Task[None], seconds: float) -> None:

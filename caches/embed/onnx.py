@@ -46,7 +46,7 @@ class OnnxModel:
         return [self._one(text) for text in texts]
 
     def _one(self, text: str) -> Vector | None:
-        if len(text) > self.about.max_chars:
+        if len(text) > self.about.max_chars or broken(text):
             return None
         tokens = self._tokenizer.encode(self.about.prefix + text)
         ids = tokens.ids
@@ -65,6 +65,15 @@ class OnnxModel:
         vector = self._one("How long does a parcel take?")
         if vector is None or vector.shape != (self.dimension,):
             raise ValueError(f"{self.about.name} does not make vectors of {self.dimension} numbers")
+
+
+def broken(text: str) -> bool:
+    """Half a surrogate pair: JSON can say it, UTF-8 and so the tokenizer cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def tokenizer(folder: Folder) -> Tokenizer:

@@ -18,7 +18,7 @@ from caches.embed.types import TooLong, Vector
 from caches.embed.vector import unit
 
 Ask = Callable[[Sequence[str]], Awaitable[Sequence[Sequence[float]]]]
-"""The call of the engine: numbers a text, in their order. Raises TooLong where the engine says that a text is; or anything else."""
+"""The call of the engine: numbers a text, in their order. Raises TooLong where the engine says so, or what it likes."""
 
 CALLS = DeskRules(batch=32, lanes=4)
 

@@ -1,11 +1,13 @@
 """A thread for blocking calls, one after the other, in the order in which they were asked.
 
-A daemon: a call that hangs (a download, a driver) does not keep the process from ending, as an executor's would.
+A daemon, so a call that hangs (a download, a driver) does not keep the process from ending, as an executor's would. But a process
+that ends while one of its threads is in C++ may abort: so at its end it gives the call a moment.
 """
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import queue
 import threading
 from collections.abc import Callable
@@ -14,9 +16,12 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+_GRACE = 2.0
+"""Seconds for the last call, when the process ends."""
+
 
 class CallThread:
-    """Starts with its first call; ends with `close`, after the call that it is in."""
+    """Starts with its first call; ends with `close`, after all that was asked before."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -28,6 +33,7 @@ class CallThread:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
+            atexit.register(self._leave)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
 
@@ -45,6 +51,12 @@ class CallThread:
     def _run(self) -> None:
         while (run := self._calls.get()) is not None:
             run()
+        atexit.unregister(self._leave)
+
+    def _leave(self) -> None:
+        self.close()
+        if self._thread is not None:
+            self._thread.join(_GRACE)
 
 
 def _outcome(what: Callable[[], T]) -> tuple[T] | Exception:

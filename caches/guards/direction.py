@@ -27,7 +27,7 @@ def _conflict(a: Reading, b: Reading) -> bool:
 
 def _swapped(a: Reading, b: Reading) -> bool:
     """Two words, each in the other's place: JSON to XML, XML to JSON."""
-    if not a.roles or sorted(a.roles.values()) != sorted(b.roles.values()):
+    if not a.roles or (len(a.content) > _MOST and not a.frame) or sorted(a.roles.values()) != sorted(b.roles.values()):
         return False  # `a primary school place` and `a place at a primary school`: words moved, and a preposition came with them
     parts = {
         (a.roles.get(word, ""), b.roles.get(word, ""))

@@ -26,6 +26,7 @@ _AUXILIARIES = frozenset("is are was were do does did can could will would shoul
 _SUBJECTS = {"i": "i", "we": "i", "you": "you", "he": "they", "she": "they", "they": "they"}
 _MATTER_AT_THE_END = frozenset({"do", "does", "mean", "for"})  # what does it do? what is it for?
 _AS = frozenset({"as", "in"})
+_BEFORE_A_FORM = frozenset({"as", "in", "a", "an", "one", "single"})
 _REQUEST = 4  # words within which a verb makes a text a request
 _SHORTEST_SLIP = 5
 _PRICES = frozenset(map(concept, ("price", "cost", "fee", "charge")))
@@ -173,15 +174,15 @@ class _Reader:
             self.negations += 1
             self.bag.add("non")
             word = word[3:]
-        self._matter(word)
+        self._matter(word, self.line[at - 1] if at else "")
         return at + 1
 
-    def _matter(self, word: str) -> None:
+    def _matter(self, word: str, before: str = "") -> None:
         meant = concept(word)
         if word in KNOWN or word in self.found.capitals or ALIASES.get(word) in KNOWN:
             self.names.add(meant)
         form = FORMS.get(word)
-        if form is not None and (self.relation in _AS or self.asks_for_form or word == "plainly"):
+        if form is not None and (self.asks_for_form or word == "plainly" or (self.relation in _AS and before in _BEFORE_A_FORM)):
             self.forms.add(form)
         unit = UNITS.get(word)
         if unit is not None and word not in TIME_UNITS and word not in BARE_UNITS and word.rstrip("s") not in TIME_UNITS:

@@ -19,21 +19,23 @@ from caches.guards.structure import Alignment, align
 class Preset:
     name: str
     base: float  # the cosine that two questions of the same matter need
-    structure: float  # how much what they do not share counts, 1: in full
-    reworded: (
-        float  # the cosine from which on a veto that is not final is overruled, where the texts are no small edit of each other
-    )
+    edit: float  # how much what they do not share counts, 1: in full, where one is a small edit of the other
+    reword: float  # and where the one is another wording of the other, or long
+    reworded: float  # the cosine from which on a veto that is not final is overruled, where the texts are no small edit of each other
     serve: float = 0.5  # least score that serves
     sure: float = 0.8  # least score that serves where a verifier could be asked instead
     grey: float = 0.45  # least cosine that is worth verifying
 
 
-STRICT = Preset("strict", base=0.72, structure=1.0, reworded=2.0)
-BALANCED = Preset("balanced", base=0.7, structure=0.25, reworded=0.8)
+STRICT = Preset("strict", base=0.72, edit=0.8, reword=0.7, reworded=2.0)
+BALANCED = Preset("balanced", base=0.62, edit=0.8, reword=0.1, reworded=0.8)
 
 _STEEPNESS = 25.0
 _FINAL = frozenset({"numbers", "units", "quotes", "code"})
 """Guards whose veto is never put to a verifier. That of the others is final where the texts are otherwise much the same."""
+_MANNER = frozenset({"direction", "scope", "format", "question", "persons"})
+"""Guards that a long text sets off by another wording alone."""
+_LONG = 5.0  # weight of the words in common from which on a text is long
 _REWORDED = 1.5  # weight of unmatched words on each side from which on two texts are not a small edit of each other
 
 
@@ -52,7 +54,8 @@ def judge(question: Reading, stored: Reading, cosine: float, preset: Preset = ST
     laid = align(question, stored)
     likeness = 1 / (1 + math.exp(-_STEEPNESS * (cosine - needed(laid, apart(question, stored), preset))))
     reason = veto(question, stored)
-    final = reason in _FINAL or min(laid.left, laid.right) < _REWORDED
+    reworded = min(laid.left, laid.right) >= _REWORDED or (reason in _MANNER and laid.shared >= _LONG)
+    final = reason in _FINAL or not reworded
     if reason is not None and (final or cosine < preset.reworded):
         return Verdict(serve=False, score=likeness, reason=reason, grey=not final and cosine >= preset.grey)
     least = preset.serve if cut is None else max(cut, preset.serve)
@@ -66,4 +69,5 @@ def needed(laid: Alignment, kinds_apart: float, preset: Preset) -> float:
     more = 0.8 * min(0.25, laid.open) + 0.3 * laid.turned + kinds_apart
     if max(laid.left, laid.right) >= 1:
         more = max(more, 0.22 if min(laid.left, laid.right) < 1 else 0.23) + 0.1 * max(0.0, min(0.3, laid.open - 0.1))
-    return preset.base + preset.structure * more
+    small = min(laid.left, laid.right) < _REWORDED and laid.shared < _LONG
+    return preset.base + (preset.edit if small else preset.reword) * more

@@ -66,6 +66,10 @@ class Backend(Protocol):
 
     async def keep_note(self, name: str, data: bytes) -> None: ...
 
+    async def tidy(self) -> None:
+        """Lay the points out anew where that is for us to say."""
+        ...
+
     async def tend(self) -> None:
         """What is to be done now and then, of its own."""
         ...

@@ -51,14 +51,16 @@ def embedded_store(
     max_points: int = 100_000,
     tidying: Tidying = _TIDYING,
     times: Times = _TIMES,
+    lock_seconds: float = 5.0,
     clock: Callable[[], float] = time.time,
     steady: Callable[[], float] = time.monotonic,
     rng: random.Random | None = None,
 ) -> QdrantStore:
     """`path` is a directory for any number of collections, `name` this one's (`rows.collection_name`); the oldest of more than
-    `max_points` go.
+    `max_points` go. A directory that another process has is waited for `lock_seconds`.
     """
-    engine = EmbeddedEngine(Setup(str(path), name, dimension, options, max_points), tidying, steady)
+    setup = Setup(str(path), name, dimension, options, max_points, lock_seconds)
+    engine = EmbeddedEngine(setup, tidying, steady)
     return QdrantStore(engine, dimension, times=times, clock=clock, steady=steady, rng=rng)
 
 

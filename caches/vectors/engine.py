@@ -32,9 +32,6 @@ from caches.vectors.asks import Hello
 from caches.vectors.options import IndexOptions
 from caches.vectors.shard import Shard
 
-_LOCK_SECONDS = 5.0
-"""How long a successor waits: an engine whose owner was killed still ends what it is doing."""
-
 
 class Setup(msgspec.Struct, frozen=True):
     path: str  # the directory of all collections
@@ -42,6 +39,7 @@ class Setup(msgspec.Struct, frozen=True):
     dimension: int
     options: IndexOptions
     max_points: int
+    lock_seconds: float = 5.0  # to wait for it: an engine whose owner was killed still ends what it is doing
     aside: bool = False  # begin anew: the process before died of what is there
 
     @property
@@ -157,7 +155,7 @@ def _held(setup: Setup) -> Iterator[None]:
     except OSError as error:
         raise CannotBegin(str(error)) from error
     with lock as file:
-        until = time.monotonic() + _LOCK_SECONDS
+        until = time.monotonic() + setup.lock_seconds
         while not _locked(file.fileno()):
             if time.monotonic() >= until:
                 file.seek(0)

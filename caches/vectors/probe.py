@@ -6,8 +6,6 @@ import numpy as np
 
 from caches.vectors.types import Match, Point
 
-PARTITION = "probe"  # no hex digits: nobody's
-
 
 class ProbeFailed(Exception):  # noqa: N818 - it names what happened
     """The store took a point and does not give it back."""
@@ -18,7 +16,7 @@ def point(name: str, dimension: int, now: float) -> Point:
     vector[0] = 1.0
     return Point(
         id=f"probe-{name}",
-        partition=PARTITION,
+        partition=f"probe-{name}",  # no hex digits: nobody's, and no other node's that opens just now
         vector=vector,
         text="probe",
         tenant="",

@@ -16,6 +16,8 @@ import msgspec
 from caches.vectors import asks
 from caches.vectors.engine import Setup
 
+_KILL_SECONDS = 5.0  # until the system has taken a killed process away; not longer, should somebody else have waited for it
+
 
 class EngineGone(Exception):  # noqa: N818 - it names what happened
     """The process has ended, or does not begin; `told`: it said why."""
@@ -188,6 +190,7 @@ async def _ended(process: asyncio.subprocess.Process, line: _Line, seconds: floa
         pass
     finally:
         if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError, TimeoutError):
                 process.kill()
-            await process.wait()
+                async with asyncio.timeout(_KILL_SECONDS):
+                    await process.wait()

@@ -168,7 +168,12 @@ class QdrantServer:
         points = [models.PointStruct(id=rows.numbers([name])[0], vector=[1.0], payload=payload)]
         await self._heard(self._there.upsert(self._notes, points, wait=True))
 
+    async def tidy(self) -> None:
+        """A server does that by itself."""
+
     async def tend(self) -> None:
+        if not self.alive:
+            return
         if self._doubted:
             await self._make()
         if self._max_points is not None:

@@ -139,22 +139,28 @@ class QdrantStore:
 
     async def tend(self) -> None:
         """One round of what is done in the background. Raises StoreAway."""
+        await self._minded(self._backend.tend)
         if not self._backend.alive:
             await self._begin()
-            return
-        if self._steady() - self._swept_at >= self._times.sweep:
+        elif self._steady() - self._swept_at >= self._times.sweep:
             await self.sweep()
-        try:
-            await self._backend.tend()
-        except Exception as error:  # whatever Qdrant raises: it is tried again in the next round
-            self._watch.mention(error)
-            raise StoreAway("failed") from error
+
+    async def tidy(self) -> None:
+        """Lay the points out anew, now and not when it is due. Raises StoreAway."""
+        await self._minded(self._backend.tidy)
 
     async def sweep(self) -> None:
         """Delete what has expired, a page at a time. Raises StoreAway."""
         self._swept_at = self._steady()
         async for _ in self._pages(Where(dead_by=self._clock()), ["id"], delete=True):
             await asyncio.sleep(0)
+
+    async def _minded(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except Exception as error:  # whatever Qdrant raises: it is tried again in the next round
+            self._watch.mention(error)
+            raise StoreAway("failed") from error
 
     async def _tend(self) -> None:
         while True:

@@ -63,7 +63,9 @@ def test_scores(tiergate, pairs):
     assert bare["categories"]["number"]["traps_served"] == bare["traps_served"]
     assert bare["examples"][0]["asked"] == PAIRS[2]["b"]
     assert sum(guarded["traps_refused_by"].values()) == 1
-    assert [it["name"] for it in told["results"][0]["curves"]] == ["cosine", "cosine + guards", "score + guards"]
+    assert [it["name"] for it in told["results"][0]["curves"]] == [
+        "cosine", "cosine + guards", "strict, other cuts", "balanced, other cuts"
+    ]  # fmt: skip
 
 
 def test_the_table_says_the_same(tiergate, pairs):
@@ -96,7 +98,7 @@ def test_lookups(tiergate, tmp_path):
 
 def test_a_stream(tiergate, pairs):
     """Hits over the exact tier, the ceiling, and how the figures go on after what shadow verifications taught."""
-    arguments = (pairs, "--stream", "100", "--shadow", "2", "--shadow-rate", "0.5", "--preset", "balanced", "--threshold", "0.8")
+    arguments = (pairs, "--stream", "100", "--shadow", "2", "--shadow-share", "0.5", "--preset", "balanced", "--threshold", "0.8")
     told = document(tiergate, *arguments)
     (part,) = told["results"]
     assert part["clusters"] == {"used": 1, "alone": 2, "conflicts": 0}
@@ -123,13 +125,13 @@ def test_calibration(tiergate, tmp_path):
     rows = [{"a": f"number{i} a b c", "b": f"number{i} a b d", "same_answer": True} for i in range(100)]
     rows += [{"a": f"other{i} a b c", "b": f"other{i} x y z", "same_answer": False} for i in range(100)]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    told = document(tiergate, file, "--calibrate", "--max-error", "0.1")
-    (part,) = told["results"]
+    told = document(tiergate, file, "--calibrate", "--max-error", "0.1", "--preset", "strict")
+    (part,) = told["results"][0]["calibrations"]
     assert part["chosen_on"] + part["told_on"] == 200
     assert part["told"]["traps_served"]["hits"] == 0
     assert part["told"]["served"]["share"] == 1.0
     _, out, _ = tiergate(file, "--calibrate")
-    assert "no cut: of 100 pairs none can show an error of at most 2.0%" in out
+    assert "balanced: of 100 pairs no cut can show an error of at most 2.0%" in out
     assert "189 served pairs" in out
 
 

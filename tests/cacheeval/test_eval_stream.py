@@ -1,7 +1,6 @@
 """Streams drawn from clusters: the same for a seed, and what becomes of each question told by hand."""
 
 from collections import Counter
-from math import inf
 from random import Random
 
 import pytest
@@ -9,11 +8,12 @@ from eval_words import Cut, opened
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.lab.cacheeval import product
+from gateway.lab.cacheeval.course import End
 from gateway.lab.cacheeval.drawing import Ask, Plan, ceilings, draw
 from gateway.lab.cacheeval.judge import Judge
-from gateway.lab.cacheeval.learner import FromEvidence
 from gateway.lab.cacheeval.shadow import Shadow
-from gateway.lab.cacheeval.stream import End, run
+from gateway.lab.cacheeval.stream import run
 from gateway.lab.cacheeval.vectors import Vectors
 
 EXACT, SEMANTIC, WRONG, MISS = End.EXACT, End.SEMANTIC, End.WRONG, End.MISS
@@ -27,35 +27,6 @@ def vectors():
 
 def asks(*texts):
     return [Ask(0 if text in FOX else 1, text) for text in texts]
-
-
-class Always:
-    """A learner that notes what it is told and opens from one score on, once it knows so much."""
-
-    def __init__(self, before=2.0, after=2.0, labels=1):
-        self.seen, self._before, self._after, self._labels = [], before, after, labels
-
-    def cut(self):
-        return self._after if len(self.seen) >= self._labels else self._before
-
-    def learn(self, score, *, right, weight):
-        self.seen.append((round(score, 2), right, weight))
-
-
-class Moved(Cut):
-    """Its cut is the learner's."""
-
-    def __init__(self, learner, grey):
-        super().__init__(0.0, grey)
-        self._learner = learner
-
-    def decide(self, cosine, asked, stored):
-        self._serve = self._learner.cut()
-        return super().decide(cosine, asked, stored)
-
-
-def shadow(learner, budget=100, rate=1.0, judge=None):
-    return Shadow(budget, learner, Random(0), rate, judge)
 
 
 def test_the_same_seed_draws_the_same():
@@ -104,72 +75,84 @@ def test_a_text_without_a_vector_is_stored_exactly():
     assert course.embedded == 1
 
 
-def test_a_judge_before_the_answer():
-    """What the policy leaves open is served when it approves, and is a miss when it does not."""
-    stream = asks("red fox", "the red fox", "red dog")
-    assert run(Cut(2.0, grey=0.4), stream, vectors(), Judge(1.0, 0.0)).ends == [MISS, SEMANTIC, MISS]
-    fooled = run(Cut(2.0, grey=0.4), stream, vectors(), Judge(1.0, 1.0))
-    assert fooled.ends == [MISS, SEMANTIC, WRONG]
-    assert fooled.verified == 2
+LOCK = "how do I lock my bank card"
+RESET = "how do I reset the password of my account"
+PAIR = [Ask(0, LOCK), Ask(0, "please how do I lock my bank card"), Ask(0, "please how do I lock my bank card")]
+
+
+def whole(stream, preset="strict", judge=None, shadow=None):
+    return product.run(preset, stream, vectors(), opened().covers, judge, shadow)
+
+
+def shadow(budget=100, share=1.0, judge=None):
+    return Shadow(budget, Random(0), 0.05, share, judge)
+
+
+def test_the_whole_product_by_hand():
+    """Its own cache serves a polite form of a question, by meaning each time, and neither another question nor another number."""
+    stream = [*PAIR, Ask(1, RESET), Ask(1, RESET), Ask(2, "where is order 12 of mine"), Ask(3, "where is order 13 of mine")]
+    course = whole(stream)
+    assert course.ends == [MISS, SEMANTIC, SEMANTIC, MISS, EXACT, MISS, MISS]
+    assert course.wrong == {}
+    assert 2 <= course.embedded <= 6  # its gate spares what resembles nothing
+
+
+def test_what_the_clusters_say_is_wrong_is_counted_so():
+    """The same stream under labels that hold the polite form for another question."""
+    course = whole([Ask(0, LOCK), Ask(1, PAIR[1].text), Ask(1, PAIR[1].text)])
+    assert course.ends == [MISS, WRONG, WRONG]
+    assert course.wrong == {(LOCK, PAIR[1].text): 2}
+    assert course.wrong_texts == 1
 
 
 def test_an_approved_hit_becomes_an_exact_one():
-    """After its verification the question is served without being compared; the verification speaks for 1/rate hits."""
-    learner = Always(before=0.45)
-    it = shadow(learner, rate=0.999)
-    course = run(Moved(learner, 0.4), asks("red fox", "the red fox", "the red fox"), vectors(), shadow=it)
+    """After its verification the question is served without being compared."""
+    it = shadow()
+    course = whole(PAIR, shadow=it)
     assert course.ends == [MISS, SEMANTIC, EXACT]
-    assert learner.seen == [(0.82, True, pytest.approx(1 / 0.999))]
-    assert (course.shadowed, course.learned_at, course.cut) == (1, None, 2.0)
+    assert (course.shadowed, course.learned_at, it.spent) == (1, None, 1)
 
 
 def test_a_rejected_hit_never_comes_back():
     """The fresh answer is stored for the question, which is right from then on."""
-    learner = Always(before=0.45, after=0.45)
-    course = run(Moved(learner, 0.4), asks("red fox", "red dog", "red dog"), vectors(), shadow=shadow(learner))
+    course = whole([Ask(0, LOCK), Ask(1, PAIR[1].text), Ask(1, PAIR[1].text)], shadow=shadow())
     assert course.ends == [MISS, WRONG, EXACT]
-    assert learner.seen == [(0.5, False, 1.0)]
 
 
-def test_the_grey_zone_teaches():
-    """A grey candidate is a miss and is verified; then the cut opens and its like are served."""
-    learner = Always(before=2.0, after=0.6)
-    stream = [Ask(0, "red fox"), Ask(0, "the red fox"), Ask(2, "big old oak"), Ask(2, "the big old oak")]
-    course = run(Moved(learner, 0.4), stream, vectors(), shadow=shadow(learner))
-    assert course.ends == [MISS, MISS, MISS, SEMANTIC]
-    assert learner.seen == [(0.82, True, 1.0), (0.87, True, 1.0)]
+def test_a_verification_errs_as_its_judge_does():
+    """One that approves everything makes an alias of a wrong answer, which is then exactly wrong."""
+    course = whole([Ask(0, LOCK), Ask(1, PAIR[1].text), Ask(1, PAIR[1].text)], shadow=shadow(judge=Judge(1.0, 1.0)))
+    assert course.ends == [MISS, WRONG, WRONG]
 
 
 def test_the_budget_is_kept():
     """Once it is spent nothing more is verified, and the question that spent it is told."""
-    learner = Always(before=0.45, after=0.45)
-    course = run(Moved(learner, 0.4), asks("red fox", "the red fox", "red dog"), vectors(), shadow=shadow(learner, budget=1))
-    assert (len(learner.seen), course.shadowed, course.learned_at) == (1, 1, 2)
-    assert course.ends == [MISS, SEMANTIC, WRONG]
+    other = "please how do I reset the password of my account"
+    course = whole([*PAIR, Ask(1, RESET), Ask(1, other), Ask(1, other)], shadow=shadow(budget=1))
+    assert course.ends == [MISS, SEMANTIC, EXACT, MISS, SEMANTIC, SEMANTIC]
+    assert (course.shadowed, course.learned_at) == (1, 2)
 
 
-def test_a_learned_cut_needs_evidence():
-    """The preset's cut holds until there are labels enough; then the lowest that keeps the bound, or none does."""
-    learner = FromEvidence(0.9, max_error=0.05)
-    for _ in range(290):
-        learner.learn(0.8, right=True, weight=1)
-    assert learner.cut() == 0.9
-    for _ in range(10):
-        learner.learn(0.7, right=True, weight=1)
-    assert learner.cut() == 0.7
-    for _ in range(30):
-        learner.learn(0.75, right=False, weight=1)
-    assert learner.cut() == 0.8
-    for _ in range(50):
-        learner.learn(0.95, right=False, weight=1)
-    assert learner.cut() == inf
+def test_a_share_of_the_served_is_verified():
+    """Drawn by the seed."""
+    stream = [Ask(0, LOCK), *[PAIR[1]] * 400]
+    course = whole(stream, shadow=shadow(share=0.02))
+    assert course.shadowed == 1
+    assert 1 < course.ends.index(EXACT) < 400
+    assert whole(stream, shadow=shadow(share=0.02)).ends == course.ends
+
+
+def test_a_text_that_the_embedder_does_not_read_is_stored_exactly():
+    """It misses once, and waits for no vector."""
+    course = whole([Ask(0, "现在几点了"), Ask(0, "现在几点了")])
+    assert (course.ends, course.embedded) == ([MISS, EXACT], 0)
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=40), st.integers(0, 20), st.integers(0, 20))
 def test_every_question_comes_to_one_end(drawn, serve, grey):
     """Whatever the policy: no more hits by an exact tier alone than the ceiling, and each question counted once."""
     stream = [Ask(cluster, f"word{cluster} text{number} {cluster}") for cluster, number in drawn]
-    course = run(Cut(serve / 20, grey / 20), stream, vectors(), Judge(0.5, 0.5))
+    course = run(Cut(serve / 20, grey / 20), stream, vectors())
     known = ceilings(stream)
     ends = course.count()
     assert ends.total() == len(stream) == known.asks
@@ -177,5 +160,6 @@ def test_every_question_comes_to_one_end(drawn, serve, grey):
     assert ends[EXACT] <= known.texts <= known.clusters
     assert ends[EXACT] + ends[SEMANTIC] <= known.clusters
     assert course.embedded == len(stream) - ends[EXACT]
+    assert course.wrong_texts <= ends[WRONG]
     alone = run(Cut(2.0), stream, vectors()).count()
     assert (alone[EXACT], alone[MISS]) == (known.texts, len(stream) - known.texts)

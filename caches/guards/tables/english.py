@@ -23,6 +23,7 @@ FILLER = frozenset(
     """
     please pls plz kindly thanks thank thx cheers um uh er erm hmm oh okay yeah anyway just really actually basically literally
     quickly exactly precisely ever possibly perhaps maybe somehow usually normally typically generally actual
+    truly genuinely indeed certainly definitely absolutely generally mostly mainly ever effectively properly
     very quite pretty rather too even still already again though like
     wondering wonder curious question anyone anybody somebody someone guys folks sir madam everyone
     """.split()

@@ -13,8 +13,7 @@ STRONG = frozenset(
 """One more of these on either side is another question."""
 
 FORMS = {
-    "table": "table", "tables": "table", "json": "json", "xml": "xml", "yaml": "yaml", "csv": "csv", "markdown": "markdown",
-    "html": "html", "bullets": "bullets", "numberedlist": "numbered", "onesentence": "sentence", "oneparagraph": "paragraph",
+    "table": "table", "tables": "table", "bullets": "bullets", "numberedlist": "numbered", "onesentence": "sentence", "oneparagraph": "paragraph",
     "oneline": "line", "oneword": "word", "poem": "poem", "haiku": "haiku", "rhyme": "rhyme", "essay": "essay", "brief": "short",
     "briefly": "short", "short": "short", "shortly": "short", "concise": "short", "concisely": "short", "detailed": "long", "detail": "long",
     "thoroughly": "long", "stepbystep": "steps", "plainly": "simple", "formal": "formal", "informal": "informal", "casual": "casual",

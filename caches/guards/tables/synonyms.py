@@ -191,6 +191,8 @@ weekly
 quarterly
 inside within
 other another different
+woman female
+man male
 sofa couch
 kettle
 pub bar

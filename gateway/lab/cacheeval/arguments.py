@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gateway.lab.cacheeval.drawing import ZIPF
 from gateway.lab.cacheeval.judge import Judge
-from gateway.lab.cacheeval.shadow import RATE
+from gateway.lab.cacheeval.shadow import SHARE
 
 PRESETS = ("strict", "balanced")
 MAX_ASKS = 1_000_000
@@ -39,11 +39,18 @@ def _policies(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--guards", action=argparse.BooleanOptionalAction, help="the cuts of --threshold with guards, or without (both ways)"
     )
-    group.add_argument("--embedder", action="append", metavar="NAME", help="may be repeated (the built-in one)")
+    group.add_argument(
+        "--embedder",
+        action="append",
+        metavar="NAME",
+        help="may be repeated: minilm (which comes along), a folder, sentence-transformers:NAME",
+    )
     group.add_argument(
         "--judge", metavar="RIGHT/WRONG", help="a scripted verifier that approves so many right pairs and traps: 0.98/0.01"
     )
-    group.add_argument("--grey", type=_score, metavar="X", help="the verifier is asked from this score on (as the preset has it)")
+    group.add_argument(
+        "--grey", type=_score, metavar="X", help="the verifier is asked from this cosine on (as the preset has it)"
+    )
     group.add_argument(
         "--judge-asks", choices=("grey", "soft", "all"), default="grey",
         help="grey: what only its distance speaks against; soft: also what a guard refused; all: also what would be served",
@@ -57,7 +64,7 @@ def _stream(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--shuffle", action="store_true", help="rank the clusters by the seed, not as the data names them")
     group.add_argument("--shadow", type=_count, metavar="N", help="learn from N shadow verifications, under --max-error")
     group.add_argument(
-        "--shadow-rate", type=_share, default=RATE, metavar="SHARE", help="of hits that are verified (%(default)s)"
+        "--shadow-share", type=_share, default=SHARE, metavar="SHARE", help="of hits that are verified (%(default)s)"
     )
 
 

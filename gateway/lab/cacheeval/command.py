@@ -46,6 +46,8 @@ def settings_of(args: argparse.Namespace) -> Settings:
         raise ValueError("--shadow needs --stream: what is learned is learned from a stream")
     if args.calibrate and args.stream is not None:
         raise ValueError("--stream or --calibrate: one at a time")
+    if args.stream is not None and (args.grey is not None or args.judge_asks != "grey"):
+        raise ValueError("--grey and --judge-asks are for pairs: in a stream the judge is asked as the product asks")
     plan = Plan(args.stream, args.zipf, args.seed, args.shuffle) if args.stream is not None else None
     return Settings(
         data=tuple(load(path) for path in args.data),
@@ -58,7 +60,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         calibrate=args.calibrate,
         stream=plan,
         shadow=args.shadow,
-        shadow_rate=args.shadow_rate,
+        shadow_share=args.shadow_share,
     )
 
 
@@ -84,7 +86,7 @@ def evaluate(
 
 def parameters_of(args: argparse.Namespace) -> dict[str, Any]:
     names = ("preset", "threshold", "guards", "judge", "judge_asks", "grey", "seed", "stream", "zipf", "shuffle", "shadow",
-             "shadow_rate", "calibrate", "max_error")  # fmt: skip
+             "shadow_share", "calibrate", "max_error")  # fmt: skip
     return {name: getattr(args, name) for name in names}
 
 

@@ -7,22 +7,25 @@ from math import floor
 from random import Random
 from typing import Any
 
+from caches.semantic.eligible import refusal
 from gateway.lab.cacheeval import report
 from gateway.lab.cacheeval.calibrate import calibrate
 from gateway.lab.cacheeval.clusters import clusters_of
 from gateway.lab.cacheeval.cost import of_decision, of_embedding
+from gateway.lab.cacheeval.course import Course
 from gateway.lab.cacheeval.curve import Curve, curve
 from gateway.lab.cacheeval.drawing import Ask, Plan, ceilings, draw
 from gateway.lab.cacheeval.halves import halves
 from gateway.lab.cacheeval.lookups import Lookup, look_up, lookups
 from gateway.lab.cacheeval.pairs import BadData, Data, Kind
 from gateway.lab.cacheeval.policies import ALL, Cosine, Policy, Verdict
+from gateway.lab.cacheeval.product import run as run_product
 from gateway.lab.cacheeval.progress import Progress
 from gateway.lab.cacheeval.scoring import Candidate, candidates, rule, score
 from gateway.lab.cacheeval.settings import Guards, Opened, Settings
 from gateway.lab.cacheeval.shadow import Shadow
 from gateway.lab.cacheeval.shelf import choose
-from gateway.lab.cacheeval.stream import run as run_stream
+from gateway.lab.cacheeval.stream import run as run_policy
 from gateway.lab.cacheeval.vectors import Vectors
 
 Scored = list[tuple[float | None, bool]]
@@ -34,7 +37,7 @@ class Evaluation:
         self._opened = opened
         self._guards = guards
         self._progress = progress
-        self._vectors = Vectors(opened.model, opened.covers)
+        self._vectors = Vectors(opened.model, lambda text: opened.covers(text) and refusal(text) is None)
 
     def of(self, data: Data) -> report.Json:
         """What was found out about one set of data. Raises BadData."""
@@ -53,15 +56,19 @@ class Evaluation:
         pairs = [(pair.a, pair.b) for data in self._settings.data for pair in data.pairs if self._opened.covers(pair.b)]
         seed = self._settings.seed
         embedding = of_embedding(self._opened.model, [asked for _, asked in pairs], seed)
-        deciding = of_decision(self._guards.all(), pairs, seed)
+        deciding = of_decision(self._guards.all(self._settings.presets[0]), pairs, seed)
         return {"embedding": report.cost(embedding), "decision": report.cost(deciding)}
 
     def _embed(self, data: Data, texts: Sequence[str]) -> None:
         self._vectors.learn(texts, self._progress.step(f"{data.name}: embedding with {self._opened.name}", len(texts)))
 
     def _policies(self) -> list[Policy]:
+        return [*map(self._guards.preset, self._settings.presets), *self._compared()]
+
+    def _compared(self) -> list[Policy]:
+        """Cuts of the user's own."""
         wanted = self._settings
-        policies = [self._guards.preset(name) for name in wanted.presets]
+        policies: list[Policy] = []
         for cut in wanted.thresholds:
             if wanted.guards is not True:
                 policies.append(Cosine(cut))
@@ -79,7 +86,8 @@ class Evaluation:
 
     def _sweeps(self) -> list[tuple[str, Policy]]:
         """What is swept over all cuts: a policy that serves whatever has a vector and no veto."""
-        return [("cosine", Cosine(ALL)), ("cosine + guards", self._guards.guarded(ALL)), ("score + guards", self._guards.all())]
+        bare: list[tuple[str, Policy]] = [("cosine", Cosine(ALL)), ("cosine + guards", self._guards.guarded(ALL))]
+        return bare + [(policy.name, policy) for policy in map(self._guards.all, self._settings.presets)]
 
     # -- a table of lookups
 
@@ -97,25 +105,25 @@ class Evaluation:
             raise BadData(f"{data.name}: no right pairs, so there are no clusters to draw from")
         asks = draw(clusters.members, plan)
         self._embed(data, sorted({ask.text for ask in asks}))
-        judge = self._settings.judge
-        courses = [report.course(run_stream(policy, asks, self._vectors, judge)) for policy in self._policies()]
+        courses = [self._product(name, asks) for name in self._settings.presets]
+        told = [report.course(it) for it in courses + [run_policy(it, asks, self._vectors) for it in self._compared()]]
         if self._settings.shadow is not None:
-            courses += [self._shadowed(name, asks, self._settings.shadow) for name in self._settings.presets]
+            told += [self._learning(still, asks, self._settings.shadow) for still in courses]
         return {
             "clusters": {"used": len(clusters.members), "alone": clusters.alone, "conflicts": clusters.conflicts},
             "asks": report.ceilings(ceilings(asks)),
-            "courses": courses,
+            "courses": told,
         }
 
-    def _shadowed(self, name: str, asks: Sequence[Ask], budget: int) -> report.Json:
+    def _product(self, preset: str, asks: Sequence[Ask], shadow: Shadow | None = None) -> Course:
+        return run_product(preset, asks, self._vectors, self._opened.covers, self._settings.judge, shadow)
+
+    def _learning(self, still: Course, asks: Sequence[Ask], budget: int) -> report.Json:
+        """The same stream with verifications, and what the preset alone made of the questions after the last of them."""
         wanted = self._settings
-        policy, learner = self._guards.learning(name, wanted.max_error)
-        shadow = Shadow(budget, learner, Random(wanted.seed), wanted.shadow_rate, wanted.judge)
-        learned = run_stream(policy, asks, self._vectors, shadow=shadow)
-        still = run_stream(self._guards.preset(name), asks, self._vectors)
-        still.learned_at = learned.learned_at
-        told = report.course(learned)
-        return told | {"without_learning": report.course(still).get("after_learning")}
+        shadow = Shadow(budget, Random(wanted.seed), wanted.max_error, wanted.shadow_share)
+        learned = self._product(still.policy, asks, shadow)
+        return report.course(learned, beside=still)
 
     # -- a calibration
 
@@ -123,11 +131,13 @@ class Evaluation:
         if data.kind is Kind.LOOKUPS:
             raise BadData(f"{data.name}: a table of lookups has no traps, so nothing to calibrate on")
         chosen, told = halves(candidates(data, self._vectors), self._settings.seed)
-        policy = self._guards.all()
-        one, other = _scores(policy, chosen), _scores(policy, told)
-        rounded = curve("chosen", [(None if cut is None else _down(cut), same) for cut, same in one])
-        found = calibrate(rounded, one, other, self._settings.max_error)
-        return report.calibration(found) | {"fingerprint": self._opened.model.fingerprint}
+        told_of = []
+        for name in self._settings.presets:
+            policy = self._guards.all(name)
+            one, other = _scores(policy, chosen), _scores(policy, told)
+            rounded = curve("chosen", [(None if cut is None else _down(cut), same) for cut, same in one])
+            told_of.append({"preset": name, **report.calibration(calibrate(rounded, one, other, self._settings.max_error))})
+        return {"fingerprint": self._opened.model.fingerprint, "calibrations": told_of}
 
 
 def _scores(policy: Policy, seen: Sequence[Candidate]) -> Scored:
@@ -141,7 +151,7 @@ def _lookup_curve(name: str, policy: Policy, asks: Sequence[Lookup]) -> Curve:
     for ask in asks:
         choice = choose(policy, ask.pair.b, ask.near)
         if choice.served is not None:
-            served.append((choice.served.score, choice.served.text == ask.pair.a))
+            served.append((choice.served.score, choice.served.key == ask.pair.a))
     return curve(name, served, wanted=len(asks))
 
 

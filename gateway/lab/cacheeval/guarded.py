@@ -12,7 +12,6 @@ from functools import lru_cache
 
 from caches.guards import Reading, veto
 from caches.semantic.decision import BALANCED, STRICT, Preset, judge
-from gateway.lab.cacheeval.learner import FromEvidence, Learner
 from gateway.lab.cacheeval.policies import ALL, Policy, Ruling, Verdict
 
 PRESETS = {preset.name: preset for preset in (STRICT, BALANCED)}
@@ -23,7 +22,7 @@ _READINGS = 100_000
 class Asking:
     """What a verifier is asked about. `vetoed`: also what a guard refuses; `sure`: also what would be served at once."""
 
-    grey: float | None = None  # from this score on; None: as the preset has it
+    grey: float | None = None  # from this cosine on; None: as the preset has it
     vetoed: bool = False
     sure: bool = False
 
@@ -41,7 +40,7 @@ class Decision:
         found = judge(self._read(asked), self._read(stored), cosine, self._preset)
         if found.serve and (self._asking is None or not self._asking.sure):
             return Ruling(Verdict.SERVE, found.score)
-        vetoed = self._asking is not None and self._asking.vetoed and found.score >= self._preset.grey
+        vetoed = self._asking is not None and self._asking.vetoed and cosine >= self._preset.grey
         open_ = found.serve or found.grey or vetoed
         return Ruling(Verdict.GREY if open_ else Verdict.REFUSE, found.score, found.reason)
 
@@ -59,20 +58,6 @@ class Guarded:
         return Ruling(Verdict.REFUSE if reason else Verdict.SERVE, cosine, reason)
 
 
-class Moving:
-    """A preset whose cut somebody else moves."""
-
-    def __init__(self, preset: Preset, learner: Learner, read: Callable[[str], Reading]) -> None:
-        self.name = f"{preset.name}, learning"
-        self._preset = preset
-        self._learner = learner
-        self._read = read
-
-    def decide(self, cosine: float, asked: str, stored: str) -> Ruling:
-        moved = replace(self._preset, serve=self._learner.cut())
-        return Decision(self.name, moved, None, self._read).decide(cosine, asked, stored)
-
-
 class ProductGuards:
     def __init__(self, asking: Asking | None) -> None:
         self._asking = asking
@@ -88,10 +73,5 @@ class ProductGuards:
     def guarded(self, cut: float) -> Policy:
         return Guarded(cut, self._read)
 
-    def all(self) -> Policy:
-        return Decision("score", replace(STRICT, serve=ALL), None, self._read)
-
-    def learning(self, name: str, max_error: float) -> tuple[Policy, Learner]:
-        preset = PRESETS[name]
-        learner = FromEvidence(preset.serve, max_error)
-        return Moving(preset, learner, self._read), learner
+    def all(self, name: str) -> Policy:
+        return Decision(f"{name}, other cuts", replace(PRESETS[name], serve=ALL), None, self._read)

@@ -67,11 +67,9 @@ def _one(policy: Policy, ask: Lookup, judge: Judge | None, found: Found) -> None
     found.verified += choice.verified
     if choice.served is None:
         found.missed[choice.why] += 1
-    elif choice.served.text == pair.a:
+    elif choice.served.key == pair.a:
         found.right += 1
     else:
         found.wrong += 1
         if len(found.examples) < EXAMPLES:
-            found.examples.append(
-                {"stored": choice.served.text, "asked": pair.b, "wanted": pair.a, "cosine": choice.served.score}
-            )
+            found.examples.append({"stored": choice.served.key, "asked": pair.b, "wanted": pair.a, "cosine": choice.served.score})

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from caches.key import canonical
+from caches.semantic.eligible import refusal
 from caches.semantic.partition import split
 from caches.semantic.types import SemanticPolicy
 from gateway.lab.cacheeval.pairs import BadData
@@ -33,7 +34,9 @@ def question(said: str | list[Any]) -> Question:
     if not all(isinstance(message, dict) for message in messages):
         raise BadData("a message is an object")
     found = split("chat", {"messages": messages}, _POLICY)
-    return Question(found.text, b"" if found.reason else canonical(found.rest(), "chat"), found.reason)
+    if found.reason:
+        return Question(found.text, b"", found.reason)
+    return Question(found.text, canonical(found.rest(), "chat"), refusal(found.text) or "")
 
 
 def apart(a: Question, b: Question) -> str:

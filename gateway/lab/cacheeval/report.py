@@ -10,18 +10,17 @@ import os
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict
-from math import isinf
 from typing import Any
 
 from gateway import __version__
 from gateway.lab.cacheeval.calibrate import Calibration, needed
 from gateway.lab.cacheeval.cost import Cost
+from gateway.lab.cacheeval.course import Course, End
 from gateway.lab.cacheeval.curve import BOUNDS, Curve, Point
 from gateway.lab.cacheeval.drawing import Ceilings
 from gateway.lab.cacheeval.lookups import Found
 from gateway.lab.cacheeval.pairs import Data
 from gateway.lab.cacheeval.scoring import EXAMPLES, Count, Score
-from gateway.lab.cacheeval.stream import Course, End
 from gateway.lab.cacheeval.wilson import Share
 
 SCHEMA = "tiergate.cache-eval/1"
@@ -84,16 +83,17 @@ def curve(it: Curve) -> Json:
     }
 
 
-def course(it: Course) -> Json:
+def course(it: Course, beside: Course | None = None) -> Json:
+    """`beside`: the same stream without learning, told for the questions after the last verification."""
     whole = {"policy": it.policy, **_ends(it, 0)}
-    if it.learned_at is not None:
+    if it.learned_at is not None and beside is not None:
         whole["after_learning"] = {"from": it.learned_at, **_ends(it, it.learned_at)}
+        whole["without_learning"] = _ends(beside, it.learned_at)
     return whole | {
         "embedded": it.embedded,
         "judge_asked": it.verified,
         "shadow_verified": it.shadowed,
-        "cut": _rounded(it.cut),
-        "wrong_once": share(Share(len({asked for _, asked in it.wrong}), len(it.ends))),
+        "wrong_once": share(Share(it.wrong_texts, len(it.ends))),
         "examples": [
             {"stored": stored, "asked": asked, "times": times} for (stored, asked), times in it.wrong.most_common(EXAMPLES)
         ],
@@ -150,8 +150,7 @@ def _point(it: Curve, point: Point | None) -> Json:
 
 
 def _rounded(value: float | None) -> float | None:
-    """JSON has no infinity; a cut that nothing passes is none."""
-    return None if value is None or isinf(value) else round(value, 6)
+    return None if value is None else round(value, 6)
 
 
 def _version(name: str) -> str | None:

@@ -9,9 +9,9 @@ from typing import Protocol
 from caches.embed.types import Model
 from gateway.lab.cacheeval.drawing import Plan
 from gateway.lab.cacheeval.judge import Judge
-from gateway.lab.cacheeval.learner import Learner
 from gateway.lab.cacheeval.pairs import Data
 from gateway.lab.cacheeval.policies import Policy
+from gateway.lab.cacheeval.shadow import SHARE
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,8 @@ class Guards(Protocol):
         """The guards, and a cut on the bare cosine."""
         ...
 
-    def all(self) -> Policy:
-        """Serves everything that no guard refuses, and tells the product's score of it."""
-        ...
-
-    def learning(self, name: str, max_error: float) -> tuple[Policy, Learner]:
-        """A preset whose cut moves with what the learner is told."""
+    def all(self, name: str) -> Policy:
+        """Serves everything that no guard refuses, and tells the preset's score of it."""
         ...
 
 
@@ -53,4 +49,4 @@ class Settings:
     calibrate: bool = False
     stream: Plan | None = None
     shadow: int | None = None
-    shadow_rate: float = 0.03
+    shadow_share: float = SHARE

@@ -18,47 +18,50 @@ NEAREST = 5  # looked at for one question
 class Near:
     """A stored question beside an asked one. `score` is the cosine, until a policy has looked at it."""
 
-    text: str
+    key: str  # its text, or its id
     score: float
 
 
 class Shelf:
-    """Grown one by one. The most similar are found by comparing with all."""
+    """The most similar are found by comparing with all."""
 
     def __init__(self, dimension: int, room: int) -> None:
         self._rows: NDArray[np.float32] = np.zeros((max(1, room), dimension), dtype=np.float32)
-        self._texts: list[str] = []
+        self._keys: list[str] = []
+        self._places: dict[str, int] = {}
 
-    def put(self, text: str, vector: Vector) -> None:
-        self._rows[len(self._texts)] = vector
-        self._texts.append(text)
+    def put(self, key: str, vector: Vector) -> None:
+        """What bears the same key is replaced."""
+        place = self._places.setdefault(key, len(self._keys))
+        self._rows[place] = vector
+        if place == len(self._keys):
+            self._keys.append(key)
 
     def nearest(self, vector: Vector) -> list[Near]:
         """The most similar first, at most NEAREST; equals in the order they were stored."""
-        cosines = self._rows[: len(self._texts)] @ vector
-        return [Near(self._texts[place], float(cosines[place])) for place in np.argsort(-cosines, kind="stable")[:NEAREST]]
+        cosines = self._rows[: len(self._keys)] @ vector
+        return [Near(self._keys[place], float(cosines[place])) for place in np.argsort(-cosines, kind="stable")[:NEAREST]]
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     served: Near | None
-    grey: Near | None  # the one of the highest score that was left open, where none was served
     why: str  # what refused the most similar one, where none was served
     verified: int  # stored questions that the verifier was asked about
 
 
 def choose(policy: Policy, asked: str, near: Iterable[Near], approves: Callable[[str], bool] | None = None) -> Choice:
-    """The first of the nearest that the policy serves; where there is none, the first left open that the verifier approves."""
+    """The first of the nearest that the policy serves; where there is none, the best left open if the verifier approves it."""
     grey: list[Near] = []
     why = ""
     for it in near:
-        ruling = policy.decide(it.score, asked, it.text)
+        ruling = policy.decide(it.score, asked, it.key)
         if ruling.verdict is Verdict.SERVE:
-            return Choice(Near(it.text, ruling.score), None, "", 0)
+            return Choice(Near(it.key, ruling.score), "", 0)
         if ruling.verdict is Verdict.GREY:
-            grey.append(Near(it.text, ruling.score))
+            grey.append(Near(it.key, ruling.score))
         why = why or ruling.why or ruling.verdict
     best = max(grey, key=lambda it: it.score, default=None)
     if best is None or approves is None:
-        return Choice(None, best, why or "nothing stored", 0)
-    return Choice(best, None, "", 1) if approves(best.text) else Choice(None, best, why, 1)
+        return Choice(None, why or "nothing stored", 0)
+    return Choice(best, "", 1) if approves(best.key) else Choice(None, why, 1)

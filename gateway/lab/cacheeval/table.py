@@ -79,8 +79,7 @@ def _stream(part: Json) -> Iterator[str]:
         rows.append(_course(course["policy"], course, course["wrong_once"], course["embedded"]))
         if "after_learning" in course:
             rows.append(_course(f"  from question {course['after_learning']['from']:,} on", course["after_learning"]))
-            if course.get("without_learning"):
-                rows.append(_course("  without learning", course["without_learning"]))
+            rows.append(_course("  without learning", course["without_learning"]))
     yield from _columns(["policy", "hits", "exact", "by meaning", "wrong", "each question once", "embedded"], rows)
 
 
@@ -91,16 +90,21 @@ def _course(name: str, ends: Json, once: Json | None = None, embedded: int | Non
 
 
 def _calibration(part: Json) -> Iterator[str]:
-    bound = f"{part['max_error']:.1%}"
-    if part["cut"] is None:
-        yield f"no cut: of {part['chosen_on']:,} pairs none can show an error of at most {bound} with 95 % confidence"
-        yield f"(that takes {part['needed']:,} served pairs without an error)"
+    for it in part["calibrations"]:
+        yield from _calibrated(it)
+
+
+def _calibrated(it: Json) -> Iterator[str]:
+    bound = f"{it['max_error']:.1%}"
+    if it["cut"] is None:
+        yield f"{it['preset']}: of {it['chosen_on']:,} pairs no cut can show an error of at most {bound} with 95 % confidence"
+        yield f"(that takes {it['needed']:,} served pairs without an error, and more with any)"
         return
     rows = [
-        [name, f"{part[pairs]:,}", *(_share(part[key][it]) for it in ("served", "traps_served", "precision"))]
+        [name, f"{it[pairs]:,}", *(_share(it[key][share]) for share in ("served", "traps_served", "precision"))]
         for name, pairs, key in (("chosen on", "chosen_on", "chosen"), ("told on", "told_on", "told"))
     ]
-    yield f"cut {part['cut']:.4f}, guards on: at most {bound} of what is served is wrong, with 95 % confidence"
+    yield f"{it['preset']}: cut {it['cut']:.4f}, so that at most {bound} of what is served is wrong, with 95 % confidence"
     yield from _columns(["half", "pairs", "served of wanted", "served of traps", "right of served"], rows)
 
 

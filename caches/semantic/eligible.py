@@ -1,0 +1,53 @@
+"""Which questions may be looked up by meaning at all: a look at the text, before anything is embedded.
+
+    empty      nothing to compare
+    long       longer than any embedder that is meant for questions reads
+    time       its answer depends on when it is asked: today, the latest, 现在
+    varied     its answer is meant to be another one each time: a joke, a poem, "another", "random"
+    context    it points at what is not in it: "this one", "the above", "continue"
+    personal   it is about whoever asks: my, I, 我的, an address, a telephone number; only where the policy says so
+
+Every check is a word in a set or one compiled expression over a bounded text.
+"""
+
+from __future__ import annotations
+
+import re
+
+from caches.semantic.words import CONTEXT, CONTEXT_ALONE, CREATIVE, FIRST_PERSON, MAKING, TIME, TIME_HAN, VARIED, VARIED_HAN
+
+MAX_CHARS = 8000
+_FEWEST_LETTERS = 2
+_WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
+_PERIOD = re.compile(r"\b(?:this|last|next|past|coming|previous) (?:week|month|year|quarter|season|weekend|morning|evening|night)\b")
+_HAN = re.compile("[\u3400-\u9fff]")
+_TIME_HAN = re.compile("|".join(TIME_HAN))
+_VARIED_HAN = re.compile("|".join(VARIED_HAN))
+_PERSON_HAN = re.compile("我|咱|本人")
+_ADDRESS = re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}\.\w|(?<!\d)\+?\d(?:[ ().-]{0,2}\d){8,14}(?!\d)")
+
+
+def refusal(text: str, *, personal: bool = False) -> str | None:
+    """Why the question is not looked up; None: it may be. `personal`: questions about whoever asks are refused too."""
+    if len(text) > MAX_CHARS:
+        return "long"
+    folded = text.lower().replace("’", "'")
+    words = _WORD.findall(folded)
+    han = None if text.isascii() else _HAN.search(text)
+    if not words and han is None and sum(map(str.isalnum, text)) < _FEWEST_LETTERS:
+        return "empty"
+    known = frozenset(words)
+    if not TIME.isdisjoint(known) or _PERIOD.search(folded) or (han and _TIME_HAN.search(text)):
+        return "time"
+    if _varied(words, known) or (han and _VARIED_HAN.search(text)):
+        return "varied"
+    if not CONTEXT.isdisjoint(known) or (words and han is None and CONTEXT_ALONE.issuperset(known)):
+        return "context"
+    if personal and (not FIRST_PERSON.isdisjoint(known) or _ADDRESS.search(text) or (han and _PERSON_HAN.search(text))):
+        return "personal"
+    return None
+
+
+def _varied(words: list[str], known: frozenset[str]) -> bool:
+    """Asked to make something up: `write me a poem`, and not `who wrote this poem`."""
+    return not VARIED.isdisjoint(known) or (not CREATIVE.isdisjoint(known) and not MAKING.isdisjoint(words[:6]))
