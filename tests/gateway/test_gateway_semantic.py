@@ -184,6 +184,22 @@ async def test_what_is_no_plain_question_has_no_part_in_it(stack, fields):
     assert total(found, "tiergate_cache_lookups_total", cache="semantic", result="bypass") == 1
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("What is the weather like in Paris today?", "How is the weather in Paris today?"),
+        ("What happened in the news this week?", "What has happened in the news this week?"),
+        ("What time is it now in Tokyo?", "What is the time in Tokyo now?"),
+    ],
+)
+async def test_a_question_that_is_bound_to_a_time_has_no_part_in_it(stack, one, other):
+    """Neither kept nor served: the answer changes while the words stay."""
+    forwards = Forwards(stack)
+    await fill(stack, one)
+    assert cache_of(await fill(stack, other)) == "miss"
+    assert forwards.texts == []
+
+
 async def test_completions_and_embeddings_have_no_part_in_it(stack):
     """Prompts that are continued, and vectors, are never compared by meaning."""
     forwards = Forwards(stack)
