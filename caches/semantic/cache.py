@@ -25,11 +25,13 @@ from caches.embed.types import Embedder, EmbedderAway, TooLong, Vector
 from caches.errors import CacheAway
 from caches.guards import Reading
 from caches.semantic.compare import same_answer
-from caches.semantic.decision import BALANCED, STRICT, Preset, judge
+from caches.semantic.decision import Preset, judge
 from caches.semantic.evidence import Evidence
 from caches.semantic.gate import Gate
 from caches.semantic.ids import hit_id, point_id, read_hit
+from caches.semantic.likeness import rank
 from caches.semantic.packed import Packed, pack, said, unpack
+from caches.semantic.presets import preset_for
 from caches.semantic.refused import Refused, pair_of
 from caches.semantic.types import Asked, Found, Grey, SemanticStats, Shown
 from caches.semantic.writer import Writer
@@ -37,7 +39,6 @@ from caches.types import Entry
 from caches.vectors.types import Match, Point, StoreAway, VectorStore
 from caches.which import Which
 
-PRESETS = {preset.name: preset for preset in (STRICT, BALANCED)}
 _STANDS_FOR = {"strict": 0.02, "balanced": 0.05}  # the share of wrong answers that a preset promises to stay under
 _ANY = ""  # in place of an id: no kept question in particular
 _NEAREST = 0.97  # a cosine that questions in other words hardly exceed (of 97 that were served, in 13,000 public ones, none)
@@ -133,7 +134,7 @@ class SemanticCache:
         """Whether any of them could be served, if it were about as near as questions in other words are: else no vector is needed."""
         if found == [_ANY]:
             return True
-        preset = PRESETS[asked.preset]
+        preset = preset_for(asked.preset, self.embedder.fingerprint)
         for each in found:
             verdict = judge(question, self._reading(each, self.gate.text(each)), _NEAREST, preset)
             if verdict.serve or (verdict.grey and asked.wants_grey):
@@ -145,8 +146,9 @@ class SemanticCache:
         return sorted(found, key=lambda match: -match.cosine) if len(rooms) > 1 else found
 
     async def _decide(self, asked: Asked, question: Reading, matches: list[Match]) -> Found:
-        preset = PRESETS[asked.preset]
+        preset = preset_for(asked.preset, self.embedder.fingerprint)
         cut = self.cut(asked.scope, preset, asked.max_error)
+        served: list[tuple[float, str, Match]] = []
         grey: Grey | None = None
         why, now = "", self._wall()
         for match in matches:
@@ -156,15 +158,19 @@ class SemanticCache:
                 continue
             verdict = judge(question, self._reading(match.id, match.text), match.cosine, preset, cut)
             if verdict.serve:
-                point = await self.store.fetch(match.id)
-                entry = None if point is None else self._entry(asked, point, id_)
-                if entry is not None:
-                    self._remember(asked, id_, verdict.score)
-                    return Found(entry, verdict.score)
+                served.append((verdict.score, id_, match))
                 continue
             why = why or verdict.reason
             if verdict.grey and (grey is None or verdict.score > grey.score):
                 grey = Grey(id_, verdict.score, match.text)
+        if len(served) > 1:
+            served.sort(key=lambda each: rank(asked.text, each[2].text, each[2].cosine), reverse=True)
+        for score, id_, match in served:
+            point = await self.store.fetch(match.id)
+            entry = None if point is None else self._entry(asked, point, id_)
+            if entry is not None:
+                self._remember(asked, id_, score)
+                return Found(entry, score)
         return Found(why=why or "nothing near", grey=grey)
 
     def cut(self, scope: str, preset: Preset, max_error: float | None) -> float:
@@ -300,7 +306,7 @@ class SemanticCache:
 
     def standing(self) -> SemanticStats:
         """Without a word to the store."""
-        preset = PRESETS[self._preset]
+        preset = preset_for(self._preset, self.embedder.fingerprint)
         seen = self.evidence.shown(min(preset.serve, self.cut("", preset, self._max_error)))
         return SemanticStats(
             entries=len(self.gate),
@@ -315,5 +321,5 @@ class SemanticCache:
         )
 
     def _off(self) -> list[str]:
-        preset = PRESETS[self._preset]
+        preset = preset_for(self._preset, self.embedder.fingerprint)
         return [scope for scope in self.evidence.scopes() if self.cut(scope, preset, self._max_error) == inf]

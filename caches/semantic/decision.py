@@ -24,13 +24,14 @@ class Preset:
     turned: float  # how much more is needed where shared words stand in another order
     long: float  # weight of the words in common from which on a text is too long to be a small edit; a word is 1
     reworded: float  # the cosine from which on a veto that is not final is overruled
+    most: float  # the cosine from which on what they do not share no longer counts
     serve: float = 0.5  # least score that serves
     sure: float = 0.8  # least score that serves where a verifier could be asked instead
     grey: float = 0.45  # least cosine that is worth verifying
 
 
-STRICT = Preset("strict", base=0.72, edit=0.8, reword=0.7, turned=0.3, long=math.inf, reworded=math.inf)
-BALANCED = Preset("balanced", base=0.62, edit=0.8, reword=0.1, turned=0.03, long=5.0, reworded=0.8)
+STRICT = Preset("strict", base=0.72, edit=0.8, reword=0.7, turned=0.3, long=math.inf, reworded=math.inf, most=0.885)
+BALANCED = Preset("balanced", base=0.62, edit=0.8, reword=0.1, turned=0.03, long=5.0, reworded=0.8, most=math.inf)
 
 _STEEPNESS = 25.0  # of the score around the cosine that is needed
 _OPEN, _MOST_OPEN = 0.8, 0.25  # the cosine that is needed more, by the share of what is not shared
@@ -51,7 +52,7 @@ class Verdict:
 
 
 def judge(question: Reading, stored: Reading, cosine: float, preset: Preset = STRICT, cut: float | None = None) -> Verdict:
-    """`cut` is a learned threshold on the score: it may only be stricter than the preset's."""
+    """`cut` is a learned threshold on the score, in place of the preset's. It does not weigh against a guard's veto."""
     if question.text == stored.text:
         return Verdict(serve=True, score=1.0)
     if cosine < preset.grey:
@@ -63,7 +64,7 @@ def judge(question: Reading, stored: Reading, cosine: float, preset: Preset = ST
         final = _final(reason, laid, preset)
         if final or cosine < preset.reworded:
             return Verdict(serve=False, score=score, reason=reason, grey=not final)
-    if score >= (preset.serve if cut is None else max(cut, preset.serve)):
+    if score >= (preset.serve if cut is None else cut):
         return Verdict(serve=True, score=score)
     return Verdict(serve=False, score=score, reason="similarity", grey=True)
 
@@ -75,7 +76,8 @@ def needed(laid: Alignment, kinds_apart: float, preset: Preset) -> float:
         both = min(laid.left, laid.right) >= 1
         more = max(more, _SUBSTITUTED if both else _INSERTED) + 0.1 * max(0.0, min(0.3, laid.open - 0.1))
     small = min(laid.left, laid.right) < _REWORDED and laid.shared < preset.long
-    return preset.base + (preset.edit if small else preset.reword) * more + preset.turned * laid.turned
+    whole = preset.base + (preset.edit if small else preset.reword) * more + preset.turned * laid.turned
+    return min(preset.most, whole)
 
 
 def _final(reason: str, laid: Alignment, preset: Preset) -> bool:
