@@ -48,7 +48,7 @@ class OnnxModel:
     def _one(self, text: str) -> Vector | None:
         if len(text) > self.about.max_chars or broken(text):
             return None
-        tokens = self._tokenizer.encode(self.about.prefix + text)
+        (tokens,) = self._tokenizer.encode_batch_fast([self.about.prefix + text])  # `encode` keeps the interpreter to itself
         ids = tokens.ids
         if len(ids) > self.max_tokens or self._unknown in ids or all(tokens.special_tokens_mask):
             return None
