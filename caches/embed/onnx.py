@@ -52,7 +52,8 @@ class OnnxModel:
     def _one(self, text: str) -> Vector | None:
         if len(text) > self.about.max_chars or broken(text):
             return None
-        tokens = self._tokenizer.encode(self.about.prefix + (text if text.isascii() else _PICTURES.sub(" ", text)))
+        seen = text if text.isascii() else _PICTURES.sub(" ", text)
+        (tokens,) = self._tokenizer.encode_batch_fast([self.about.prefix + seen])  # `encode` keeps the interpreter to itself
         ids = tokens.ids
         if len(ids) > self.max_tokens or self._unknown in ids or all(tokens.special_tokens_mask):
             return None
