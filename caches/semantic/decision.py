@@ -27,7 +27,7 @@ class Preset:
     most: float  # the cosine from which on what they do not share no longer counts
     serve: float = 0.5  # least score that serves
     sure: float = 0.8  # least score that serves where a verifier could be asked instead
-    grey: float = 0.35  # least cosine that is worth verifying
+    grey: float = 0.25  # least cosine that is worth verifying
 
 
 STRICT = Preset("strict", base=0.72, edit=0.8, reword=0.7, turned=0.3, long=math.inf, reworded=math.inf, most=0.885)

@@ -31,9 +31,11 @@ MAX_CHARS = 8000
 _FEWEST_LETTERS = 2
 _BEGINNING = 6  # words
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
+_WHAT_NOW = re.compile(r"\bwhat now\b")
 _PERIOD = re.compile(
     r"\b(?:this|last|next|past|coming|previous) (?:week|month|year|quarter|season|weekend|morning|evening|night)\b"
 )
+_DIGIT = re.compile(r"\d")
 _HAN = re.compile("[\u3400-\u9fff]")
 _TIME_HAN = re.compile("|".join(sorted(TIME_HAN)))
 _VARIED_HAN = re.compile("|".join(sorted(VARIED_HAN)))
@@ -46,6 +48,8 @@ def refusal(text: str, *, personal: bool = False) -> str | None:
     if len(text) > MAX_CHARS:
         return "long"
     folded = text.lower().replace("’", "'")
+    if "what now" in folded:
+        folded = _WHAT_NOW.sub(" ", folded)  # what to do, and not what is the case
     words = _WORD.findall(folded)
     han = None if text.isascii() else _HAN.search(text)
     if not words and han is None and sum(map(str.isalnum, text)) < _FEWEST_LETTERS:
@@ -55,7 +59,7 @@ def refusal(text: str, *, personal: bool = False) -> str | None:
         return "time"
     if _varied(words, known) or (han and _VARIED_HAN.search(text)):
         return "varied"
-    if not CONTEXT.isdisjoint(known) or (words and han is None and CONTEXT_ALONE.issuperset(known)):
+    if not CONTEXT.isdisjoint(known) or (words and han is None and not _DIGIT.search(folded) and CONTEXT_ALONE.issuperset(known)):
         return "context"
     if personal and (not FIRST_PERSON.isdisjoint(known) or _ADDRESS.search(text) or (han and _PERSON_HAN.search(text))):
         return "personal"
