@@ -74,14 +74,13 @@ class Answers:
         if use.lookup or use.store:
             job.key = self.key(job)
             job.split = self._similar.split(job)
-            if job.split is not None and use.lookup:  # nothing is asked of a model before its meaning was compared
-                first = _nothing
         job.shared = use.store and use.share
         return Question(
             lookup=job.key if use.lookup else None,
             share=job.key if job.shared else None,
             stream=job.ask.stream,
             first=first,
+            unsure=job.split is not None and use.lookup,
         )
 
     async def answer(self, x: Exchange, job: Job, question: Question, reply: Reply, produce: Produce) -> None:
@@ -103,6 +102,11 @@ class Answers:
             if entry is not None:
                 await self._replay(x, job, entry, reply, "semantic")
                 return
+            if question.unsure:  # it took a while: somebody may ask a model for the same by now, or have its answer
+                question.unsure = False
+                entry = await job.admitted.look(question, again=True)
+                if entry is not None and await self._hit(x, job, entry, reply, produce):
+                    return
         if not use.store:
             self._metrics.cache_lookups.add(("exact", "miss"))
             await self._alone(job, reply, produce)
@@ -264,10 +268,6 @@ def models_of(job: Job, versions: Mapping[str, str]) -> list[tuple[str, str]]:
     """Every model that may answer, with its version: the pinned one alone; of `auto` every candidate."""
     pinned, candidates = job.resolution.pinned, job.resolution.candidates
     return [(target.name, versions.get(target.model.name, "")) for target in ((pinned,) if pinned else candidates)]
-
-
-def _nothing() -> None:
-    """What a request asks of its first model while it may still be answered without one."""
 
 
 def unanswered(use: Use) -> tuple[str, str]:

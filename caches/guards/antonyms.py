@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from caches.guards.concepts import OPPOSITES, concept
 from caches.guards.reading import Reading
-from caches.guards.tables.chinese import PAIRS
-from caches.guards.tables.opposites import PREFIXES
+from caches.guards.tables.opposites import CHINESE, PREFIXES
 
 
 def antonyms(a: Reading, b: Reading) -> str | None:
@@ -20,7 +19,7 @@ def contraries(a: Reading, b: Reading) -> int:
     if ours or theirs:
         found += _turned(ours, a, b) + _turned(theirs, b, a)
     if a.han and b.han and a.han != b.han:
-        found += sum(_apart(one, other, a.han, b.han) for one, other in PAIRS)
+        found += sum(_apart(one, other, a.han, b.han) for one, other in CHINESE)
     return found
 
 

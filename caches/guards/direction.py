@@ -8,7 +8,19 @@ _MOST = 10  # words whose order is looked at
 _SYMMETRIC = frozenset({"and", "or", "between", "vs", "versus", "with"})
 _CONFLICTS = frozenset(
     frozenset(pair.split())
-    for pair in ("to from", "by about", "by to", "before after", "with without", "over under", "for against", "since until", "about in", "about for", "about with")
+    for pair in (
+        "to from",
+        "by about",
+        "by to",
+        "before after",
+        "with without",
+        "over under",
+        "for against",
+        "since until",
+        "about in",
+        "about for",
+        "about with",
+    )
 )
 
 
@@ -21,7 +33,9 @@ def direction(a: Reading, b: Reading) -> str | None:
 def _conflict(a: Reading, b: Reading) -> bool:
     """The same word behind prepositions that exclude each other: to Paris, from Paris."""
     return any(
-        role != b.roles[word] and frozenset((role, b.roles[word])) in _CONFLICTS for word, role in a.roles.items() if word in b.roles
+        role != b.roles[word] and frozenset((role, b.roles[word])) in _CONFLICTS
+        for word, role in a.roles.items()
+        if word in b.roles
     )
 
 
@@ -57,4 +71,3 @@ def _reversed(a: Reading, b: Reading) -> bool:
 def _fixed(word: str, a: Reading, b: Reading) -> bool:
     """Its preposition came along: it may stand anywhere."""
     return word in a.roles and a.roles[word] == b.roles.get(word)
-

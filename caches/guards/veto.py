@@ -1,4 +1,4 @@
-"""All guards, one after the other."""
+"""All guards, one after the other. Each is a pure function of two readings, symmetric, and says a word or None."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ GUARDS = (numbers, units, dates, quotes, code, entities, negation, antonyms, kin
 
 def veto(a: Reading, b: Reading) -> str | None:
     """The name of the guard that forbids one answer for both; None: no guard does."""
+    if a.rest != b.rest:
+        return "length"
     for guard in GUARDS:
         reason = guard(a, b)
         if reason is not None:

@@ -10,7 +10,7 @@ from caches.guards.tables.english import CLOSINGS, CONTRACTIONS, OPENINGS
 from caches.guards.tables.names import KNOWN, SHORT_TOOLS
 from caches.guards.tables.phrases import PHRASES
 
-_OPERATORS = frozenset("+*=<>^|{}")
+_OPERATORS = frozenset("+*=<>^|")
 
 
 @dataclass(slots=True)
@@ -29,25 +29,25 @@ class Words:
 def read(text: str) -> Words:
     found = Words()
     fresh = True  # at the beginning of a sentence
-    for kind, token in tokens(text):
+    for kind, piece in tokens(text):
         if kind == "word":
-            _word(found, token, fresh)
+            _word(found, piece, fresh)
             fresh = False
         elif kind == "number":
-            found.line.append(token.rstrip(",").lower())
+            found.line.append(piece.rstrip(",").lower().removeprefix("v"))
             fresh = False
         elif kind == "end":
             fresh = True
         elif kind == "sign":
-            found.signs.append(token)
+            found.signs.append(piece)
         elif kind == "han":
-            found.han.append(token)
-            found.line.append(token)
+            found.han.append(piece)
+            found.line.append(piece)
         elif kind == "flag":
-            found.identifiers.add(token)
-            found.line.append(token.lstrip("-").lower())
+            found.identifiers.add(piece)
+            found.line.append(piece.lstrip("-").lower())
         else:
-            found.links.append(token.rstrip(".,)"))
+            found.links.append(piece.rstrip(".,)"))
     if len(found.capitals) > found.lower:  # Every Word Has One, or NONE HAS NOT: they tell nothing
         found.capitals.clear()
     if _OPERATORS.isdisjoint(found.signs):
@@ -56,9 +56,9 @@ def read(text: str) -> Words:
     return found
 
 
-def _word(found: Words, token: str, fresh: bool) -> None:
-    word = "usa" if token == "US" else token.lower()
-    if "'" in token or "’" in token:
+def _word(found: Words, piece: str, fresh: bool) -> None:
+    word = "usa" if piece == "US" else piece.lower()
+    if "'" in piece or "’" in piece:
         word = word.replace("’", "'")
         known = CONTRACTIONS.get(word)
         if known is None:
@@ -67,19 +67,19 @@ def _word(found: Words, token: str, fresh: bool) -> None:
             known = (word[:-1], "not") if len(known) == 2 else known
         found.line.extend(known)
         word = known[0]
-    elif word in CONTRACTIONS and not (len(token) == 1 and token.isupper()):
+    elif word in CONTRACTIONS and not (len(piece) == 1 and piece.isupper()):
         found.line.extend(CONTRACTIONS[word])
         return
     else:
-        _plain(found, token, word)
+        _plain(found, piece, word)
         word = found.line[-1]
-    if token[0] >= "a":
+    if piece[0] >= "a":
         found.lower += not fresh
-    elif (not fresh or (len(token) > 1 and token.isupper())) and word != "i":
-        found.capitals.add(CAPITAL_DATES.get(token, word))
+    elif (not fresh or (len(piece) > 1 and piece.isupper())) and word != "i":
+        found.capitals.add(CAPITAL_DATES.get(piece, word))
 
 
-def _plain(found: Words, token: str, word: str) -> None:
+def _plain(found: Words, piece: str, word: str) -> None:
     if "." in word or "_" in word or word.endswith("()"):
         if word in KNOWN:
             found.line.append(word)
@@ -91,10 +91,14 @@ def _plain(found: Words, token: str, word: str) -> None:
             found.identifiers.add(word.removesuffix("()"))
             found.line.extend(parts or [word])
         return
-    if token in SHORT_TOOLS or (len(token) == 1 and token.isupper() and token not in "AI") or (not word.isalpha() and word not in KNOWN):
+    if (
+        piece in SHORT_TOOLS
+        or (len(piece) == 1 and piece.isupper() and piece not in "AI")
+        or (not word.isalpha() and word not in KNOWN)
+    ):
         found.identifiers.add(word)
-    if token in CAPITAL_DATES:
-        word = CAPITAL_DATES[token]
+    if piece in CAPITAL_DATES:
+        word = CAPITAL_DATES[piece]
     found.line.append(word)
 
 

@@ -50,11 +50,12 @@ class Pool:
             self._end(self._idle.pop())
 
     async def close(self) -> None:
-        self.end_idle()
+        """With nothing lent."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, *(disconnect(connection) for connection in self._idle), return_exceptions=True)
+        self._idle.clear()
 
     async def _wait(self) -> AbstractConnection:
         place: asyncio.Future[AbstractConnection] = asyncio.get_running_loop().create_future()
@@ -77,7 +78,7 @@ class Pool:
 
     def _end(self, connection: AbstractConnection) -> None:
         self._open -= 1
-        self._spawn(_disconnect(connection))
+        self._spawn(disconnect(connection))
         self._grow()
 
     def _grow(self) -> None:
@@ -86,13 +87,15 @@ class Pool:
             self._spawn(self._connect())
 
     async def _connect(self) -> None:
-        connection = self._make()
+        connection = None
         try:
+            connection = self._make()
             async with asyncio.timeout(self._connect_seconds):
                 await connection.connect()  # type: ignore[no-untyped-call]
         except BaseException as error:
             self._connecting -= 1
-            await _disconnect(connection)
+            if connection is not None:
+                await disconnect(connection)
             if not isinstance(error, Exception):
                 raise
             self._refuse(error)
@@ -116,6 +119,6 @@ class Pool:
         task.add_done_callback(self._tasks.discard)
 
 
-async def _disconnect(connection: AbstractConnection) -> None:
+async def disconnect(connection: AbstractConnection) -> None:
     with suppress(Exception):  # it is given up either way
-        await connection.disconnect(nowait=True)
+        await connection.disconnect()

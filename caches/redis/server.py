@@ -73,7 +73,6 @@ class Server:
             retry=Retry(NoBackoff(), 0),
             socket_timeout=None,
             socket_connect_timeout=connect_seconds,
-            socket_keepalive=True,
         )
         self._pool = Pool(self.connection, connections, connect_seconds)
         self.place = place_of(url)

@@ -21,21 +21,24 @@ class Preset:
     base: float  # the cosine that two questions of the same matter need
     edit: float  # how much what they do not share counts, 1: in full, where one is a small edit of the other
     reword: float  # and where the one is another wording of the other, or long
-    reworded: float  # the cosine from which on a veto that is not final is overruled, where the texts are no small edit of each other
+    turned: float  # how much more is needed where shared words stand in another order
+    long: float  # weight of the words in common from which on a text is too long to be a small edit; a word is 1
+    reworded: float  # the cosine from which on a veto that is not final is overruled
     serve: float = 0.5  # least score that serves
     sure: float = 0.8  # least score that serves where a verifier could be asked instead
     grey: float = 0.45  # least cosine that is worth verifying
 
 
-STRICT = Preset("strict", base=0.72, edit=0.8, reword=0.7, reworded=2.0)
-BALANCED = Preset("balanced", base=0.62, edit=0.8, reword=0.1, reworded=0.8)
+STRICT = Preset("strict", base=0.72, edit=0.8, reword=0.7, turned=0.3, long=math.inf, reworded=math.inf)
+BALANCED = Preset("balanced", base=0.62, edit=0.8, reword=0.1, turned=0.03, long=5.0, reworded=0.8)
 
-_STEEPNESS = 25.0
-_FINAL = frozenset({"numbers", "units", "quotes", "code"})
+_STEEPNESS = 25.0  # of the score around the cosine that is needed
+_OPEN, _MOST_OPEN = 0.8, 0.25  # the cosine that is needed more, by the share of what is not shared
+_INSERTED, _SUBSTITUTED = 0.22, 0.23  # at least so much, if a word of weight is in one text only, or in each another
+_FINAL = frozenset({"numbers", "units", "quotes", "code", "length"})
 """Guards whose veto is never put to a verifier. That of the others is final where the texts are otherwise much the same."""
 _MANNER = frozenset({"direction", "scope", "format", "question", "persons"})
 """Guards that a long text sets off by another wording alone."""
-_LONG = 5.0  # weight of the words in common from which on a text is long
 _REWORDED = 1.5  # weight of unmatched words on each side from which on two texts are not a small edit of each other
 
 
@@ -51,23 +54,30 @@ def judge(question: Reading, stored: Reading, cosine: float, preset: Preset = ST
     """`cut` is a learned threshold on the score: it may only be stricter than the preset's."""
     if question.text == stored.text:
         return Verdict(serve=True, score=1.0)
+    if cosine < preset.grey:
+        return Verdict(serve=False, score=0.0, reason="similarity")
     laid = align(question, stored)
-    likeness = 1 / (1 + math.exp(-_STEEPNESS * (cosine - needed(laid, apart(question, stored), preset))))
+    score = 1 / (1 + math.exp(-_STEEPNESS * (cosine - needed(laid, apart(question, stored), preset))))
     reason = veto(question, stored)
-    reworded = min(laid.left, laid.right) >= _REWORDED or (reason in _MANNER and laid.shared >= _LONG)
-    final = reason in _FINAL or not reworded
-    if reason is not None and (final or cosine < preset.reworded):
-        return Verdict(serve=False, score=likeness, reason=reason, grey=not final and cosine >= preset.grey)
-    least = preset.serve if cut is None else max(cut, preset.serve)
-    if likeness >= least:
-        return Verdict(serve=True, score=likeness)
-    return Verdict(serve=False, score=likeness, reason="similarity", grey=cosine >= preset.grey)
+    if reason is not None:
+        final = _final(reason, laid, preset)
+        if final or cosine < preset.reworded:
+            return Verdict(serve=False, score=score, reason=reason, grey=not final)
+    if score >= (preset.serve if cut is None else max(cut, preset.serve)):
+        return Verdict(serve=True, score=score)
+    return Verdict(serve=False, score=score, reason="similarity", grey=True)
 
 
 def needed(laid: Alignment, kinds_apart: float, preset: Preset) -> float:
     """The cosine from which on two questions are more likely the same than not."""
-    more = 0.8 * min(0.25, laid.open) + 0.3 * laid.turned + kinds_apart
+    more = _OPEN * min(_MOST_OPEN, laid.open) + kinds_apart
     if max(laid.left, laid.right) >= 1:
-        more = max(more, 0.22 if min(laid.left, laid.right) < 1 else 0.23) + 0.1 * max(0.0, min(0.3, laid.open - 0.1))
-    small = min(laid.left, laid.right) < _REWORDED and laid.shared < _LONG
-    return preset.base + (preset.edit if small else preset.reword) * more
+        both = min(laid.left, laid.right) >= 1
+        more = max(more, _SUBSTITUTED if both else _INSERTED) + 0.1 * max(0.0, min(0.3, laid.open - 0.1))
+    small = min(laid.left, laid.right) < _REWORDED and laid.shared < preset.long
+    return preset.base + (preset.edit if small else preset.reword) * more + preset.turned * laid.turned
+
+
+def _final(reason: str, laid: Alignment, preset: Preset) -> bool:
+    """No verifier is asked: it is one of the guards that do not err, or the texts are otherwise much the same."""
+    return reason in _FINAL or not (min(laid.left, laid.right) >= _REWORDED or (reason in _MANNER and laid.shared >= preset.long))

@@ -71,7 +71,7 @@ class LocalTicket:
             self._held = False
             await self._entered.__aexit__(None, None, None)
 
-    async def look(self, question: Question) -> Entry | None:
+    async def look(self, question: Question, *, again: bool = False) -> Entry | None:  # noqa: ARG002 - each look is a new one
         if question.lookup is None:
             return None
         exact = self._owner.exact

@@ -139,9 +139,9 @@ class RemoteTicket:
         assert isinstance(answer, m.Answer)
         return answer
 
-    async def look(self, question: Question) -> Entry | None:
+    async def look(self, question: Question, *, again: bool = False) -> Entry | None:
         answer = self._answer
-        if answer is None or not self._fresh:
+        if answer is None or again or not self._fresh:
             self._forgo()
             self._granted, self._fresh, self._works = None, True, 0
             reply = await self._ask(m.LookUp(self.n, self._look_of(question)))
@@ -366,7 +366,8 @@ class RemoteTicket:
         link = self._link
         self._share, self._stream = question.share, question.stream
         kept = self._kept = None if question.lookup is None else link.front.get(question.lookup)
-        ask = self._at_once = None if kept else question.first()  # what is kept is most likely good: then no model is asked
+        sure = not kept and not question.unsure  # what is kept is most likely good: then no model is asked
+        ask = self._at_once = question.first() if sure else None
         return m.Look(
             question.lookup, kept.generation if kept else 0, question.share, question.stream,
             None if ask is None else self._work_of(ask),

@@ -68,6 +68,7 @@ class Question:
     share: bytes | None  # the key under which identical requests share one answer
     stream: bool  # the answer is to be one
     first: Callable[[], WorkAsk | None]
+    unsure: bool = False  # an answer that is not asked for here may do: nothing is asked of a model before that is known
 
 
 class Attempt(Protocol):
@@ -121,8 +122,11 @@ class Ticket(Protocol):
     def away(self) -> str:
         """Why the last look could not ask the exact cache; empty: it could, or there was none."""
 
-    async def look(self, question: Question) -> Entry | None:
-        """The answer that is kept, if any. Asked again when the answer that the request shared has failed."""
+    async def look(self, question: Question, *, again: bool = False) -> Entry | None:
+        """The answer that is kept, if any. Asked again when the answer that the request shared has failed.
+
+        `again`: also when nothing was acted on since, for that took a while.
+        """
 
     def elsewhere(self) -> Elsewhere | None:
         """Who makes this answer already, in another process; None when this request is to make it, or to join one here.

@@ -7,15 +7,13 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-for needed in ("numpy", "onnxruntime", "tokenizers"):
-    if importlib.util.find_spec(needed) is None:
-        pytest.skip(f"{needed} is not installed: the extra `semantic`", allow_module_level=True)
-
-import numpy as np
-
-from caches.embed import minilm
+pytestmark = pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("onnxruntime", "tokenizers")),
+    reason="the extra `semantic` is missing",
+)
 
 TEXTS = [
     "How do I reset my password?",
@@ -28,6 +26,8 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def model():
+    from caches.embed import minilm
+
     return minilm.load()
 
 
@@ -110,6 +110,8 @@ def test_what_the_tokenizer_cannot_tell_apart_has_no_vector(model, text):
 
 def test_the_weights_are_those_that_are_described():
     """The committed files have the committed sums, the tokenizer neither pads nor cuts, and the licence is told beside them."""
+    from caches.embed import minilm
+
     folder = minilm.folder()
     folder.check()
     tokenizer = json.loads((folder.path / "tokenizer.json").read_text())

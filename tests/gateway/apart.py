@@ -25,7 +25,9 @@ class Parts:
     monitor: Any
     ring: Any
     exact: Any
+    semantic: Any
     flights: Any
+    behind: Any
     limiter: Any
     metrics: Any
 
@@ -70,8 +72,8 @@ class Apart:
             owner, own = self.dispatcher.parts.owner, self.workers[0].parts.own
             edge = self.workers[0].parts.edge
             self.parts = Parts(
-                edge, own.pipeline, owner.lanes, owner.fleet, owner.monitor, own.ring, owner.exact, own.flights, owner.limiter,
-                self.workers[0].parts.metrics,
+                edge, own.pipeline, owner.lanes, owner.fleet, owner.monitor, own.ring, owner.exact, owner.semantic, own.flights,
+                own.behind, owner.limiter, self.workers[0].parts.metrics,
             )  # fmt: skip
 
     @property

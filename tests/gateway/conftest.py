@@ -23,7 +23,8 @@ WORKERS = int(os.environ.get("TIERGATE_TEST_WORKERS", "0"))
 """0: one process. 1: every test of this folder runs with a dispatcher apart, and must come to the same."""
 
 BOTH = {f"test_gateway_{name}.py" for name in
-        ("admin", "cache", "caching", "failover", "flight", "hostile", "limits", "log", "metrics", "queue", "random", "stream")}  # fmt: skip
+        ("admin", "cache", "caching", "failover", "flight", "hostile", "limits", "log", "metrics", "queue", "random", "semantic",
+         "semantic_away", "semantic_delete", "semantic_verify", "stream")}  # fmt: skip
 """Those that touch what a dispatcher decides run in both forms without being asked to."""
 
 KEY = "tg-test-key-of-acme"
@@ -158,6 +159,22 @@ def _merged(tree: Any, changes: Any) -> Any:
 
 
 Start = Callable[..., Awaitable[Stack]]
+
+
+@pytest.fixture(scope="session")
+def sentences() -> Any:
+    """The embedder that comes along, loaded once: every gateway of these tests shares it. Skips where it is not installed."""
+    for name in ("numpy", "onnxruntime", "tokenizers", "qdrant_edge"):
+        pytest.importorskip(name, reason=f"{name} is not installed (the extra `semantic`)")
+    from caches.embed import minilm
+
+    return minilm.load()
+
+
+@pytest.fixture
+def one_model(sentences: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading takes a moment each time; the model keeps nothing of what it is asked."""
+    monkeypatch.setattr("caches.embed.onnx.OnnxModel", lambda _folder: sentences)
 
 
 @pytest.fixture

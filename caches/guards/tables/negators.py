@@ -2,4 +2,6 @@
 
 from __future__ import annotations
 
-NEGATORS = frozenset("not no never without none nothing nobody neither nor nowhere hardly except excluding unless lacking non".split())
+from caches.guards.tables import words
+
+NEGATORS = words("not no never without none nothing nobody neither nor nowhere hardly except excluding unless lacking non")
