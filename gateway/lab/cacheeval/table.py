@@ -15,7 +15,7 @@ def table(document: Json) -> str:
 def _data(document: Json) -> str:
     lines = []
     for data in document["data"]:
-        left = f", {data['left_out']} left out (ambiguous)" if data["left_out"] else ""
+        left = f", {data['left_out']} left out (ambiguous, or no sentence)" if data["left_out"] else ""
         what = (
             "lookups" if data["kind"] == "lookups" else f"{data['kind']}, {data['wanted']:,} wanted and {data['traps']:,} traps"
         )
