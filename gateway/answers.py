@@ -14,7 +14,7 @@ from typing import Any, cast
 from caches.assemble import assemble
 from caches.flight import Flight, Flights, Orphaned, Seat
 from caches.freshness import Freshness, freshness
-from caches.key import entry_id, exact_key
+from caches.key import exact_key
 from caches.pace import AT_ONCE, Pace, paced
 from caches.policy import Use
 from caches.replay import as_events
@@ -23,6 +23,7 @@ from caches.worth import worth_keeping
 from gateway.behind import Behind, Produce
 from gateway.caching import Caching
 from gateway.dispatch.types import Question, WorkAsk
+from gateway.entries import Entries, shown_id
 from gateway.errors import ApiError
 from gateway.exchange import Exchange, Work
 from gateway.forward import Failures, Station
@@ -44,6 +45,7 @@ class Answers:
         self,
         *,
         cachings: Mapping[str, Caching],
+        entries: Entries,
         similar: Similar,
         behind: Behind,
         pace: Pace,
@@ -56,6 +58,7 @@ class Answers:
         wall: Callable[[], float],
     ) -> None:
         self._cachings = cachings
+        self.entries = entries
         self._similar = similar
         self._behind = behind
         self._pace = pace
@@ -138,7 +141,7 @@ class Answers:
             made = await self._behind.answer(job, produce, paid=True)
             if made is not None and job.use is not None and job.use.store:
                 again, body = made
-                await job.admitted.store(self._entry(again, body))
+                await job.admitted.store(self.entries.made(again, body))
         finally:  # a moment later: who has looked before may be told of the old one only now
             asyncio.get_running_loop().call_later(_RENEWED, self._renewing.discard, key)
 
@@ -158,11 +161,11 @@ class Answers:
 
     def entry_id(self, key: bytes) -> str:
         """What clients and operators call the answer kept under that key."""
-        return entry_id(self._secret, key)
+        return self.entries.id_of(key)
 
     async def _replay(self, x: Exchange, job: Job, entry: Entry, reply: Reply, cache: str = "exact") -> None:
         x.cache, x.cache_reason = cache, ""
-        x.cache_id, x.cache_age = entry.id, max(0, int(self._wall() - entry.stored_at))
+        x.cache_id, x.cache_age = shown_id(entry), max(0, int(self._wall() - entry.stored_at))
         x.work.model, x.work.tier = entry.model, entry.tier
         self._metrics.tokens_saved.add((), entry.completion_tokens)
         await _deliver(job, entry.body, reply, self._pace, entry.completion_tokens)
@@ -241,27 +244,9 @@ class Answers:
             return
         answer = json_object(body)
         if answer is not None and worth_keeping(answer):
-            entry = self._entry(job, body)
+            entry = self.entries.made(job, body)
             await job.admitted.store(entry)
             await self._similar.keep(job, entry)
-
-    def _entry(self, job: Job, body: bytes) -> Entry:
-        now, work, key, said = self._wall(), job.work, cast(bytes, job.key), job.wishes.cache
-        return Entry(
-            id=self.entry_id(key),
-            key=key,
-            tenant=job.principal.tenant,
-            model=work.model,
-            tier=work.tier,
-            endpoint=job.endpoint.name,
-            body=body,
-            stored_at=now,
-            expires_at=now + self._cachings[job.principal.tenant].exact.lifetime(said),
-            completion_tokens=work.completion_tokens,
-            prompt_tokens=work.prompt_tokens,
-            tags=said.tags,
-            began_at=now - (self._clock() - job.arrived),
-        )
 
 
 def models_of(job: Job, versions: Mapping[str, str]) -> list[tuple[str, str]]:

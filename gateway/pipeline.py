@@ -23,6 +23,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from caches.semantic.ids import exact_of
 from caches.semantic.types import Semantic
 from gateway import multipart, wire
 from gateway.answers import Answers
@@ -108,10 +109,10 @@ class Pipeline:
 
     async def delete_cached(self, principal: Principal, entry: str) -> bytes:
         """Delete one of the tenant's own cached answers. ApiError 404 when it has none of that id."""
-        if entry.startswith("cs-"):
-            deleted = await self._semantic.delete(entry, principal.tenant)
-        else:
-            deleted = await self._dispatcher.delete_entry(entry, principal.tenant)
+        deleted = entry.startswith("cs-") and await self._semantic.delete(entry, principal.tenant)
+        exact = exact_of(entry)
+        if exact and await self._dispatcher.delete_entry(exact, principal.tenant):
+            deleted = True
         if not deleted:
             raise ApiError(404, "entry_not_found", "You have no cached answer of this id.")
         return b'{"deleted":true}'
@@ -119,7 +120,7 @@ class Pipeline:
     async def feedback(self, x: Exchange, body: bytes) -> bytes:
         """Take note of how good an answer was. ApiError 400, 413."""
         assert x.principal is not None, "asked by somebody who is known"
-        return await give(self._semantic, x.principal, x, body)
+        return await give(self._semantic, self._dispatcher, x.principal, x, body)
 
     async def run(self, x: Exchange, endpoint: Endpoint, path_model: str | None, request: Request, reply: Reply) -> None:
         """Answer one request. Raises ApiError or one of `gateway.refusals.REFUSALS`; every lease is back by then.

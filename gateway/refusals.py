@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from caches.errors import FlightCancelled, FlightLagged
+from caches.errors import CacheAway, ExactStoreAway, FlightCancelled, FlightLagged
 from gateway.errors import ApiError
 from limits.types import LimitExceeded, QueueFull, QueueTimeout
 from routing.types import EndpointNotServed, ModelNotAllowed, UnknownModel, UnknownTier
@@ -75,7 +75,14 @@ def _cancelled(_: FlightCancelled) -> ApiError:
     return ApiError(503, "shutting_down", message, headers=waiting(1.0), outcome="broken_stream")
 
 
+def _cache_away(error: CacheAway) -> ApiError:
+    said = str(error)
+    return ApiError(503, "cache_store_away", f"{said[:1].upper()}{said[1:]}. Ask again when it is back.", headers=waiting(1.0))
+
+
 TABLE: Mapping[type[Exception], Callable[[Any], ApiError]] = {
+    CacheAway: _cache_away,
+    ExactStoreAway: _cache_away,
     FlightCancelled: _cancelled,
     FlightLagged: _lagged,
     LimitExceeded: _limit,

@@ -15,11 +15,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from caches.key import entry_id
 from caches.semantic.packed import said
 from caches.semantic.types import Asked, Found, Semantic, Shown
 from caches.types import Entry
 from gateway.behind import Behind, Produce
+from gateway.entries import Entries
 from gateway.job import Job
 from gateway.metrics import Metrics
 
@@ -32,19 +32,19 @@ class Agree(Protocol):
 
 @dataclass(slots=True)
 class Budget:
-    """So many a minute, refilled evenly; none are saved up beyond a minute's."""
+    """So many a minute, refilled evenly; none are saved up beyond a minute's, or one."""
 
-    per_minute: int
+    per_minute: float
     clock: Callable[[], float]
     left: float = 0.0
     at: float = 0.0
 
     def __post_init__(self) -> None:
-        self.left, self.at = float(self.per_minute), self.clock()
+        self.left, self.at = self.per_minute, self.clock()
 
     def take(self) -> bool:
         now = self.clock()
-        self.left = min(float(self.per_minute), self.left + (now - self.at) * self.per_minute / _MINUTE)
+        self.left = min(max(1.0, self.per_minute), self.left + (now - self.at) * self.per_minute / _MINUTE)
         self.at = now
         if self.left < 1.0:
             return False
@@ -53,7 +53,7 @@ class Budget:
 
 
 class Shadows:
-    """`share` of the served answers, 0-1. `ttl` in seconds, of the aliases. `wall` is the clock of `Entry.stored_at`."""
+    """`share` of the served answers, 0-1."""
 
     def __init__(
         self,
@@ -64,11 +64,9 @@ class Shadows:
         share: float,
         budget: Budget,
         judge: Agree | None,
-        secret: bytes,
-        ttl: Callable[[str], float],
+        entries: Entries,
         metrics: Metrics,
         rng: random.Random,
-        wall: Callable[[], float],
     ) -> None:
         self._semantic = semantic
         self._behind = behind
@@ -76,11 +74,9 @@ class Shadows:
         self._share = share
         self._budget = budget
         self._judge = judge
-        self._secret = secret
-        self._ttl = ttl
+        self._entries = entries
         self._metrics = metrics
         self._rng = rng
-        self._wall = wall
 
     def served(self, job: Job, asked: Asked, found: Found, produce: Produce) -> None:
         """An answer was served. Returns at once."""
@@ -98,14 +94,20 @@ class Shadows:
         made = await self._behind.answer(job, produce, paid=False)
         if made is None:
             return
-        _, body = made
+        again, body = made
         right = await self._right(asked, found.entry.id, body)
         self._count(right)
         if right is None:
             return
         await self._semantic.learn(asked, found.entry.id, found.score, right=right, weight=1.0 / self._share)
-        if job.key is not None:
-            await self._alias(job, found.entry, found.entry.body if right else body)
+        if job.use is None or not job.use.store:
+            return
+        if right:
+            await self._store(self._entries.alias(job, found.entry))
+        else:
+            fresh = self._entries.made(again, body)
+            await self._store(fresh)
+            await self._semantic.keep(asked, self._entries.meant(again, fresh))
 
     async def _learn_of(self, asked: Asked, found: Found, body: bytes) -> None:
         grey = found.grey
@@ -121,16 +123,6 @@ class Shadows:
             return shown.right
         one, other = said(shown.kept), said(body)
         return None if one is None or other is None else await self._judge.agree(one, other)
-
-    async def _alias(self, job: Job, served: Entry, body: bytes) -> None:
-        key, now = job.key, self._wall()
-        assert key is not None, "only a request that may be kept gets here"
-        entry = Entry(
-            id=entry_id(self._secret, key), key=key, tenant=job.principal.tenant, model=served.model, tier=served.tier,
-            endpoint=served.endpoint, body=body, stored_at=now, expires_at=now + self._ttl(job.principal.tenant),
-            completion_tokens=served.completion_tokens, prompt_tokens=served.prompt_tokens, tags=served.tags,
-        )  # fmt: skip
-        await self._store(entry)
 
     def _count(self, right: bool | None) -> None:
         self._metrics.verified.add(("unknown" if right is None else "right" if right else "wrong",))

@@ -2,7 +2,7 @@
 
     split      is it a question whose meaning may be compared? (`caches.semantic.partition`, `eligible`)
     look       its nearest kept neighbours, through the owner of the state
-    verify     one that is not sure may be put to a model, if the operator names one (`gateway.verify`)
+    verify     one that is not sure, or any, may be put to a model, if the operator names one (`gateway.verify`)
     keep       a whole and good answer, under its question
     shadow     some served answers, and all that were nearly served, are compared with what the model says (`gateway.shadow`)
 
@@ -22,6 +22,7 @@ from caches.semantic.types import Asked, Found, Semantic, SemanticPolicy
 from caches.types import Entry
 from gateway.behind import Produce
 from gateway.caching import Caching
+from gateway.entries import Entries
 from gateway.exchange import Exchange
 from gateway.job import Job
 from gateway.metrics import Metrics
@@ -32,7 +33,10 @@ Models = Callable[[Job], list[tuple[str, str]]]
 
 
 class Verify(Protocol):
-    """Asks a model whether one answer would serve both questions."""
+    """Asks a model whether one answer would serve both questions. `all`: also where that is sure without asking."""
+
+    @property
+    def all(self) -> bool: ...
 
     async def serves_both(self, job: Job, question: str, kept: str) -> bool: ...
 
@@ -42,6 +46,7 @@ class Similar:
         self,
         semantic: Semantic,
         cachings: Mapping[str, Caching],
+        entries: Entries,
         *,
         models: Models,
         secret: bytes,
@@ -51,6 +56,7 @@ class Similar:
     ) -> None:
         self._semantic = semantic
         self._cachings = cachings
+        self._entries = entries
         self._models = models
         self._secret = secret
         self._metrics = metrics
@@ -78,11 +84,11 @@ class Similar:
             job.split, x.similar = None, reason
             self._metrics.cache_lookups.add(("semantic", "bypass"))
             return None
-        job.asked = asked = self._asked(job, question)
+        job.asked = asked = self._asked(x, job, question)
         if job.use is None or not job.use.lookup:
             return None
         found = await self._semantic.look(asked)
-        if self._verify is not None and found.entry is None and found.grey is not None:
+        if self._verify is not None:
             found = await self._verified(self._verify, job, asked, found)
         self._told(x, found)
         if found.entry is not None:
@@ -96,29 +102,29 @@ class Similar:
         asked = job.asked
         if asked is None or job.use is None or not job.use.store:
             return
-        await self._semantic.keep(asked, replace(entry, expires_at=entry.stored_at + self._ttl(job)))
+        await self._semantic.keep(asked, self._entries.meant(job, entry))
         if job.nearly is not None:
             nearly, job.nearly = job.nearly, None
             self._shadow.nearly(asked, nearly, entry.body)
 
     async def _verified(self, verify: Verify, job: Job, asked: Asked, found: Found) -> Found:
         grey = found.grey
-        assert grey is not None, "asked about a neighbour"
+        if found.entry is not None:
+            right = not verify.all or await verify.serves_both(job, asked.text, found.kept)
+            return found if right else Found(why="verifier")
+        if grey is None:
+            return found
         if not await verify.serves_both(job, asked.text, grey.text):
             return replace(found, grey=None, why="verifier")
-        taken = await self._semantic.take(asked, grey.id)
-        return replace(taken, score=grey.score) if taken.entry is not None else found
+        taken = await self._semantic.take(asked, grey)
+        return taken if taken.entry is not None else found
 
     def _policy(self, job: Job) -> SemanticPolicy:
         policy = self._cachings[job.principal.tenant].semantic
         assert policy is not None, "asked for a tenant that has one"
         return policy
 
-    def _ttl(self, job: Job) -> float:
-        own, wish = self._policy(job).ttl, job.wishes.cache.ttl
-        return own if wish is None else min(own, wish)
-
-    def _asked(self, job: Job, question: Split) -> Asked:
+    def _asked(self, x: Exchange, job: Job, question: Split) -> Asked:
         caching, policy, rest = self._cachings[job.principal.tenant], self._policy(job), question.rest()
         models = self._models(job)
 
@@ -135,7 +141,8 @@ class Similar:
             scope=caching.scope.tag,
             preset=policy.preset,
             max_error=policy.max_error,
-            request_id=job.exchange_id,
+            request_id=x.client_id or x.id,
+            exact="" if job.key is None else self._entries.id_of(job.key),
             max_age=job.wishes.cache.max_age,
             wants_grey=self._verify is not None,
         )

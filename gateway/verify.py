@@ -23,8 +23,9 @@ _AGREE = (
 
 
 class Verifier:
-    def __init__(self, inner: Inner, model: str, seconds: float) -> None:
+    def __init__(self, inner: Inner, model: str, seconds: float, *, all: bool = False) -> None:  # noqa: A002 - the config's word
         self._inner = inner
+        self.all = all
         self._model = model
         self._seconds = seconds
 

@@ -6,28 +6,14 @@ from caches.guards.reading import Reading
 
 _MOST = 10  # words whose order is looked at
 _SYMMETRIC = frozenset({"and", "or", "between", "vs", "versus", "with"})
-_CONFLICTS = frozenset(
-    frozenset(pair.split())
-    for pair in (
-        "to from",
-        "by about",
-        "by to",
-        "before after",
-        "with without",
-        "over under",
-        "for against",
-        "since until",
-        "about in",
-        "about for",
-        "about with",
-    )
-)
+_EXCLUSIVE = "to/from by/about by/to before/after over/under for/against since/until about/in about/for about/with"
+_CONFLICTS = frozenset(frozenset(pair.split("/")) for pair in _EXCLUSIVE.split())
 
 
 def direction(a: Reading, b: Reading) -> str | None:
     if a.content == b.content and a.roles == b.roles:
         return None
-    return "direction" if _conflict(a, b) or _swapped(a, b) or _reversed(a, b) else None
+    return "direction" if _conflict(a, b) or _swapped(a, b) or _reversed(a, b) or _reversed(b, a) else None
 
 
 def _conflict(a: Reading, b: Reading) -> bool:
@@ -41,7 +27,8 @@ def _conflict(a: Reading, b: Reading) -> bool:
 
 def _swapped(a: Reading, b: Reading) -> bool:
     """Two words, each in the other's place: JSON to XML, XML to JSON."""
-    if not a.roles or (len(a.content) > _MOST and not a.frame) or sorted(a.roles.values()) != sorted(b.roles.values()):
+    long = max(len(a.content), len(b.content)) > _MOST and not (a.frame and b.frame)
+    if not a.roles or long or sorted(a.roles.values()) != sorted(b.roles.values()):
         return False  # `a primary school place` and `a place at a primary school`: words moved, and a preposition came with them
     parts = {
         (a.roles.get(word, ""), b.roles.get(word, ""))

@@ -36,7 +36,7 @@ def of_digits(token: str) -> Quantity | None:
 
 def _tailed(digits: str, tail: str, money: str) -> Quantity | None:
     if not tail:
-        return plain(digits, "clock") if ":" in digits else measured(digits, money)
+        return plain(digits.removesuffix(":00"), "clock") if ":" in digits else measured(digits, money)
     if tail in {"am", "pm"}:
         return plain(digits.removesuffix(":00"), "clock")
     if tail in {"st", "nd", "rd", "th"}:

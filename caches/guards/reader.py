@@ -78,6 +78,8 @@ class Reader:
             number, end = quantities.of_words(self.line, at)
             return self._quantity(quantities.plain(str(number)), end)
         elif word in ORDINALS and not (word == "second" and at and self.line[at - 1] in _BEFORE_A_UNIT):
+            if word == "first" and at + 1 == len(self.line):
+                return at + 1  # without asking first
             self.quantities.append(quantities.plain(str(ORDINALS[word]), "th"))
             self.bag.add(word)
         elif word in RELATIVE and self._period(at + 1):

@@ -12,13 +12,14 @@ from caches.guards.kinds import kinds
 from caches.guards.negation import negation
 from caches.guards.numbers import numbers
 from caches.guards.persons import persons
+from caches.guards.pictures import pictures
 from caches.guards.question import question
 from caches.guards.quotes import quotes
 from caches.guards.reading import Reading
 from caches.guards.scope import scope
 from caches.guards.units import units
 
-GUARDS = (numbers, units, dates, quotes, code, entities, negation, antonyms, kinds, direction, scope, forms, question, persons)
+GUARDS = (numbers, units, dates, quotes, code, entities, negation, antonyms, kinds, direction, scope, forms, question, persons, pictures)
 
 
 def veto(a: Reading, b: Reading) -> str | None:

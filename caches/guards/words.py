@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 from caches.guards.scan import tokens
 from caches.guards.tables.calendar import CAPITAL_DATES
-from caches.guards.tables.english import CLOSINGS, CONTRACTIONS, OPENINGS
+from caches.guards.tables.english import CLOSINGS, CONTRACTIONS, OPENINGS, SPEECH, THANKS, WITH_THANKS
 from caches.guards.tables.names import KNOWN, SHORT_TOOLS
 from caches.guards.tables.phrases import PHRASES
 
+_MANNERS = CLOSINGS | THANKS | WITH_THANKS
 _OPERATORS = frozenset("+*=<>^|")
 
 
@@ -29,7 +30,9 @@ class Words:
 def read(text: str) -> Words:
     found = Words()
     fresh = True  # at the beginning of a sentence
+    sentence = last = 0  # where the last one that says anything begins
     for kind, piece in tokens(text):
+        sentence = last
         if kind == "word":
             _word(found, piece, fresh)
             fresh = False
@@ -38,6 +41,7 @@ def read(text: str) -> Words:
             fresh = False
         elif kind == "end":
             fresh = True
+            last = len(found.line)
         elif kind == "sign":
             found.signs.append(piece)
         elif kind == "han":
@@ -52,7 +56,7 @@ def read(text: str) -> Words:
         found.capitals.clear()
     if _OPERATORS.isdisjoint(found.signs):
         found.signs.clear()
-    found.line = phrased(_bare(found.line))
+    found.line = phrased(_bare(found.line, sentence))
     return found
 
 
@@ -63,8 +67,7 @@ def _word(found: Words, piece: str, fresh: bool) -> None:
         known = CONTRACTIONS.get(word)
         if known is None:
             word, _, ending = word.partition("'")
-            known = (word, "not") if ending == "t" and word.endswith("n") else (word,)
-            known = (word[:-1], "not") if len(known) == 2 else known
+            known = (word[:-1], "not") if ending == "t" and word.endswith("n") and len(word) > 1 else (word,)
         found.line.extend(known)
         word = known[0]
     elif word in CONTRACTIONS and not (len(piece) == 1 and piece.isupper()):
@@ -102,18 +105,34 @@ def _plain(found: Words, piece: str, word: str) -> None:
     found.line.append(word)
 
 
-def _bare(line: list[str]) -> list[str]:
+def _bare(line: list[str], sentence: int) -> list[str]:
     """Without greetings and thanks."""
-    start, end = 0, len(line)
-    while start < end - 1 and line[start] in OPENINGS:
+    start = 0
+    while start < len(line) - 1 and line[start] in OPENINGS:
         start += 1
-    if start < end - 2 and line[start] == "good" and line[start + 1] in OPENINGS:
+    if start < len(line) - 2 and line[start] == "good" and line[start + 1] in OPENINGS:
         start += 2
-    if end > start + 2 and line[start] == "no" and "not" in line[start:end]:
+    if start < len(line) - 2 and line[start] == "no" and "not" in line:
         start += 1  # the beginning of an answer
-    while end > start + 2 and line[end - 1] in CLOSINGS:
-        end -= 1
-    return line[start:end]
+    return line[start : max(_close(line, start + 2, sentence), start)]
+
+
+def _close(line: list[str], least: int, sentence: int) -> int:
+    """Where the thanks begin."""
+    end = len(line)
+    if not SPEECH.isdisjoint(line):  # words are what is asked about: only a sentence of its own is thanks
+        return sentence if _MANNERS.issuperset(line[sentence:]) else end
+    while end > least:
+        at = end
+        while at > least and line[at - 1] in WITH_THANKS:
+            at -= 1
+        if line[at - 1] in THANKS:
+            end = at - 1
+        elif line[end - 1] in CLOSINGS:
+            end -= 1
+        else:
+            break
+    return max(end, min(least, len(line)))
 
 
 def phrased(line: list[str]) -> list[str]:

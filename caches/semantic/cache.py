@@ -25,11 +25,13 @@ from caches.embed.types import Embedder, EmbedderAway, TooLong, Vector
 from caches.errors import CacheAway
 from caches.guards import Reading
 from caches.semantic.compare import same_answer
-from caches.semantic.decision import BALANCED, STRICT, Preset, judge
+from caches.semantic.decision import Preset, judge
 from caches.semantic.evidence import Evidence
 from caches.semantic.gate import Gate
 from caches.semantic.ids import hit_id, point_id, read_hit
+from caches.semantic.likeness import rank
 from caches.semantic.packed import Packed, pack, said, unpack
+from caches.semantic.presets import preset_for
 from caches.semantic.refused import Refused, pair_of
 from caches.semantic.types import Asked, Found, Grey, SemanticStats, Shown
 from caches.semantic.writer import Writer
@@ -37,7 +39,6 @@ from caches.types import Entry
 from caches.vectors.types import Match, Point, StoreAway, VectorStore
 from caches.which import Which
 
-PRESETS = {preset.name: preset for preset in (STRICT, BALANCED)}
 _STANDS_FOR = {"strict": 0.02, "balanced": 0.05}  # the share of wrong answers that a preset promises to stay under
 _ANY = ""  # in place of an id: no kept question in particular
 _NEAREST = 0.97  # a cosine that questions in other words hardly exceed (of 97 that were served, in 13,000 public ones, none)
@@ -84,7 +85,7 @@ class SemanticCache:
         self._max_error = max_error
         self._askers = askers
         self._readings: OrderedDict[str, tuple[str, Reading]] = OrderedDict()
-        self._recent: OrderedDict[str, tuple[Asked, str, float]] = OrderedDict()
+        self._recent: OrderedDict[tuple[str, str], str] = OrderedDict()  # by tenant and request
         self._strikes: Counter[str] = Counter()
         self._pending: OrderedDict[tuple[str, str], set[str]] = OrderedDict()
 
@@ -113,16 +114,23 @@ class SemanticCache:
         except StoreAway as away:
             return Found(away=f"vector store {away.reason}")
 
-    async def take(self, asked: Asked, id: str) -> Found:  # noqa: A002 - the protocol's
-        known = read_hit(self._secret, id)
-        if known is None or (known.pair is not None and known.pair in self.refused):
+    async def take(self, asked: Asked, grey: Grey) -> Found:
+        found = await self._kept(asked, grey.id)
+        if found.entry is not None:
+            found.score, found.kept = grey.score, grey.text
+            self._remember(asked, grey.id)
+        return found
+
+    async def _kept(self, asked: Asked, id_: str) -> Found:
+        """What was found before, unless it is gone or refused by now."""
+        known = read_hit(self._secret, id_, asked.tenant)
+        if known is None or (known.pair is not None and known.pair in self.refused) or known.point in self.writer.doomed:
             return Found()
         try:
             point = await self.store.fetch(known.point)
         except StoreAway as away:
             return Found(away=f"vector store {away.reason}")
-        entry = None if point is None else self._entry(asked, point, id)
-        return Found(entry)
+        return Found(None if point is None else self._entry(asked, point, id_))
 
     def _likely(self, room: str, text: str) -> list[str]:
         """Kept questions that share words with it; one that stands for all of them, where those are too many to tell."""
@@ -133,7 +141,7 @@ class SemanticCache:
         """Whether any of them could be served, if it were about as near as questions in other words are: else no vector is needed."""
         if found == [_ANY]:
             return True
-        preset = PRESETS[asked.preset]
+        preset = preset_for(asked.preset, self.embedder.fingerprint)
         for each in found:
             verdict = judge(question, self._reading(each, self.gate.text(each)), _NEAREST, preset)
             if verdict.serve or (verdict.grey and asked.wants_grey):
@@ -145,8 +153,9 @@ class SemanticCache:
         return sorted(found, key=lambda match: -match.cosine) if len(rooms) > 1 else found
 
     async def _decide(self, asked: Asked, question: Reading, matches: list[Match]) -> Found:
-        preset = PRESETS[asked.preset]
+        preset = preset_for(asked.preset, self.embedder.fingerprint)
         cut = self.cut(asked.scope, preset, asked.max_error)
+        served: list[tuple[float, str, Match]] = []
         grey: Grey | None = None
         why, now = "", self._wall()
         for match in matches:
@@ -156,15 +165,19 @@ class SemanticCache:
                 continue
             verdict = judge(question, self._reading(match.id, match.text), match.cosine, preset, cut)
             if verdict.serve:
-                point = await self.store.fetch(match.id)
-                entry = None if point is None else self._entry(asked, point, id_)
-                if entry is not None:
-                    self._remember(asked, id_, verdict.score)
-                    return Found(entry, verdict.score)
+                served.append((verdict.score, id_, match))
                 continue
             why = why or verdict.reason
             if verdict.grey and (grey is None or verdict.score > grey.score):
                 grey = Grey(id_, verdict.score, match.text)
+        if len(served) > 1:
+            served.sort(key=lambda each: rank(asked.text, each[2].text, each[2].cosine), reverse=True)
+        for score, id_, match in served:
+            point = await self.store.fetch(match.id)
+            entry = None if point is None else self._entry(asked, point, id_)
+            if entry is not None:
+                self._remember(asked, id_)
+                return Found(entry, score, kept=match.text)
         return Found(why=why or "nothing near", grey=grey)
 
     def cut(self, scope: str, preset: Preset, max_error: float | None) -> float:
@@ -173,7 +186,8 @@ class SemanticCache:
     def _hit(self, asked: Asked, kept: str, point: str) -> tuple[str, bool]:
         """The id of a hit on a kept question, and whether it is never to be served."""
         pair = pair_of(self._secret, asked.partition, asked.text, kept)
-        return hit_id(self._secret, point, pair), pair in self.refused
+        barred = pair in self.refused or point in self.writer.doomed
+        return hit_id(self._secret, point, pair, asked.tenant, asked.exact), barred
 
     def _reading(self, id_: str, text: str) -> Reading:
         known = self._readings.get(id_)
@@ -222,7 +236,7 @@ class SemanticCache:
     # -- what answers have shown
 
     async def compare(self, asked: Asked, id: str, answer: bytes) -> Shown:  # noqa: A002 - the protocol's
-        found = await self.take(asked, id)
+        found = await self._kept(asked, id)
         fresh = said(answer)
         kept = None if found.entry is None else said(found.entry.body)
         if found.entry is None or kept is None or fresh is None:
@@ -231,13 +245,17 @@ class SemanticCache:
         return Shown(right, found.entry.body if right is None else b"")
 
     async def learn(self, asked: Asked, id: str, score: float, *, right: bool, weight: float) -> None:  # noqa: A002 - the protocol's
-        known = read_hit(self._secret, id)
+        known = read_hit(self._secret, id, asked.tenant)
         if known is None or known.pair is None or known.pair in self.refused:
             return
         self.evidence.learn(asked.scope, score, right=right, weight=weight)
         if not right:
-            self.refused.add(known.pair)
-            await self._strike(known.point)
+            await self._refuse(known.pair, known.point)
+
+    async def _refuse(self, pair: bytes, point: str) -> None:
+        self.refused.add(pair)
+        self.writer.wake()
+        await self._strike(point)
 
     async def _strike(self, point: str) -> None:
         self._strikes[point] += 1
@@ -247,41 +265,42 @@ class SemanticCache:
         try:
             await self.store.delete([point])
         except StoreAway:
-            self.writer.doomed.add(point)
+            self.writer.doomed[point] = None
         self.gate.remove(point)
 
-    async def feedback(self, tenant: str, request_id: str, score: float) -> bool:
-        """A bad score tells what to refuse. A good one changes nothing: no caller may loosen what protects the others."""
-        known = self._recent.get(request_id)
-        if known is None or known[0].tenant != tenant:
-            return False
-        if score < 0.5:
-            del self._recent[request_id]
-            await self.learn(known[0], known[1], known[2], right=False, weight=1.0)
-        return True
+    async def feedback(self, tenant: str, request_id: str, score: float) -> str:
+        """A bad score refuses the pair. It is no label: complaints do not come at random, so they show no share of wrong answers.
+        A good one changes nothing: no caller may loosen what protects the others.
+        """
+        id_ = self._recent.get((tenant, request_id), "")
+        known = read_hit(self._secret, id_, tenant)
+        if score < 0.5 and known is not None and known.pair is not None:
+            del self._recent[tenant, request_id]
+            await self._refuse(known.pair, known.point)
+        return id_
 
-    def _remember(self, asked: Asked, id_: str, score: float) -> None:
-        self._recent[asked.request_id] = (asked, id_, score)
+    def _remember(self, asked: Asked, id_: str) -> None:
+        self._recent[asked.tenant, asked.request_id] = id_
         if len(self._recent) > _RECENT:
             self._recent.popitem(last=False)
 
     # -- the operator's, and the owner's
 
     async def delete(self, id: str, tenant: str | None) -> bool:  # noqa: A002 - the protocol's
-        known = read_hit(self._secret, id)
+        known = read_hit(self._secret, id, tenant)
         if known is None:
             return False
         if known.pair is not None:
             self.refused.add(known.pair)
+            self.writer.wake()
         try:
-            point = await self.store.fetch(known.point)
-            if point is None or (tenant is not None and point.tenant != tenant):
-                return known.pair is not None
-            await self.store.delete([known.point])
-        except StoreAway:
-            self.writer.doomed.add(known.point)
-        self.gate.remove(known.point)
-        return True
+            deleted = await self.writer.delete(known.point, tenant)
+        except StoreAway as away:
+            if known.pair is None:
+                raise CacheAway(f"the vector store is away ({away.reason})") from None
+            self.writer.doomed[known.point] = tenant
+            return True
+        return deleted or known.pair is not None
 
     async def flush(self, which: Which, *, dry_run: bool = False) -> int:
         """Raises CacheAway: then it is done as soon as the store is there, and nothing is served before that."""
@@ -300,7 +319,7 @@ class SemanticCache:
 
     def standing(self) -> SemanticStats:
         """Without a word to the store."""
-        preset = PRESETS[self._preset]
+        preset = preset_for(self._preset, self.embedder.fingerprint)
         seen = self.evidence.shown(min(preset.serve, self.cut("", preset, self._max_error)))
         return SemanticStats(
             entries=len(self.gate),
@@ -310,10 +329,10 @@ class SemanticCache:
             error_low=seen.low,
             error_high=seen.high,
             off=tuple(self._off()),
-            store=self.writer.status,
+            store=self.store.status if self.writer.status == "ok" else self.writer.status,
             embedder=self.embedder.fingerprint,
         )
 
     def _off(self) -> list[str]:
-        preset = PRESETS[self._preset]
+        preset = preset_for(self._preset, self.embedder.fingerprint)
         return [scope for scope in self.evidence.scopes() if self.cut(scope, preset, self._max_error) == inf]

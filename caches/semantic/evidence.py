@@ -113,10 +113,11 @@ class Evidence:
             known = msgspec.msgpack.decode(packed, type=dict[str, list[Label]])
         except msgspec.MsgspecError:
             return
+        changed = self.changed  # while what was kept could not be read yet
         for name, labels in known.items():
             for label in labels:
                 self.learn(name, label[0], right=label[1], weight=label[2])
-        self.changed = False
+        self.changed = changed
 
     def forget(self, scope: str | None = None) -> None:
         """Begin anew; None: everywhere."""

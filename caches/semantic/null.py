@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from caches.semantic.types import Asked, Found, SemanticStats, Shown
+from caches.semantic.types import Asked, Found, Grey, SemanticStats, Shown
 from caches.types import Entry
 from caches.which import Which
 
@@ -11,7 +11,7 @@ class NullSemantic:
     async def look(self, asked: Asked) -> Found:  # noqa: ARG002 - the protocol's
         return Found()
 
-    async def take(self, asked: Asked, id: str) -> Found:  # noqa: A002, ARG002 - the protocol's
+    async def take(self, asked: Asked, grey: Grey) -> Found:  # noqa: ARG002 - the protocol's
         return Found()
 
     async def keep(self, asked: Asked, entry: Entry) -> None:
@@ -23,8 +23,8 @@ class NullSemantic:
     async def learn(self, asked: Asked, id: str, score: float, *, right: bool, weight: float) -> None:  # noqa: A002 - the protocol's
         """Nothing is learned."""
 
-    async def feedback(self, tenant: str, request_id: str, score: float) -> bool:  # noqa: ARG002 - the protocol's
-        return False
+    async def feedback(self, tenant: str, request_id: str, score: float) -> str:  # noqa: ARG002 - the protocol's
+        return ""
 
     async def delete(self, id: str, tenant: str | None) -> bool:  # noqa: A002, ARG002 - the protocol's
         return False

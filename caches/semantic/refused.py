@@ -30,6 +30,7 @@ class Refused:
         self._most = most
         self._pairs: OrderedDict[bytes, None] = OrderedDict()
         self.changed = False
+        self._joined = b""
 
     def __len__(self) -> int:
         return len(self._pairs)
@@ -50,6 +51,22 @@ class Refused:
 
     def load(self, packed: bytes) -> None:
         """Take up what `packed` gave; a damaged record is taken as far as it goes."""
-        for at in range(0, len(packed) - PAIR_BYTES + 1, PAIR_BYTES):
-            self.add(packed[at : at + PAIR_BYTES])
-        self.changed = False
+        changed = self.changed  # while what was kept could not be read yet
+        for pair in _pairs(packed):
+            self.add(pair)
+        self.changed = changed
+
+    def join(self, packed: bytes) -> None:
+        """Take up what others gave into the same record; `changed` then says whether it lacks anything of ours."""
+        if packed == self._joined:
+            return
+        self._joined = packed
+        theirs = dict.fromkeys(_pairs(packed))
+        for pair in theirs:
+            if pair not in self._pairs:
+                self.add(pair)
+        self.changed = len(self._pairs) > len(theirs)
+
+
+def _pairs(packed: bytes) -> list[bytes]:
+    return [packed[at : at + PAIR_BYTES] for at in range(0, len(packed) - PAIR_BYTES + 1, PAIR_BYTES)]

@@ -32,7 +32,8 @@ class Asked:
     scope: str  # who learns together: a tenant, or tenants that share
     preset: str
     max_error: float | None
-    request_id: str
+    request_id: str  # as its client knows it
+    exact: str = ""  # what the exact cache calls the answer of the very same request
     max_age: float | None = None  # seconds; an older answer is not wanted
     wants_grey: bool = False  # somebody is asked about what is nearly served
 
@@ -58,6 +59,7 @@ class Found:
     away: str = ""
     why: str = ""
     grey: Grey | None = None
+    kept: str = field(default="", repr=False)  # the question that the answer was made for
 
 
 @dataclass(slots=True)
@@ -89,7 +91,7 @@ class Semantic(Protocol):
 
     async def look(self, asked: Asked) -> Found: ...
 
-    async def take(self, asked: Asked, id: str) -> Found:  # noqa: A002 - the name of the field it is
+    async def take(self, asked: Asked, grey: Grey) -> Found:
         """A neighbour that a verifier has approved."""
         ...
 
@@ -105,8 +107,8 @@ class Semantic(Protocol):
         """`weight`: for how many served answers this one speaks."""
         ...
 
-    async def feedback(self, tenant: str, request_id: str, score: float) -> bool:
-        """False: no answer of this cache was served under that id lately."""
+    async def feedback(self, tenant: str, request_id: str, score: float) -> str:
+        """The id of the answer that was served to that request; empty: none was, lately. A bad score refuses the pair."""
         ...
 
     async def delete(self, id: str, tenant: str | None) -> bool:  # noqa: A002 - the name of the field it is

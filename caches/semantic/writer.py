@@ -3,7 +3,7 @@
 - Answers wait in a bounded queue and are embedded and written in batches; one that finds the queue full is not kept.
 - An answer whose making began before a flush that means it is not kept: the marks of flushes outlive any request.
 - A store that is away is opened again with growing pauses. Meanwhile every question is a miss.
-- What others write into the same store (a cluster behind several nodes) is learned of by a scan every few seconds.
+- What others write into the same store (a cluster behind several nodes), and what they refuse, is learned of every few seconds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from caches.embed.types import EmbedderAway, TooLong
@@ -22,6 +22,8 @@ from caches.which import Which
 
 if TYPE_CHECKING:
     from caches.semantic.cache import SemanticCache
+    from caches.semantic.evidence import Evidence
+    from caches.semantic.refused import Refused
 
 _log = logging.getLogger("tiergate.caches")
 _MOST_WAITING = 1_000
@@ -38,19 +40,26 @@ _EXPIRE_EVERY = 60.0
 _MARK_SECONDS = 3600.0
 
 
+@dataclass(slots=True, eq=False)
+class _Flush:
+    which: Which
+    taken: int = 0
+
+
 class Writer:
     """Runs as one task beside the cache: `run`. `status` is `ok`, or what is wrong."""
 
     def __init__(self, cache: SemanticCache, wall: Callable[[], float], *, shared: bool = False) -> None:
         self.open = False
         self.status = "starting"
-        self.doomed: set[str] = set()  # points that are to be deleted as soon as the store is there
-        self.pending: list[Which] = []  # flushes that the store has not heard of
+        self.doomed: dict[str, str | None] = {}  # points to be deleted as soon as the store is there, if that tenant owns them
+        self.pending: list[_Flush] = []  # flushes that the store has not heard of
         self.dropped = 0
         self.shared = shared
         self._cache = cache
         self._wall = wall
-        self._waiting: deque[Point] = deque()
+        self._waiting: deque[tuple[Point, float]] = deque()  # with when their making began
+        self._storing = asyncio.Lock()  # a flush comes before an answer is written, or behind it: never in the middle
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -65,33 +74,46 @@ class Writer:
         if len(self._waiting) >= _MOST_WAITING or self._meant(point, began_at):
             self.dropped += 1
             return
-        self._waiting.append(point)
+        self._waiting.append((point, began_at))
         self._idle.clear()
+        self._wake.set()
+
+    def wake(self) -> None:
+        """There is something to remember: not in a while, but now."""
         self._wake.set()
 
     async def flush(self, which: Which) -> int:
         """Delete what is kept, what waits, and what is being made. Raises StoreAway: it stays pending."""
         self._mark(which)
-        self.pending.append(which)
-        return await self._flush_pending()
+        flush = _Flush(which)
+        self.pending.append(flush)
+        await self._flush_pending()
+        return flush.taken
 
-    async def _flush_pending(self) -> int:
-        ids: list[str] = []
-        while self.pending:
-            ids = await self._cache.store.flush(self.pending[0])
-            del self.pending[0]
-            for each in ids:
-                self._cache.gate.remove(each)
-        return len(ids)
+    async def _flush_pending(self) -> None:
+        async with self._storing:
+            while self.pending:
+                flush = self.pending[0]
+                ids = await self._cache.store.flush(flush.which)
+                flush.taken = len(ids)
+                del self.pending[0]
+                for each in ids:
+                    self._cache.gate.remove(each)
 
     def _mark(self, which: Which) -> None:
-        now = self._wall()
         if len(self._marks) == _MARKS:
             self._oldest_mark = self._marks[0][0]  # what it meant is forgotten: whatever began before it is not kept
-        self._marks.append((now, which))
-        self._waiting = deque(
-            point for point in self._waiting if not which.takes(point.tenant, point.model, point.tags, point.stored_at, now)
-        )
+        self._marks.append((self._wall(), which))
+
+    async def delete(self, point: str, tenant: str | None) -> bool:
+        """Delete a kept answer, if `tenant` owns it; None is the operator. Raises StoreAway."""
+        async with self._storing:
+            known = await self._cache.store.fetch(point)
+            if known is None or tenant not in (None, known.tenant):
+                return False
+            await self._cache.store.delete([point])
+            self._cache.gate.remove(point)
+        return True
 
     async def settled(self) -> None:
         """Returns when everything that was posted is written, or given up."""
@@ -174,6 +196,8 @@ class Writer:
     async def _follow(self) -> None:
         if self.shared and self._wall() >= self._scanned + _SCAN_EVERY:
             await self._scan(self._scanned - _OVERLAP)
+            noted = await self._cache.store.note("refused")
+            self._cache.refused.join(noted or b"")
 
     def _expire(self) -> None:
         now = self._wall()
@@ -184,12 +208,13 @@ class Writer:
     async def _write(self) -> None:
         while self._waiting:
             batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
-            ready = [point for point in [await self._embedded(point) for point in batch] if point is not None]
-            if not ready:
-                continue
-            await self._cache.store.put(ready)
-            for point in ready:
-                self._cache.gate.add(point.id, point.partition, point.text, point.expires_at)
+            made = [(point, began_at) for posted, began_at in batch if (point := await self._embedded(posted)) is not None]
+            async with self._storing:
+                ready = [point for point, began_at in made if not self._meant(point, began_at)]
+                if ready:
+                    await self._cache.store.put(ready)
+                for point in ready:
+                    self._cache.gate.add(point.id, point.partition, point.text, point.expires_at)
 
     async def _embedded(self, point: Point) -> Point | None:
         try:
@@ -199,18 +224,26 @@ class Writer:
             return None
 
     async def _delete_doomed(self) -> None:
-        if self.doomed:
-            doomed = list(self.doomed)
-            await self._cache.store.delete(doomed)
-            self.doomed.difference_update(doomed)
+        for point, tenant in list(self.doomed.items()):
+            await self.delete(point, tenant)
+            self.doomed.pop(point, None)
 
     async def _note(self, *, now: bool) -> None:
-        if not now and self._wall() < self._noted + _NOTES_EVERY:
-            return
-        self._noted = self._wall()
-        for name, part in (("refused", self._cache.refused), ("evidence", self._cache.evidence)):
-            if part.changed:
-                await self._cache.store.keep_note(self._named(name), part.packed())
+        """What was refused, at once: whoever deleted it was told that it never comes back."""
+        cache, wall = self._cache, self._wall()
+        await self._note_of("refused", cache.refused)
+        if now or wall >= self._noted + _NOTES_EVERY:
+            self._noted = wall
+            await self._note_of("evidence", cache.evidence)
+
+    async def _note_of(self, name: str, part: Refused | Evidence) -> None:
+        if part.changed:
+            packed = part.packed()
+            try:
+                await self._cache.store.keep_note(self._named(name), packed)
+            except BaseException:
+                part.changed = True
+                raise
 
     def _meant(self, point: Point, began_at: float) -> bool:
         """Whether a flush since its making began takes it."""

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from caches.errors import CacheAway
+from caches.semantic.ids import exact_of
 from caches.semantic.types import OwnedSemantic
 from caches.types import ExactStore
 from caches.which import Which
@@ -26,6 +27,7 @@ from gateway.explanation import Explanation
 from gateway.fleet import Fleet, MemberStatus, spec_of
 from gateway.keyfile import DeadKeyError, KeyFile, KeyFileError, KeyRecord, Terms, UnknownKeyError
 from gateway.pipeline import Pipeline
+from gateway.refusals import refusal
 from limits.types import Limiter, Scope
 
 _log = logging.getLogger("tiergate")
@@ -166,19 +168,29 @@ class Desk:
             which = Which(everything=bool(wanted.pop("all", False)), **wanted)
         except ValueError:
             raise _invalid("say what to flush: tenant, model, tag, older_than or all", None) from None
-        try:
-            flushed = await self.semantic.flush(which, dry_run=dry_run) + await self.exact.flush(which, dry_run=dry_run)
-        except CacheAway as away:
-            message = f"Not everything is flushed: {away}. Ask again when it is back."
-            raise ApiError(503, "cache_store_away", message, headers={"retry-after": "1"}) from None
+        flushed = 0
+        trouble: CacheAway | None = None
+        for cache in (self.semantic, self.exact):  # one that is away keeps nobody from the other
+            try:
+                flushed += await cache.flush(which, dry_run=dry_run)
+            except CacheAway as away:
+                trouble = away
+        if trouble is not None:
+            raise refusal(CacheAway(f"not everything is flushed: {trouble}"))
         if not dry_run:
             _log.info("cache: the operator flushed %s: %d entries", _named(which), flushed)
         return flushed
 
     async def delete_entry(self, entry: str) -> None:
         """Raises ApiError 404."""
-        owner = self.semantic if entry.startswith("cs-") else self.exact
-        if not await owner.delete(entry, None):
+        try:
+            deleted = entry.startswith("cs-") and await self.semantic.delete(entry, None)
+            exact = exact_of(entry)
+            if exact and await self.exact.delete(exact, None):
+                deleted = True
+        except CacheAway as away:
+            raise refusal(away) from None
+        if not deleted:
             raise ApiError(404, "entry_not_found", "No cached answer has this id.")
         _log.info("cache: the operator deleted %s", entry)
 

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import os
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from os import urandom
@@ -19,12 +19,13 @@ from gateway.accounts import Accounts
 from gateway.answers import Answers, models_of
 from gateway.auth import Authenticator
 from gateway.behind import Behind
-from gateway.caching import Caching, cachings
+from gateway.caching import cachings
 from gateway.config import Config
 from gateway.config.schema import Model as ModelConfig
 from gateway.cors import Cors
 from gateway.dispatch.types import Dispatcher
 from gateway.edge import AdminCalls, Edge, Face
+from gateway.entries import Entries
 from gateway.forward import Forwarder, Station
 from gateway.inner import Inner
 from gateway.keys import KeyRing
@@ -94,20 +95,22 @@ def build_pipeline(
     forwarder, known = Forwarder(clock, metrics), cachings(config)
     versions = {model.name: model.version for model in config.models}
     inner = Inner(dispatcher, catalog, stations, forwarder, clock)
-    behind = Behind(dispatcher, clock)
-    shadows = _shadows(config, semantic, behind, dispatcher, inner, known, metrics, secret, clock, wall)
+    behind, entries = Behind(dispatcher, clock), Entries(known, secret, clock, wall)
+    shadows = _shadows(config, semantic, behind, dispatcher, inner, entries, metrics, clock)
     verifier = config.cache.semantic.verifier
     similar = Similar(
         semantic,
         known,
+        entries,
         models=lambda job: models_of(job, versions),
         secret=secret,
         metrics=metrics,
-        verify=None if verifier is None else Verifier(inner, verifier.model, verifier.deadline),
+        verify=None if verifier is None else Verifier(inner, verifier.model, verifier.deadline, all=verifier.ask == "all"),
         shadow=shadows,
     )
     answers = Answers(
         cachings=known,
+        entries=entries,
         similar=similar,
         behind=behind,
         pace=Pace(config.cache.exact.pace or 0.0),
@@ -193,11 +196,9 @@ def _shadows(
     behind: Behind,
     dispatcher: Dispatcher,
     inner: Inner,
-    known: Mapping[str, Caching],
+    entries: Entries,
     metrics: Metrics,
-    secret: bytes,
     clock: Clock,
-    wall: Clock,
 ) -> Shadows:
     shadow = config.cache.semantic.shadow
     return Shadows(
@@ -205,13 +206,11 @@ def _shadows(
         behind,
         dispatcher.store_entry,
         share=shadow.share,
-        budget=Budget(shadow.per_minute, clock),
+        budget=Budget(shadow.per_minute / config.server.workers, clock),  # of each worker, so that it is the node's in sum
         judge=None if shadow.judge is None else Judge(inner, shadow.judge),
-        secret=secret,
-        ttl=lambda tenant: known[tenant].exact.ttl,
+        entries=entries,
         metrics=metrics,
         rng=random.Random(),
-        wall=wall,
     )
 
 

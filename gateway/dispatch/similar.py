@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from caches.semantic.types import Asked, Found, Semantic, Shown
+from caches.semantic.types import Asked, Found, Grey, Semantic, Shown
 from caches.types import Entry
 from caches.which import Which
 from gateway.dispatch.entries import MOST_KEPT
@@ -36,8 +36,8 @@ class RemoteSemantic:
     async def look(self, asked: Asked) -> Found:
         return await self._found("semantic-look", asked)
 
-    async def take(self, asked: Asked, id: str) -> Found:  # noqa: A002 - the protocol's
-        return await self._found("semantic-take", (asked, id))
+    async def take(self, asked: Asked, grey: Grey) -> Found:
+        return await self._found("semantic-take", (asked, grey))
 
     async def _found(self, verb: str, talk: Any) -> Found:
         try:
@@ -64,9 +64,9 @@ class RemoteSemantic:
         except ApiError:
             return  # what was to be kept or learned is lost, and nobody waits for it
 
-    async def feedback(self, tenant: str, request_id: str, score: float) -> bool:
+    async def feedback(self, tenant: str, request_id: str, score: float) -> str:
         """Raises ApiError."""
-        return _decode(await self._call("semantic-feedback", _encode((tenant, request_id, score)), once=True), type=bool)
+        return _decode(await self._call("semantic-feedback", _encode((tenant, request_id, score)), once=True), type=str)
 
     async def delete(self, id: str, tenant: str | None) -> bool:  # noqa: A002 - the protocol's
         """Raises ApiError."""
@@ -84,7 +84,7 @@ def semantic_calls(semantic: Semantic) -> dict[str, Callable[[Session, bytes], A
         return _encode(await semantic.look(_decode(payload, type=Asked)))
 
     async def take(_: Session, payload: bytes) -> bytes:
-        return _encode(await semantic.take(*_decode(payload, type=tuple[Asked, str])))
+        return _encode(await semantic.take(*_decode(payload, type=tuple[Asked, Grey])))
 
     async def keep(_: Session, payload: bytes) -> bytes:
         await semantic.keep(*_decode(payload, type=tuple[Asked, Entry]))

@@ -55,6 +55,8 @@ class WordEmbedder:
 class DictStore:
     """Exact search over a dict."""
 
+    status = "ok"
+
     def __init__(self, clock: Clock) -> None:
         self.points: dict[str, Point] = {}
         self.notes: dict[str, bytes] = {}

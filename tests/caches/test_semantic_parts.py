@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from caches.scope import Scope
 from caches.semantic.gate import Gate, words_of
-from caches.semantic.ids import hit_id, point_id, read_hit
+from caches.semantic.ids import exact_of, hit_id, point_id, read_hit
 from caches.semantic.packed import Packed, pack, unpack
 from caches.semantic.partition import READ, partition, split
 from caches.semantic.refused import Refused, pair_of
@@ -171,17 +171,26 @@ def test_words_of_chinese_are_pairs() -> None:
 
 
 def test_ids_are_read_back_and_nothing_else_is() -> None:
-    """A hit's id tells its point and its pair; a changed digit, or another secret's id, tells nothing."""
+    """A hit's id tells its point and its pair to its tenant and the operator; a changed digit, or another secret, tells nothing."""
     pair = pair_of(SECRET, "aa", "one", "two")
     point = point_id(SECRET, "aa", "two")
-    made = hit_id(SECRET, point, pair)
-    known = read_hit(SECRET, made)
-    assert known is not None
-    assert (known.point, known.pair) == (point, pair)
-    assert read_hit(SECRET, made[:-1] + ("0" if made[-1] != "0" else "1")) is None
-    assert read_hit(b"1" * 32, made) is None
-    for wrong in ("", "cs", "cs-", "cs-zz", "ce-" + "0" * 24, made + "-00", made.upper()):
-        assert read_hit(SECRET, wrong) is None
+    exact = "ce-" + "5" * 24
+    for made, behind in ((hit_id(SECRET, point, pair, "acme"), ""), (hit_id(SECRET, point, pair, "acme", exact), exact)):
+        for tenant in ("acme", None):
+            known = read_hit(SECRET, made, tenant)
+            assert known is not None
+            assert (known.point, known.pair) == (point, pair)
+        assert exact_of(made) == behind
+        assert read_hit(SECRET, made, "beta") is None
+        for at in range(3, len(made)):
+            changed = made[:at] + ("0" if made[at] != "0" else "1") + made[at + 1 :]
+            assert read_hit(SECRET, changed, "acme") is None
+        assert read_hit(b"1" * 32, made, "acme") is None
+        assert read_hit(SECRET, made.upper(), None) is None
+        assert read_hit(SECRET, made + "-00", None) is None
+    for wrong in ("", "cs", "cs-", "cs-zz", "ce-" + "0" * 24, "cs-" + "é" * 24):
+        assert read_hit(SECRET, wrong, None) is None
+    assert (exact_of(exact), exact_of(point), exact_of("")) == (exact, "", "")
 
 
 def test_refused_pairs_are_bounded_and_kept() -> None:

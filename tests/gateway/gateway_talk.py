@@ -279,7 +279,7 @@ def shift_cache(stack: Stack, seconds: float) -> None:
     pipeline: Pipeline = stack.gateway.parts.edge._pipeline
     later = lambda: time.time() + seconds  # noqa: E731 - one clock for both
     exact._clock = exact._shelf._clock = later
-    pipeline.answers._wall = later
+    pipeline.answers._wall = pipeline.answers.entries._wall = later
 
 
 async def remaining(stack: Stack, key: str = KEY, **body: Any) -> int:

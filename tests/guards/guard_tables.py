@@ -75,7 +75,10 @@ TRAPS: dict[str, list[tuple[str, str]]] = {
         ("Does the hotel have a pool?", "Does the hotel have a gym?"),
     ],
     "direction": [
-        ("How do I convert pounds of flour to cups of flour in a recipe?", "How do I convert cups of flour to pounds of flour in a recipe?"),
+        (
+            "How do I convert pounds of flour to cups of flour in a recipe?",
+            "How do I convert cups of flour to pounds of flour in a recipe?",
+        ),
         ("Flights from New York to Florida", "Flights from Florida to New York"),
         ("Is a train faster than a bus?", "Is a bus faster than a train?"),
         ("Did the dog bite the man?", "Did the man bite the dog?"),

@@ -34,7 +34,7 @@ FRAMES = {
 
 DATES = {
     "今天": "today", "今日": "today", "今晚": "tonight", "明天": "tomorrow", "明日": "tomorrow", "后天": "overmorrow",
-    "昨天": "yesterday", "昨日": "yesterday", "前天": "ereyesterday", "大后天": "in3days", 
+    "昨天": "yesterday", "昨日": "yesterday", "前天": "ereyesterday", "大后天": "in3days",
     "今年": "thisyear", "明年": "nextyear", "去年": "lastyear", "前年": "year-2", "后年": "year+2", "本月": "thismonth",
     "这个月": "thismonth", "下个月": "nextmonth", "上个月": "lastmonth", "这周": "thisweek", "本周": "thisweek",
     "下周": "nextweek", "上周": "lastweek", "上午": "am", "早上": "am", "早晨": "am", "下午": "pm", "晚上": "night",

@@ -29,8 +29,10 @@ FILLER = words(
 """Manners, hesitation and emphasis: their coming and going changes no answer, unless words are what is asked about."""
 
 OPENINGS = words("hi hello hey hiya greetings dear morning afternoon evening so um uh er well ok okay yo yes and but now right")
-CLOSINGS = words("please pls plz thanks thank you cheers thx ty tia asap lol guys folks anyone much regards")
-"""Dropped at the very beginning and the very end of a text."""
+CLOSINGS = words("please pls plz lol asap guys folks anyone regards")
+THANKS = words("thanks thank thx cheers ty tia")
+WITH_THANKS = words("you very much so in advance a lot again all everyone guys")
+"""Dropped at the very beginning and the very end of a text; the last only behind thanks."""
 
 SPEECH = words(
     """

@@ -99,8 +99,8 @@ class _Stream:
         grey = found.grey
         if not self._judge.approves(asked.text, grey.text, same=self._course.same(asked.text, grey.text)):
             return Found(why="verifier")
-        taken = await self._cache.take(asked, grey.id)
-        return Found(taken.entry, grey.score) if taken.entry is not None else found
+        taken = await self._cache.take(asked, grey)
+        return taken if taken.entry is not None else found
 
     async def _check_served(self, asked: Asked, found: Found, served: str) -> None:
         if self._shadow is None or not self._shadow.checks(served=True):
