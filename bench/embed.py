@@ -4,7 +4,8 @@
 
 - A model's CPU and time by length, one text a call on one thread, with its tokenizer and pooling.
 - The same through the embedder: what the queue, the thread and the way back add; a remembered vector; `covers`.
-- How late the event loop's callbacks come while 64-token texts are embedded without a pause, beside a loop without them.
+- How late the event loop's callbacks come while 64-token texts are embedded without a pause: in a thread, in another process (it
+  shares cores with the loop, but no interpreter lock), and not at all.
 - With another folder (`bench/minilm.py --float` makes the 32-bit one): cosines to it, and how well each ranks labelled pairs.
 
 Waits for the machine say nothing of the code: compare CPU, and medians of several runs on a quiet machine.
@@ -17,8 +18,10 @@ import asyncio
 import json
 import random
 import statistics
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -36,6 +39,14 @@ TOKENS = (8, 16, 64, 200)
 ROUNDS = 300
 STALL_SECONDS = 5.0
 TICK = 0.001
+
+_ELSEWHERE = """
+from bench.embed import minilm, text
+model = minilm.load()
+print("ready", flush=True)
+while True:
+    model.embed([text(64)])
+"""
 
 Rows = dict[str, dict[str, float]]
 
@@ -80,10 +91,10 @@ async def through(embedder: ThreadedEmbedder) -> Rows:
     return rows
 
 
-async def repeated(call: Callable[[], object], rounds: int = 5000) -> dict[str, float]:
+async def repeated(call: Callable[[], Awaitable[object]], rounds: int = 5000) -> dict[str, float]:
     began, spent = time.perf_counter(), time.process_time()
     for _ in range(rounds):
-        await call()  # type: ignore[misc]
+        await call()
     wall, cpu = time.perf_counter() - began, time.process_time() - spent
     return {"p50 ms": 1000 * wall / rounds, "cpu ms": 1000 * cpu / rounds}
 
@@ -113,9 +124,26 @@ async def of_embedder(folder: Folder) -> tuple[Rows, Rows]:
     embedder = ThreadedEmbedder(folder.about, partial(OnnxModel, folder), clock=time.monotonic, rng=random.Random(1))
     await embedder.open()
     try:
-        return await through(embedder), {"nothing else": await stall(None), "embedding": await stall(embedder)}
+        costs = await through(embedder)
+        late = {"nothing else": await stall(None), "embedding in a thread": await stall(embedder)}
+        async with elsewhere():
+            late["embedding in another process"] = await stall(None)
+        return costs, late
     finally:
         await embedder.close()
+
+
+@asynccontextmanager
+async def elsewhere() -> AsyncIterator[None]:
+    """Another process that embeds without a pause."""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", _ELSEWHERE, stdout=asyncio.subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        await process.stdout.readline()
+        yield
+    finally:
+        process.kill()
+        await process.wait()
 
 
 def beside(one: Model, other: Model, pairs: Path | None) -> Rows:
