@@ -51,7 +51,7 @@ def read(text: str) -> Words:
             found.identifiers.add(piece)
             found.line.append(piece.lstrip("-").lower())
         else:
-            found.links.append(piece.rstrip(".,)"))
+            found.links.append(piece.rstrip(".,)!?"))
     if len(found.capitals) > found.lower:  # Every Word Has One, or NONE HAS NOT: they tell nothing
         found.capitals.clear()
     if _OPERATORS.isdisjoint(found.signs):

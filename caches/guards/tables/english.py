@@ -28,7 +28,9 @@ FILLER = words(
 )
 """Manners, hesitation and emphasis: their coming and going changes no answer, unless words are what is asked about."""
 
-OPENINGS = words("hi hello hey hiya greetings dear morning afternoon evening so um uh er well ok okay yo yes and but now right")
+OPENINGS = words(
+    "please pls plz kindly hi hello hey hiya greetings dear morning afternoon evening so um uh er well ok okay yo yes and but now right"
+)
 CLOSINGS = words("please pls plz lol asap guys folks anyone regards")
 THANKS = words("thanks thank thx cheers ty tia")
 WITH_THANKS = words("you very much so in advance a lot again all everyone guys")
