@@ -7,12 +7,17 @@ from contextlib import asynccontextmanager
 
 
 class Proxy:
-    """Passes bytes on to a Unix socket. `delay` holds every piece back; where `deaf` says so, nothing is passed on."""
+    """Passes bytes on to a Unix socket. `delay` holds every piece back; where `deaf` says so, nothing is passed on.
+
+    `hold` keeps answers to scripts back.
+    """
 
     def __init__(self, target: str) -> None:
         self._target = target
         self.delay = 0.0
         self.deaf: Callable[[bytes], bool] = lambda _: False  # of a connection, by what it first sent
+        self.hold: asyncio.Event | None = None  # what answers to scripts wait for
+        self.held = 0
         self.url = ""
         self.accepted = 0
         self._writers: set[asyncio.StreamWriter] = set()
@@ -54,6 +59,9 @@ class Proxy:
                 sent += data
             if self.delay:
                 await asyncio.sleep(self.delay)
+            if not ours and self.hold is not None and b"EVAL" in sent:
+                self.held += 1
+                await self.hold.wait()
             if not self.deaf(bytes(sent)):
                 writer.write(data)
                 await writer.drain()
