@@ -26,7 +26,7 @@ QUIET = $$(test -t 1 || echo --quiet)
 PIP = $$(test -x $(BIN)/pip && echo "$(BIN)/python -m pip" || echo "$(PYTHON) -m pip --python $(BIN)/python")
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test lint drill fuzz bench bench-workers bench-caches bench-cache-eval bench-vectors e2e minilm lock clean
+.PHONY: help venv run test lint drill fuzz bench bench-stores bench-workers bench-caches bench-cache-eval bench-vectors e2e minilm lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ fuzz: $(READY) $(VENV)-fuzz/.ready  ## send what nobody meant to the admin API a
 
 bench: $(READY)  ## compare with other gateways: docs/benchmarks.md (ARGS="--quick --peers smg"; needs a quiet machine)
 	@$(BIN)/python -m bench.compare $(ARGS)
+
+bench-stores: $(READY)  ## hit ratios of the answer cache under a scan, and what a get and a put cost (Redis too, if on PATH)
+	@$(BIN)/python bench/cache_stores.py $(ARGS)
 
 bench-workers: $(READY)  ## several workers beside one process: CPU of all processes, a table (needs a quiet machine)
 	@$(BIN)/python -m bench.workers $(ARGS)

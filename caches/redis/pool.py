@@ -27,7 +27,8 @@ class Pool:
         self._waiting: deque[asyncio.Future[AbstractConnection]] = deque()
         self._open = 0  # idle or lent
         self._connecting = 0
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._made: set[asyncio.Task[None]] = set()
+        self._ended: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[AbstractConnection]:
@@ -51,11 +52,10 @@ class Pool:
 
     async def close(self) -> None:
         """With nothing lent."""
-        tasks = list(self._tasks)
-        for task in tasks:
+        for task in self._made:
             task.cancel()
-        await asyncio.gather(*tasks, *(disconnect(connection) for connection in self._idle), return_exceptions=True)
-        self._idle.clear()
+        self.end_idle()
+        await asyncio.gather(*self._made, *self._ended, return_exceptions=True)
 
     async def _wait(self) -> AbstractConnection:
         place: asyncio.Future[AbstractConnection] = asyncio.get_running_loop().create_future()
@@ -78,13 +78,13 @@ class Pool:
 
     def _end(self, connection: AbstractConnection) -> None:
         self._open -= 1
-        self._spawn(disconnect(connection))
+        _spawn(disconnect(connection), self._ended)
         self._grow()
 
     def _grow(self) -> None:
         while self._connecting < len(self._waiting) and self._open + self._connecting < self._most:
             self._connecting += 1
-            self._spawn(self._connect())
+            _spawn(self._connect(), self._made)
 
     async def _connect(self) -> None:
         connection = None
@@ -113,10 +113,11 @@ class Pool:
             if not place.done():
                 place.set_exception(error)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+
+def _spawn(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> None:
+    task = asyncio.get_running_loop().create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
 
 
 async def disconnect(connection: AbstractConnection) -> None:

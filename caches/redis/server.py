@@ -138,7 +138,7 @@ class Server:
             except OutOfMemoryError:
                 return Full()
             except ResponseError as error:
-                if str(error).startswith("OOM"):  # as a script passes it on
+                if "OOM command not allowed" in str(error):  # older servers pass it on in the middle of a script's error
                     return Full()
                 raise
 

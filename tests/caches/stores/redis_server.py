@@ -51,7 +51,7 @@ class RedisServer:
         ends = time.monotonic() + 20
         while True:
             try:
-                assert b"PONG" in self.command(b"PING")
+                self.command(b"PING")  # it may want a password
             except OSError:
                 assert self._process.poll() is None, "the server ended at once"
                 assert time.monotonic() < ends, "the server does not answer"
