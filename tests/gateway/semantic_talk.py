@@ -10,6 +10,7 @@ from gateway.lab.fake import Options
 
 PASSWORD = ("How do I reset my password?", "How can I reset my password?", "What do I have to do to reset my password?")
 EGG = ("How long should I boil an egg?", "How long should an egg be boiled?")
+PLANTS = ("How do plants make food from sunlight?", "How do plants make their food from sunlight?")
 TRAPS = {
     "number": ("Convert 5 miles to kilometers", "Convert 8 miles to kilometers"),
     "negation": ("Is it safe to eat raw eggs?", "Is it not safe to eat raw eggs?"),
