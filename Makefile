@@ -84,7 +84,7 @@ minilm:  ## make the default sentence embedder anew from its published weights, 
 lock:  ## write requirements/lock.txt anew from pyproject.toml (ARGS=--upgrade for newer versions)
 	$(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/python -m pip install --disable-pip-version-check --quiet uv
-	$(VENV)-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --extra dev --extra local --extra load --extra plots --extra semantic --generate-hashes \
+	$(VENV)-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --extra dev --extra local --extra load --extra plots --extra semantic --extra redis --extra qdrant --generate-hashes \
 		--no-annotate --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(ARGS) \
 		--output-file requirements/lock.txt pyproject.toml
 

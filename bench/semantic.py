@@ -2,9 +2,8 @@
 
     python -m bench.semantic [--entries 3000] [--questions FILE] [--json]
 
-Questions are those of a file of pairs (as `tiergate cache eval` reads: here its texts alone, shuffled), or, without one, made of a
-dozen shapes and made-up nouns, which are more alike than people's. The CPU is that of this process and of the engine's, over the
-whole run of each kind.
+Questions are those of a file of pairs (its texts alone, shuffled), or, without one, made of a dozen shapes and made-up nouns,
+which are more alike than people's. The CPU is that of this process and of the engine's, over the whole run of each kind.
 """
 
 from __future__ import annotations
