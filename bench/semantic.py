@@ -32,18 +32,27 @@ from caches.vectors.embedded import embedded_store
 from caches.vectors.rows import collection_name
 
 SHAPES = (
-    "how do I {verb} the {a} of my {b}", "what does {a} mean in {b}", "where can I find {a} near {b}", "why is {a} better than {b}",
-    "who wrote the {a} about {b}", "can {a} be used with {b}", "which {a} fits a {b} from {c}", "when was the {a} of {b} built",
+    "how do I {verb} the {a} of my {b}", "what does {a} mean in {b}", "where can I find {a} near {b}",
+    "why is {a} better than {b}", "who wrote the {a} about {b}", "can {a} be used with {b}", "which {a} fits a {b} from {c}", "when was the {a} of {b} built",
     "is it safe to {verb} {a} after {b}", "tell me the difference between {a} and {b}", "how much {a} does a {b} need for {c}",
     "what happens if {a} meets {b} at {c}",
 )  # fmt: skip
-VERBS = "reset change delete find export rename archive print share restore import freeze unlock audit merge".split()
-STARTS = "bar cal dor fen gil hos jun kel lom mar nor pal quin ros sel tam vor wil yar zen".split()
-ENDS = "ton vale dine mark less ford bury wick land port more side field stone gate ham leaf worth".split()
+VERBS = [
+    "reset", "change", "delete", "find", "export", "rename", "archive", "print", "share", "restore", "import", "freeze",
+    "unlock", "audit", "merge",
+]  # fmt: skip
+STARTS = [
+    "bar", "cal", "dor", "fen", "gil", "hos", "jun", "kel", "lom", "mar", "nor", "pal", "quin", "ros", "sel", "tam", "vor",
+    "wil", "yar", "zen",
+]  # fmt: skip
+ENDS = [
+    "ton", "vale", "dine", "mark", "less", "ford", "bury", "wick", "land", "port", "more", "side", "field", "stone", "gate",
+    "ham", "leaf", "worth",
+]  # fmt: skip
 FILLER = (
     "I have tried the usual steps twice already and read the manual from the first page to the last one without any luck so"
     " any hint that you could give me in simple words would be welcome because my colleagues are waiting for the result"
-).split()
+).split()  # noqa: SIM905 - a sentence is easier to read
 POLICY = SemanticPolicy("strict", None, 3600.0, 1.0, multi_turn=False, skip_personal=False)
 SECRET = b"0" * 32
 BODY = json.dumps({"choices": [{"message": {"role": "assistant", "content": "Open the settings. " * 20}}]}).encode()
