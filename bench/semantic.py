@@ -33,7 +33,8 @@ from caches.vectors.rows import collection_name
 
 SHAPES = (
     "how do I {verb} the {a} of my {b}", "what does {a} mean in {b}", "where can I find {a} near {b}",
-    "why is {a} better than {b}", "who wrote the {a} about {b}", "can {a} be used with {b}", "which {a} fits a {b} from {c}", "when was the {a} of {b} built",
+    "why is {a} better than {b}", "who wrote the {a} about {b}", "can {a} be used with {b}",
+    "which {a} fits a {b} from {c}", "when was the {a} of {b} built",
     "is it safe to {verb} {a} after {b}", "tell me the difference between {a} and {b}", "how much {a} does a {b} need for {c}",
     "what happens if {a} meets {b} at {c}",
 )  # fmt: skip
@@ -52,7 +53,7 @@ ENDS = [
 FILLER = (
     "I have tried the usual steps twice already and read the manual from the first page to the last one without any luck so"
     " any hint that you could give me in simple words would be welcome because my colleagues are waiting for the result"
-).split()  # noqa: SIM905 - a sentence is easier to read
+)
 POLICY = SemanticPolicy("strict", None, 3600.0, 1.0, multi_turn=False, skip_personal=False)
 SECRET = b"0" * 32
 BODY = json.dumps({"choices": [{"message": {"role": "assistant", "content": "Open the settings. " * 20}}]}).encode()
@@ -68,7 +69,7 @@ def noun(rng: random.Random) -> str:
 
 def question(rng: random.Random, words: int) -> str:
     asked = rng.choice(SHAPES).format(verb=rng.choice(VERBS), a=noun(rng), b=noun(rng), c=noun(rng))
-    more = " ".join(FILLER[: max(0, words - len(asked.split()))])
+    more = " ".join(FILLER.split()[: max(0, words - len(asked.split()))])
     return f"{asked} {more}".strip()
 
 
