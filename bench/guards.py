@@ -15,8 +15,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "guards")]
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "tests" / "guards"))
+
+from guard_tables import SAME, TRAPS
 
 from caches.guards import Reading, veto
 from caches.semantic.decision import judge
@@ -40,8 +42,6 @@ def cheapest(work: Callable[[T], object], items: Sequence[T]) -> float:
 
 def pairs(path: Path | None) -> list[tuple[str, str]]:
     if path is None:
-        from guard_tables import SAME, TRAPS
-
         return [*SAME, *(pair for trap in TRAPS.values() for pair in trap)]
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     return [(row["a"], row["b"]) for row in rows]

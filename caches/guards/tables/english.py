@@ -29,7 +29,10 @@ FILLER = words(
 """Manners, hesitation and emphasis: their coming and going changes no answer, unless words are what is asked about."""
 
 OPENINGS = words(
-    "please pls plz kindly hi hello hey hiya greetings dear morning afternoon evening so um uh er well ok okay yo yes and but now right"
+    """
+    please pls plz kindly hi hello hey hiya greetings dear morning afternoon evening so um uh er well ok okay yo yes and but
+    now right
+    """
 )
 CLOSINGS = words("please pls plz lol asap guys folks anyone regards")
 THANKS = words("thanks thank thx cheers ty tia")
