@@ -125,7 +125,7 @@ def test_a_stream(tiergate, pairs):
         assert course["hits"]["hits"] == sum(course[end]["hits"] for end in ("exact", "semantic", "wrong"))
         assert (course["asks"], course["wrong"]["hits"]) == (100, 0)
     learning = part["courses"][-1]
-    assert learning["shadow_verified"] == 2
+    assert 1 <= learning["shadow_verified"] <= 2
     assert learning["after_learning"]["asks"] == learning["without_learning"]["asks"] == 100 - learning["after_learning"]["from"]
     _, out, _ = tiergate(*arguments)
     assert "100 questions of 1 clusters" in out
