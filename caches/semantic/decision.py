@@ -76,8 +76,9 @@ def needed(laid: Alignment, kinds_apart: float, preset: Preset) -> float:
         both = min(laid.left, laid.right) >= 1
         more = max(more, _SUBSTITUTED if both else _INSERTED) + 0.1 * max(0.0, min(0.3, laid.open - 0.1))
     small = min(laid.left, laid.right) < _REWORDED and laid.shared < preset.long
-    whole = preset.base + (preset.edit if small else preset.reword) * more + preset.turned * laid.turned
-    return min(preset.most, whole)
+    whole = preset.base + (preset.edit if small else preset.reword) * more
+    substituted = min(laid.left, laid.right) >= 1 and laid.left + laid.right <= _EDIT
+    return (whole if substituted else min(preset.most, whole)) + preset.turned * laid.turned
 
 
 def _edited(laid: Alignment) -> bool:

@@ -63,12 +63,13 @@ def test_what_is_far_is_not_even_grey():
     assert (found.serve, found.reason, found.grey, found.score) == (False, "similarity", False, 0.0)
 
 
-def test_a_cut_replaces_a_lower_one_only():
-    """A learned cut above the preset's counts, one below it does not."""
+def test_a_learned_cut_stands_for_the_presets():
+    """A learned cut decides in the preset's place, and what guards forbid it does not touch."""
     pair = ("How do I delete a photo?", "How can I remove a picture?")
     score = verdict(*pair, 0.8).score
     assert score > STRICT.serve
-    assert verdict(*pair, 0.8, cut=0.0).serve
+    assert verdict(*pair, 0.8, cut=score).serve
+    assert not verdict("Is it open on Monday?", "Is it open on Friday?", 0.99, cut=0.0).serve
     assert not verdict(*pair, 0.8, cut=min(1.0, score + 0.01)).serve
     assert not verdict(*pair, 0.8, cut=math.inf).serve
 

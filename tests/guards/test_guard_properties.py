@@ -89,10 +89,13 @@ def test_the_score_rises_with_the_cosine(a, b, low, high, preset):
 
 @given(TEXTS, TEXTS, st.floats(0.4, 1), st.floats(0, 1), PRESETS)
 @settings(max_examples=300)
-def test_a_learned_cut_only_tightens(a, b, cosine, cut, preset):
-    """What is not served without a cut is not served with one."""
+def test_a_cut_weighs_against_no_veto(a, b, cosine, cut, preset):
+    """A learned cut moves the score that is needed; what a guard forbids stays forbidden, and a higher cut serves no more."""
     one, other = Reading.of(a), Reading.of(b)
-    assert judge(one, other, cosine, preset).serve or not judge(one, other, cosine, preset, cut).serve
+    found = judge(one, other, cosine, preset, cut)
+    assert not found.serve or one.text == other.text or judge(one, other, cosine, preset, 0.0).serve
+    if one.text != other.text and judge(one, other, cosine, preset, 0.0).reason:
+        assert not found.serve
     assert one.text == other.text or not judge(one, other, cosine, preset, math.inf).serve
 
 
