@@ -83,8 +83,8 @@ def test_balanced_serves_what_strict_serves():
 
 def test_words_in_another_order_are_not_served_in_strict():
     """Who bites whom is not told by a cosine of 0.99."""
-    a = "Four Rivers merged with Audubon before Shawnee Trails left the council of old members"
-    b = "Shawnee Trails merged with Four Rivers before Audubon left the council of old members"
+    a = "Did Germany invade Poland before Italy attacked Greece?"
+    b = "Did Poland invade Germany before Greece attacked Italy?"
     assert not verdict(a, b, 0.99).serve
 
 
