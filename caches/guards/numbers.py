@@ -1,6 +1,6 @@
 """Numbers: every one of them must be in both texts, whatever it is written like.
 
-A unit that is not said matches any: `at 18` and `18 years old`. A `1` may be missing: `one egg`, `an egg`.
+A unit that is not said matches any: `at 18` and `18 years old`. A one in letters may be missing: `one egg`, `an egg`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def numbers(a: Reading, b: Reading) -> str | None:
     rest = list(b.quantities)
     lonely = [quantity for quantity in a.quantities if not _take(quantity, rest, _same)]
     lonely = [quantity for quantity in lonely if not _take(quantity, rest, _alike)]
-    return "numbers" if any(quantity[:2] != ("1", "") for quantity in (*lonely, *rest)) else None
+    return "numbers" if any(quantity[:2] != ("1", "") or quantity.said.isdigit() for quantity in (*lonely, *rest)) else None
 
 
 def _take(quantity: Quantity, rest: list[Quantity], fits: Callable[[Quantity, Quantity], bool]) -> bool:

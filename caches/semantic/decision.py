@@ -30,7 +30,7 @@ class Preset:
     grey: float = 0.25  # least cosine that is worth verifying
 
 
-STRICT = Preset("strict", base=0.72, edit=0.8, reword=0.7, turned=0.1, long=math.inf, reworded=math.inf, most=0.885)
+STRICT = Preset("strict", base=0.72, edit=0.8, reword=0.7, turned=0.1, long=math.inf, reworded=math.inf, most=0.875)
 BALANCED = Preset("balanced", base=0.62, edit=0.7, reword=0.2, turned=0.03, long=5.0, reworded=0.84, most=math.inf)
 
 _STEEPNESS = 25.0  # of the score around the cosine that is needed

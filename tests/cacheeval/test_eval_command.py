@@ -112,7 +112,7 @@ def test_lookups(tiergate, tmp_path):
 
 def test_a_stream(tiergate, pairs):
     """Hits over the exact tier, the ceiling, and how the figures go on after what shadow verifications taught."""
-    arguments = (pairs, "--stream", "100", "--shadow", "2", "--shadow-share", "0.5", "--preset", "balanced", "--threshold", "0.8")
+    arguments = (pairs, "--stream", "100", "--shadow", "1", "--shadow-share", "0.5", "--preset", "balanced", "--threshold", "0.8")
     told = document(tiergate, *arguments)
     (part,) = told["results"]
     assert part["clusters"] == {"used": 1, "alone": 2, "conflicts": 0}
@@ -125,7 +125,7 @@ def test_a_stream(tiergate, pairs):
         assert course["hits"]["hits"] == sum(course[end]["hits"] for end in ("exact", "semantic", "wrong"))
         assert (course["asks"], course["wrong"]["hits"]) == (100, 0)
     learning = part["courses"][-1]
-    assert learning["shadow_verified"] == 2
+    assert learning["shadow_verified"] == 1
     assert learning["after_learning"]["asks"] == learning["without_learning"]["asks"] == 100 - learning["after_learning"]["from"]
     _, out, _ = tiergate(*arguments)
     assert "100 questions of 1 clusters" in out

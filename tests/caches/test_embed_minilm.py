@@ -93,7 +93,7 @@ def test_an_endless_text_is_not_even_cut_into_tokens(model, length):
     "text",
     [
         "What does 猫 mean?",
-        "What does 😀 mean?",
+        "😀 🤗",
         "decode " + "Zm9v" * 40,
         "",
         "   ",
@@ -125,3 +125,10 @@ def test_the_gateway_starts_without_it():
     root = Path(__file__).resolve().parents[2]
     ran = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == ""
+
+
+def test_pictures_are_not_read(model):
+    """An emoji is left out: whoever compares two texts compares their pictures by themselves."""
+    with_picture, without = model.embed(["How do I load 🤗 Datasets?", "How do I load Datasets?"])
+    assert with_picture is not None
+    assert (with_picture == without).all()
