@@ -19,7 +19,23 @@ from caches.guards.reading import Reading
 from caches.guards.scope import scope
 from caches.guards.units import units
 
-GUARDS = (numbers, units, dates, quotes, code, entities, negation, antonyms, kinds, direction, scope, forms, question, persons, pictures)
+GUARDS = (
+    numbers,
+    units,
+    dates,
+    quotes,
+    code,
+    entities,
+    negation,
+    antonyms,
+    kinds,
+    direction,
+    scope,
+    forms,
+    question,
+    persons,
+    pictures,
+)
 
 
 def veto(a: Reading, b: Reading) -> str | None:

@@ -30,8 +30,8 @@ class Preset:
     grey: float = 0.25  # least cosine that is worth verifying
 
 
-STRICT = Preset("strict", base=0.72, edit=0.8, reword=0.7, turned=0.3, long=math.inf, reworded=math.inf, most=0.875)
-BALANCED = Preset("balanced", base=0.62, edit=0.8, reword=0.1, turned=0.03, long=5.0, reworded=0.8, most=math.inf)
+STRICT = Preset("strict", base=0.72, edit=0.8, reword=0.7, turned=0.1, long=math.inf, reworded=math.inf, most=0.875)
+BALANCED = Preset("balanced", base=0.62, edit=0.7, reword=0.2, turned=0.03, long=5.0, reworded=0.84, most=math.inf)
 
 _STEEPNESS = 25.0  # of the score around the cosine that is needed
 _OPEN, _MOST_OPEN = 0.8, 0.25  # the cosine that is needed more, by the share of what is not shared
@@ -76,7 +76,9 @@ def needed(laid: Alignment, kinds_apart: float, preset: Preset) -> float:
         both = min(laid.left, laid.right) >= 1
         more = max(more, _SUBSTITUTED if both else _INSERTED) + 0.1 * max(0.0, min(0.3, laid.open - 0.1))
     small = min(laid.left, laid.right) < _REWORDED and laid.shared < preset.long
-    return min(preset.most, preset.base + (preset.edit if small else preset.reword) * more) + preset.turned * laid.turned
+    whole = preset.base + (preset.edit if small else preset.reword) * more
+    substituted = min(laid.left, laid.right) >= 1 and laid.left + laid.right <= _EDIT
+    return (whole if substituted else min(preset.most, whole)) + preset.turned * laid.turned
 
 
 def _edited(laid: Alignment) -> bool:

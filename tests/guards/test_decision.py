@@ -63,12 +63,13 @@ def test_what_is_far_is_not_even_grey():
     assert (found.serve, found.reason, found.grey, found.score) == (False, "similarity", False, 0.0)
 
 
-def test_a_cut_replaces_a_lower_one_only():
-    """A learned cut above the preset's counts, one below it does not."""
+def test_a_learned_cut_stands_for_the_presets():
+    """A learned cut decides in the preset's place, and what guards forbid it does not touch."""
     pair = ("How do I delete a photo?", "How can I remove a picture?")
     score = verdict(*pair, 0.8).score
     assert score > STRICT.serve
-    assert verdict(*pair, 0.8, cut=0.0).serve
+    assert verdict(*pair, 0.8, cut=score).serve
+    assert not verdict("Is it open on Monday?", "Is it open on Friday?", 0.99, cut=0.0).serve
     assert not verdict(*pair, 0.8, cut=min(1.0, score + 0.01)).serve
     assert not verdict(*pair, 0.8, cut=math.inf).serve
 
@@ -82,8 +83,8 @@ def test_balanced_serves_what_strict_serves():
 
 def test_words_in_another_order_are_not_served_in_strict():
     """Who bites whom is not told by a cosine of 0.99."""
-    a = "Four Rivers merged with Audubon before Shawnee Trails left the council of old members"
-    b = "Shawnee Trails merged with Four Rivers before Audubon left the council of old members"
+    a = "Did Germany invade Poland before Italy attacked Greece?"
+    b = "Did Poland invade Germany before Greece attacked Italy?"
     assert not verdict(a, b, 0.99).serve
 
 
