@@ -4,7 +4,7 @@
     guards     nothing of what does could be served, however near its vector: likewise
     embed      one forward, shared with whoever asks the same just now
     search     the nearest few of the partition, cosine recomputed
-    decide     refused pairs, guards, the cut (`decision`, `evidence`); the first that passes is served
+    decide     the likest first: refused pairs, guards, the cut (`decision`, `evidence`); the first that passes is served
     fetch      its answer
 
 What is away (embedder, store) is a miss with a reason; no question raises. Answers are kept by `writer`, off the requests' path.
@@ -138,7 +138,7 @@ class SemanticCache:
         return [_ANY] if found is None or len(found) > _MOST_LIKELY else found
 
     def _hopeful(self, asked: Asked, question: Reading, found: list[str]) -> bool:
-        """Whether any of them could be served, if it were about as near as questions in other words are: else no vector is needed."""
+        """Whether any of them could be served, were it as near as questions in other words are: else no vector is needed."""
         if found == [_ANY]:
             return True
         preset = preset_for(asked.preset, self.embedder.fingerprint)
@@ -149,35 +149,29 @@ class SemanticCache:
         return False
 
     async def _search(self, rooms: list[str], vector: Vector) -> list[Match]:
-        found = [match for room in rooms for match in await self.store.search(room, vector)]
-        return sorted(found, key=lambda match: -match.cosine) if len(rooms) > 1 else found
+        return [match for room in rooms for match in await self.store.search(room, vector)]
 
     async def _decide(self, asked: Asked, question: Reading, matches: list[Match]) -> Found:
         preset = preset_for(asked.preset, self.embedder.fingerprint)
         cut = self.cut(asked.scope, preset, asked.max_error)
-        served: list[tuple[float, str, Match]] = []
         grey: Grey | None = None
         why, now = "", self._wall()
-        for match in matches:
+        for match in sorted(matches, key=lambda each: -rank(asked.text, each.text, each.cosine)):
             id_, barred = self._hit(asked, match.text, match.id)
             if barred or (asked.max_age is not None and now - match.stored_at > asked.max_age):
                 why = why or "refused"
                 continue
             verdict = judge(question, self._reading(match.id, match.text), match.cosine, preset, cut)
             if verdict.serve:
-                served.append((verdict.score, id_, match))
+                point = await self.store.fetch(match.id)
+                entry = None if point is None else self._entry(asked, point, id_)
+                if entry is not None:
+                    self._remember(asked, id_)
+                    return Found(entry, verdict.score, kept=match.text)
                 continue
             why = why or verdict.reason
             if verdict.grey and (grey is None or verdict.score > grey.score):
                 grey = Grey(id_, verdict.score, match.text)
-        if len(served) > 1:
-            served.sort(key=lambda each: rank(asked.text, each[2].text, each[2].cosine), reverse=True)
-        for score, id_, match in served:
-            point = await self.store.fetch(match.id)
-            entry = None if point is None else self._entry(asked, point, id_)
-            if entry is not None:
-                self._remember(asked, id_)
-                return Found(entry, score, kept=match.text)
         return Found(why=why or "nothing near", grey=grey)
 
     def cut(self, scope: str, preset: Preset, max_error: float | None) -> float:
