@@ -191,7 +191,8 @@ def report(ratio_rows: list[dict[str, object]], measured: dict[str, dict[str, di
             "| scan | skew | room | LRU | S3-FIFO |",
             "|---|---|---|---|---|",
             *(
-                f"| {'yes' if row['scans'] else 'no'} | {row['skew']} | {row['room']:.0%} | {row['lru']:.1%} | {row['s3fifo']:.1%} |"
+                f"| {'yes' if row['scans'] else 'no'} | {row['skew']} | {row['room']:.0%} | {row['lru']:.1%} "
+                f"| {row['s3fifo']:.1%} |"
                 for row in ratio_rows
             ),
             f"\nMicroseconds a call (CPU of this process, clock on the wall), answers of {_BYTES} bytes\n",
