@@ -6,6 +6,8 @@ cache. No answer in time, or another word, is a no for what is to be served, and
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gateway.inner import Inner, Message
 from gateway.job import Job
 from limits.types import Priority
@@ -23,8 +25,17 @@ _AGREE = (
 
 
 class Verifier:
-    def __init__(self, inner: Inner, model: str, seconds: float, *, all: bool = False) -> None:  # noqa: A002 - the config's word
+    def __init__(
+        self,
+        inner: Inner,
+        model: str,
+        seconds: float,
+        clock: Callable[[], float],
+        *,
+        all: bool = False,  # noqa: A002 - the config's word
+    ) -> None:
         self._inner = inner
+        self._clock = clock
         self.all = all
         self._model = model
         self._seconds = seconds
@@ -34,10 +45,15 @@ class Verifier:
             self._model,
             _pair(_SERVES, "First question", kept, "Second question", question),
             max_tokens=1,
-            seconds=self._seconds,
+            seconds=self._patience(job),
             priority=job.wishes.priority,
         )
         return yes_or_no(said) is True
+
+    def _patience(self, job: Job) -> float:
+        """Half of what its client still waits, at most: a no leaves the rest to the model."""
+        deadline = job.wishes.deadline
+        return self._seconds if deadline is None else min(self._seconds, max(0.0, job.arrived + deadline - self._clock()) / 2)
 
 
 class Judge:

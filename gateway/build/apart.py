@@ -106,10 +106,16 @@ def build_worker(config: Config, secret: bytes, path: str, number: int, log: Req
     replicas = Replicas(replica_maker(config), providers)
     front = Front(min(_FRONT, exact.max_bytes // _FRONT_SHARE) if exact.enabled else 0)
     link = Link(path, number=number, replicas=replicas, front=front, clock=clock)
-    own = build_pipeline(config, link, RemoteSemantic(link.call), metrics, secret, clock, wall)
+    own = build_pipeline(config, link, RemoteSemantic(link.call, _patience(config)), metrics, secret, clock, wall)
     link.share(own.flights)
     edge = build_edge(config, own, Admin(config.admin.key.reveal(), RemoteCalls(link)), RemoteFace(link), log, clock)
     return WorkerParts(own, edge, link, replicas, metrics)
+
+
+def _patience(config: Config) -> float:
+    """Seconds: a vector, a search of each of two partitions, two answers fetched."""
+    semantic = config.cache.semantic
+    return semantic.embedder.deadline + 4 * semantic.qdrant.timeout
 
 
 def fingerprint(config: Config) -> str:

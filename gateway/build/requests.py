@@ -105,7 +105,7 @@ def build_pipeline(
         models=lambda job: models_of(job, versions),
         secret=secret,
         metrics=metrics,
-        verify=None if verifier is None else Verifier(inner, verifier.model, verifier.deadline, all=verifier.ask == "all"),
+        verify=None if verifier is None else Verifier(inner, verifier.model, verifier.deadline, clock, all=verifier.ask == "all"),
         shadow=shadows,
     )
     answers = Answers(

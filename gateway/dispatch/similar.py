@@ -19,7 +19,7 @@ from gateway.errors import ApiError
 
 _encode = msgspec.msgpack.encode
 _decode = msgspec.msgpack.decode
-_SECONDS = 1.0  # for what a client waits for: the owner's own deadlines are shorter
+_TRAVEL = 0.5  # seconds, on the way to the owner and back
 
 LearnTalk = tuple[Asked, str, float, bool, float]
 
@@ -30,8 +30,11 @@ class CallOwner(Protocol):
 
 
 class RemoteSemantic:
-    def __init__(self, call: CallOwner) -> None:
+    """`seconds`: what the owner may take for what a client waits for, by its own deadlines."""
+
+    def __init__(self, call: CallOwner, seconds: float) -> None:
         self._call = call
+        self._seconds = seconds + _TRAVEL
 
     async def look(self, asked: Asked) -> Found:
         return await self._found("semantic-look", asked)
@@ -41,7 +44,7 @@ class RemoteSemantic:
 
     async def _found(self, verb: str, talk: Any) -> Found:
         try:
-            return _decode(await self._call(verb, _encode(talk), _SECONDS), type=Found)
+            return _decode(await self._call(verb, _encode(talk), self._seconds), type=Found)
         except ApiError:
             return Found(away="dispatcher")
 
