@@ -10,11 +10,14 @@ Rules
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 
 import numpy as np
-import onnxruntime as ort
+
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # else its wheels tell Microsoft of every start, and leave a device id in HOME
+import onnxruntime as ort  # noqa: E402 - it reads the line above when it is loaded
 from tokenizers import Tokenizer
 
 from caches.embed.description import Folder

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("onnxruntime", "tokenizers")),
     reason="the extra `semantic` is missing",
@@ -132,3 +134,12 @@ def test_pictures_are_not_read(model):
     with_picture, without = model.embed(["How do I load 🤗 Datasets?", "How do I load Datasets?"])
     assert with_picture is not None
     assert (with_picture == without).all()
+
+
+def test_nothing_is_told_and_nothing_is_left(tmp_path):
+    """The engine's telemetry is off: loading and running the model writes no file anywhere that it could."""
+    code = "from caches.embed import minilm; assert minilm.load().embed(['How are you?'])[0] is not None"
+    places = {name: str(tmp_path) for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME")}
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **places}
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, check=True)
+    assert list(tmp_path.iterdir()) == []

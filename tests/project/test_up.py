@@ -149,8 +149,8 @@ def test_no_secret_is_in_the_files(trial: Running) -> None:
     files = [path for path in Path(trial.said["folder"]).rglob("*") if path.is_file()]
     assert {"config.yaml", "gateway.log", "small.log", "large.log"} <= {path.name for path in files}
     for path in files:
-        assert trial.said["api_key"] not in path.read_text()
-        assert trial.said["admin_key"] not in path.read_text()
+        assert trial.said["api_key"].encode() not in path.read_bytes()
+        assert trial.said["admin_key"].encode() not in path.read_bytes()
 
 
 def send_printed(trial: Running, *, stream: bool) -> httpx.Response:
@@ -165,7 +165,10 @@ def send_printed(trial: Running, *, stream: bool) -> httpx.Response:
 def check_printed(trial: Running) -> None:
     first, again, streamed = (send_printed(trial, stream=stream) for stream in (False, False, True))
     assert (first.status_code, again.status_code, streamed.status_code) == (200, 200, 200), first.text
-    assert [first.headers["x-tiergate-cache"], again.headers["x-tiergate-cache"]] == ["miss", "exact"]
+    found = [
+        answer.headers["x-tiergate-cache"].split(";")[0] for answer in (first, again)
+    ]  # the semantic cache may still be starting
+    assert found == ["miss", "exact"]
     assert first.json()["choices"] == again.json()["choices"]
     assert streamed.headers["content-type"].startswith("text/event-stream")
 

@@ -10,6 +10,7 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,10 @@ ADMIN_KEY_VARIABLE = "TIERGATE_ADMIN_KEY"
 class Keys:
     client: str = field(repr=False)
     admin: str = field(repr=False)
+
+
+_SEMANTIC = ("numpy", "onnxruntime", "tokenizers", "qdrant_edge")
+"""What the semantic cache needs, the extra `semantic`: without it the trial does without."""
 
 
 def new_keys() -> Keys:
@@ -46,7 +51,10 @@ def config(*, host: str, port: int, backends: Sequence[Backend], keys: Keys) -> 
         "timeouts": {"first_token": "120s", "between_tokens": "60s", "total": "600s"},
         "models": [_model(backend) for backend in backends],
         "routing": {"auto": "auto", "classifier": {"kind": "rules"}, "fallback": {"small": "large", "large": "small"}},
-        "cache": {"exact": {"store": "memory", "ttl": "1h", "max_bytes": "64MiB", "keep": "deterministic"}},
+        "cache": {
+            "exact": {"store": "memory", "ttl": "1h", "max_bytes": "64MiB", "keep": "deterministic"},
+            "semantic": {"enabled": all(find_spec(name) is not None for name in _SEMANTIC)},
+        },
         "plans": {"local": {"rpm": 60_000, "tpm": 100_000_000, "priority": "realtime", "max_parallel": 1024}},
         "tenants": [{"name": "local", "plan": "local", "models": ["*"], "keys": [{"id": "trial", "sha256": digest}]}],
     }
