@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # else its wheels tell Microsoft of every start, and leave a device id in HOME
-import onnxruntime as ort  # noqa: E402 - it reads the line above when it is loaded
+import onnxruntime as ort
 from tokenizers import Tokenizer
 
 from caches.embed.description import Folder
