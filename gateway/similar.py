@@ -144,7 +144,7 @@ class Similar:
             request_id=x.client_id or x.id,
             exact="" if job.key is None else self._entries.id_of(job.key),
             max_age=job.wishes.cache.max_age,
-            wants_grey=self._verify is not None,
+            wants_grey=self._verify is not None or policy.max_error is not None,
         )
 
     def _told(self, x: Exchange, found: Found) -> None:

@@ -3,12 +3,14 @@
     embed ── remembered? ── in flight? ── breaker, room? ──► waiting ──► a lane takes a few ──► work ──► all who asked
 
 Rules
-1. Whoever asks waits for the deadline at most, and holds nothing afterwards: leaving early, cancelled or late, is a decrement.
+1. Whoever asks waits for the deadline at most (or for its own), and holds nothing afterwards: leaving, cancelled or late, is a
+   decrement.
 2. A text that nobody waits for any more is not begun. What has begun is finished, and its vector remembered.
 3. Waiting is bounded: `overload`. So is what is remembered.
-4. A trip that fails or takes longer than the deadline is a failure for the breaker. Time spent waiting for a lane is not: a burst
-   is answered as fast as the model goes, rather than with seconds of nothing.
-5. Equal texts share work within a scope only, so how fast a vector comes tells nobody what another tenant asked.
+4. A trip that fails, or takes twice the deadline, is a failure for the breaker. Time spent waiting for a lane is not: a burst is
+   answered as fast as the model goes, rather than with seconds of nothing.
+5. Where every lane is beyond twice the deadline, the model may hang: nobody is let in before one comes back.
+6. Equal texts share work within a scope only, so how fast a vector comes tells nobody what another tenant asked.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from caches.breaker import Breaker, BreakerOpen, BreakerRules
@@ -79,6 +82,7 @@ class Desk:
         self._flights: dict[Key, Flight] = {}
         self._waiting: asyncio.Queue[Flight] = asyncio.Queue(rules.waiting)
         self._closed = False
+        self._late = 0  # lanes
         self._lanes: list[asyncio.Task[None]] = []
         self._works: set[asyncio.Task[None]] = set()
 
@@ -100,6 +104,7 @@ class Desk:
         known = self._recent.get(key)
         if known is not None:
             return known
+        self._check()
         flight = self._flights.get(key) or self._hand_in(key)
         flight.askers += 1
         try:
@@ -110,11 +115,15 @@ class Desk:
             raise EmbedderAway("timeout")
         return _told(flight.outcome.result())
 
-    def _hand_in(self, key: Key) -> Flight:
+    def _check(self) -> None:
         if self._closed:
             raise EmbedderAway("failed")
         if self._breaker.is_open and self._clock() < self._breaker.open_until:
             raise EmbedderAway("breaker")
+        if self._late == self._rules.lanes:
+            raise EmbedderAway("timeout")
+
+    def _hand_in(self, key: Key) -> Flight:
         flight = Flight(key, asyncio.get_running_loop().create_future())
         try:
             self._waiting.put_nowait(flight)
@@ -139,26 +148,35 @@ class Desk:
 
     async def _trip(self, flights: list[Flight]) -> None:
         """Lasts as long as the work does, even if nobody waits for that any more: the model is busy as long."""
-        work: asyncio.Task[None] | None = None
         try:
-            with self._breaker.attempt():
-                work = asyncio.create_task(self._fly(flights))
-                self._works.add(work)
-                work.add_done_callback(self._works.discard)
-                await _in_time(work, self._rules.deadline)
+            attempt = self._breaker.attempt()
         except BreakerOpen:
             self._land_all(flights, "breaker")
-        except Exception as error:  # noqa: BLE001 - whatever a model or an engine raises: no vector, and the breaker has seen it
-            self._land_all(flights, "timeout" if isinstance(error, TimeoutError) else "failed")
-        if work is not None:
-            await _end_of(work)
+            return
+        work = asyncio.create_task(self._fly(flights))
+        self._works.add(work)
+        work.add_done_callback(self._works.discard)
+        with suppress(Exception), attempt:  # whatever a model or an engine raises: the breaker sees it, `_end_of` names it
+            await _in_time(work, 2 * self._rules.deadline)
+        self._land_all(flights, await self._end_of(work))
 
     async def _fly(self, flights: list[Flight]) -> None:
         vectors = await self._work([flight.key[1] for flight in flights])
         for flight, vector in zip(flights, vectors, strict=True):
             if vector is not None:
                 self._recent.put(flight.key, vector)
-            self._land(self._flights.get(flight.key, flight), vector)  # late, it serves who has asked again meanwhile
+            self._land(flight, vector)
+
+    async def _end_of(self, work: asyncio.Task[None]) -> str:
+        """What is to be told to those of its texts that got no outcome."""
+        if not work.done():
+            self._late += 1
+            try:
+                await asyncio.wait((work,))
+            finally:
+                self._late -= 1
+        error = None if work.cancelled() else work.exception()
+        return "timeout" if isinstance(error, TimeoutError) else "failed"
 
     def _land_all(self, flights: list[Flight], reason: str) -> None:
         for flight in flights:
@@ -176,13 +194,6 @@ async def _in_time(work: asyncio.Task[None], seconds: float) -> None:
     if not done:
         raise TimeoutError
     work.result()
-
-
-async def _end_of(work: asyncio.Task[None]) -> None:
-    """However it ends: its failure has been told, or is of no interest any more."""
-    await asyncio.wait((work,))
-    if not work.cancelled():
-        work.exception()
 
 
 def _told(outcome: Outcome) -> Vector:

@@ -10,6 +10,7 @@ Rules
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,6 +20,9 @@ from tokenizers import Tokenizer
 from caches.embed.description import Folder
 from caches.embed.types import Vector
 from caches.embed.vector import pooled, unit
+
+_PICTURES = re.compile("[\u2190-\u2bff\U0001f000-\U0001faff\ufe0f\u200d]+")
+"""No vocabulary of words has them. They are left out, and whoever compares texts compares them by themselves."""
 
 FED = ("input_ids", "attention_mask", "token_type_ids")
 
@@ -48,7 +52,8 @@ class OnnxModel:
     def _one(self, text: str) -> Vector | None:
         if len(text) > self.about.max_chars or broken(text):
             return None
-        tokens = self._tokenizer.encode(self.about.prefix + text)
+        seen = text if text.isascii() else _PICTURES.sub(" ", text)
+        (tokens,) = self._tokenizer.encode_batch_fast([self.about.prefix + seen])  # `encode` keeps the interpreter to itself
         ids = tokens.ids
         if len(ids) > self.max_tokens or self._unknown in ids or all(tokens.special_tokens_mask):
             return None

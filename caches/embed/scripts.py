@@ -28,7 +28,10 @@ KNOWN = {
 FOREIGN = 0.05
 """Share of a text's letters that may be of other scripts: a name, a sign of mathematics."""
 
-_LETTER = re.compile(r"[^\W\d_]")
+MOST = 4096
+"""Characters that are looked at: what is longer is too long for an embedder anyway."""
+
+_LETTERS = re.compile(r"[^\W\d_]+")
 
 
 class Scripts:
@@ -38,10 +41,15 @@ class Scripts:
         ranges = "".join(KNOWN[name] for name in names if name != "all")
         self._all = "all" in names
         self._ascii = self._all or "latin" in names
-        self._other = re.compile(rf"[^\W\d_{ranges}]")
+        self._others = re.compile(rf"[^\W\d_{ranges}]+")
 
     def covers(self, text: str) -> bool:
         if self._all or (self._ascii and text.isascii()):
             return True
-        others = len(self._other.findall(text))
-        return others == 0 or others <= FOREIGN * len(_LETTER.findall(text))
+        seen = text[:MOST]
+        others = _many(self._others, seen)
+        return others == 0 or others <= FOREIGN * _many(_LETTERS, seen)
+
+
+def _many(runs: re.Pattern[str], text: str) -> int:
+    return sum(map(len, runs.findall(text)))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from caches.guards.concepts import OPPOSITES, concept
 from caches.guards.reading import Reading
-from caches.guards.tables.chinese import PAIRS
-from caches.guards.tables.opposites import PREFIXES
+from caches.guards.tables.opposites import CHINESE, PREFIXES
 
 
 def antonyms(a: Reading, b: Reading) -> str | None:
@@ -16,12 +15,16 @@ def antonyms(a: Reading, b: Reading) -> str | None:
 def contraries(a: Reading, b: Reading) -> int:
     """How many words of one have their contrary in the other."""
     ours, theirs = a.bag - b.bag, b.bag - a.bag
-    found = sum(1 for word in ours if not theirs.isdisjoint(OPPOSITES.get(word, ())))
+    found = min(_opposed(ours, theirs), _opposed(theirs, ours))
     if ours or theirs:
         found += _turned(ours, a, b) + _turned(theirs, b, a)
     if a.han and b.han and a.han != b.han:
-        found += sum(_apart(one, other, a.han, b.han) for one, other in PAIRS)
+        found += sum(_apart(one, other, a.han, b.han) for one, other in CHINESE)
     return found
+
+
+def _opposed(words: frozenset[str], others: frozenset[str]) -> int:
+    return sum(1 for word in words if not others.isdisjoint(OPPOSITES.get(word, ())))
 
 
 def _turned(words: frozenset[str], one: Reading, other: Reading) -> int:

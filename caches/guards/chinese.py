@@ -5,52 +5,74 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from caches.guards.tables.chinese import DATES, DIGITS, FRAMES, KEPT, MANNERS, MYRIADS, NEGATORS, TENS, UNITS
+from caches.guards.quantities import Quantity, measured, plain, scaled
+from caches.guards.tables.chinese import DATES, DIGITS, FRAMES, KEPT, MANNERS, MYRIADS, NEGATORS, PERSONS, TENS, UNITS
+from caches.guards.tables.quantities import UNITS as MEASURES
 
 _NUMERALS = "".join((*DIGITS, *TENS, *MYRIADS))
 
 
 def _entries() -> dict[str, tuple[str, str]]:
-    found = {phrase: ("drop", "") for phrase in MANNERS}
+    found = dict.fromkeys(MANNERS, ("drop", ""))
     found |= {phrase: ("text", phrase) for phrase in KEPT}
     found |= {phrase: ("date", date) for phrase, date in DATES.items()}
-    found |= {phrase: ("not", "") for phrase in NEGATORS}
+    found |= dict.fromkeys(NEGATORS, ("not", ""))
     found |= {phrase: ("frame", frame) for frame, phrases in FRAMES.items() for phrase in phrases.split()}
-    return found
+    return found | {phrase: ("person", person) for phrase, person in PERSONS.items()}
 
 
 _ENTRIES = _entries()
 _UNIT = "|".join(sorted(UNITS, key=len, reverse=True))
 _PIECE = re.compile(
-    "(?P<entry>" + "|".join(sorted(_ENTRIES, key=len, reverse=True)) + ")"
-    f"|(?P<nth>第)?(?P<number>[{_NUMERALS}]{{1,20}})(?P<unit>{_UNIT})?"
-)  # fmt: skip
-_LEADING_UNIT = re.compile(_UNIT)
+    r"(?P<either>(?P<verb>[\u3400-\u9fff])[不没](?P=verb))"  # 能不能, 去不去: a question, not a negation
+    r"|(?P<whether>不$)"  # 好玩不: another way to ask
+    f"|(?P<entry>{'|'.join(sorted(_ENTRIES, key=len, reverse=True))})"
+    f"|(?P<number>第?[{''.join(DIGITS)}十][{_NUMERALS}]{{0,19}}(?:{_UNIT})?)"
+)
+_COUNTED = re.compile(f"([{''.join((*TENS, *MYRIADS))}]*)({_UNIT})?")
 
 
 def pieces(run: str) -> Iterator[tuple[str, str]]:
-    """`drop`, `text`, `date`, `not`, `frame`, `number` (digits, a space, its unit) and `nth`, in order."""
+    """`drop`, `text`, `date`, `not`, `frame`, `person` and `number`, in order."""
     at = 0
     for match in _PIECE.finditer(run):
         if match.start() > at:
             yield "text", run[at : match.start()]
         at = match.end()
-        if match["entry"]:
+        if match["either"]:
+            yield from pieces(match["verb"])
+        elif match["whether"]:
+            yield "drop", ""
+        elif match["entry"]:
             yield _ENTRIES[match["entry"]]
-        elif match["nth"]:
-            yield "nth", str(value(match["number"]))
-            if match["unit"]:
-                yield "text", match["unit"]
         else:
-            yield "number", f"{value(match['number'])} {UNITS.get(match['unit'] or '', '')}"
+            yield "number", match["number"]
     if at < len(run):
         yield "text", run[at:]
 
 
-def leading_unit(run: str) -> str:
-    """The unit that a run begins with: `公斤` behind `5`."""
-    match = _LEADING_UNIT.match(run)
-    return match.group() if match else ""
+def quantity(text: str) -> Quantity:
+    """`第三`, `两公斤`, `一千二百`."""
+    bare = text.removeprefix("第")
+    unit = bare.lstrip(_NUMERALS)
+    number = str(value(bare.removesuffix(unit)))
+    return plain(number, "th") if bare != text else _measured(number, unit)
+
+
+def counted(number: Quantity, run: str) -> tuple[Quantity, str]:
+    """A number in digits with the myriads and the unit that follow it, and the rest of the run: `3万元的`."""
+    match = _COUNTED.match(run)
+    if match is None or number.unit or not match.group():
+        return number, run
+    digits = number.value
+    for sign in match[1]:
+        digits = scaled(digits, TENS.get(sign) or MYRIADS[sign])
+    return _measured(digits, match[2] or ""), run[match.end() :] or "的"
+
+
+def _measured(digits: str, unit: str) -> Quantity:
+    named = UNITS.get(unit, "")
+    return measured(digits, *MEASURES[named]) if named in MEASURES else plain(digits, named)
 
 
 def value(numerals: str) -> int:

@@ -14,8 +14,10 @@ def code(a: Reading, b: Reading) -> str | None:
 
 
 def _strange(one: Reading, other: Reading) -> bool:
+    """An identifier has a part that is no word of the other text."""
+    words = other.bag.union(other.surface.values())
     return any(
-        part not in other.bag and part not in other.surface.values()
+        part not in words
         for name in one.identifiers - other.identifiers
         for part in name.lstrip("-").lower().replace(".", "_").split("_")
         if part

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from caches.guards.stem import stem
+from caches.guards.tables.english import FUNCTION
 from caches.guards.tables.english import LIGHT as LIGHT_WORDS
 from caches.guards.tables.names import ALIASES
 from caches.guards.tables.opposites import OPPOSITES as OPPOSITE_WORDS
@@ -22,10 +23,15 @@ def concept(word: str) -> str:
     return _SAME.get(found, found)
 
 
+def as_read(word: str) -> str:
+    """The form in which a reading's bag holds the word."""
+    return word if word in FUNCTION else concept(word)
+
+
 def _lifted(table: dict[str, frozenset[str]]) -> dict[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
     for word, others in table.items():
-        found.setdefault(concept(word), set()).update(map(concept, others))
+        found.setdefault(as_read(word), set()).update(map(as_read, others))
     return {word: frozenset(others - {word}) for word, others in found.items()}
 
 

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from caches.guards.reading import Reading
 
 _MOST = 10  # words whose order is looked at
 _SYMMETRIC = frozenset({"and", "or", "between", "vs", "versus", "with"})
-_CONFLICTS = frozenset(
-    frozenset(pair.split())
-    for pair in ("to from", "by about", "by to", "before after", "with without", "over under", "for against", "since until", "about in", "about for", "about with")
-)
+_EXCLUSIVE = "to/from by/about by/to before/after over/under for/against since/until about/in about/for about/with"
+_CONFLICTS = frozenset(frozenset(pair.split("/")) for pair in _EXCLUSIVE.split())
 
 
 def direction(a: Reading, b: Reading) -> str | None:
     if a.content == b.content and a.roles == b.roles:
         return None
-    return "direction" if _conflict(a, b) or _swapped(a, b) or _reversed(a, b) else None
+    return "direction" if any(test(a, b) or test(b, a) for test in _TESTS) else None
 
 
 def _conflict(a: Reading, b: Reading) -> bool:
     """The same word behind prepositions that exclude each other: to Paris, from Paris."""
     return any(
-        role != b.roles[word] and frozenset((role, b.roles[word])) in _CONFLICTS for word, role in a.roles.items() if word in b.roles
+        role != b.roles[word] and frozenset((role, b.roles[word])) in _CONFLICTS
+        for word, role in a.roles.items()
+        if word in b.roles
     )
 
 
 def _swapped(a: Reading, b: Reading) -> bool:
     """Two words, each in the other's place: JSON to XML, XML to JSON."""
-    if not a.roles or (len(a.content) > _MOST and not a.frame) or sorted(a.roles.values()) != sorted(b.roles.values()):
+    long = max(len(a.content), len(b.content)) > _MOST and not (a.frame and b.frame)
+    if not a.roles or long or sorted(a.roles.values()) != sorted(b.roles.values()):
         return False  # `a primary school place` and `a place at a primary school`: words moved, and a preposition came with them
     parts = {
         (a.roles.get(word, ""), b.roles.get(word, ""))
@@ -45,7 +48,7 @@ def _reversed(a: Reading, b: Reading) -> bool:
         return False
     places = {word: at for at, word in enumerate(b.content)}
     order = [(places[word], word) for word in a.content if word in places]
-    if len(order) < len(a.content) - 1 or ("by" in a.bag) != ("by" in b.bag):
+    if len(order) < len(a.content) - 1 or _voices(a, b):
         return False
     for at in range(len(order) - 2):
         (first, one), (second, _), (third, other) = order[at : at + 3]
@@ -54,7 +57,32 @@ def _reversed(a: Reading, b: Reading) -> bool:
     return False
 
 
+def _renamed(a: Reading, b: Reading) -> bool:
+    """Two names in the other order: India attacks Pakistan, Pakistan attacks India. A name may move with its preposition."""
+    if len(a.names) < 2 or len(b.names) < 2 or not _SYMMETRIC.isdisjoint(a.bag & b.bag) or _voices(a, b):
+        return False
+    ours = [word for word in dict.fromkeys(a.content) if word in a.names and word in b.names]
+    theirs = {word: at for at, word in enumerate(dict.fromkeys(b.content))}
+    moved = [pair for pair in pairwise(ours) if theirs.get(pair[0], 0) > theirs.get(pair[1], 0)]
+    return any(not (_fixed(_head(one, a), a, b) or _fixed(_head(other, a), a, b)) for one, other in moved)
+
+
+def _voices(a: Reading, b: Reading) -> bool:
+    """The one may be in the passive voice and the other not."""
+    return ("by" in a.bag) != ("by" in b.bag)
+
+
+def _head(name: str, reading: Reading) -> str:
+    """The first word of a name of several."""
+    at = reading.content.index(name)
+    while at and reading.content[at - 1] in reading.names:
+        at -= 1
+    return reading.content[at]
+
+
 def _fixed(word: str, a: Reading, b: Reading) -> bool:
     """Its preposition came along: it may stand anywhere."""
     return word in a.roles and a.roles[word] == b.roles.get(word)
 
+
+_TESTS = (_conflict, _swapped, _reversed, _renamed)

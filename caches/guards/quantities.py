@@ -16,9 +16,15 @@ class Quantity(NamedTuple):
     said: str = ""  # the number as it stands there
 
 
+def plain(digits: str, unit: str = "") -> Quantity:
+    return Quantity(digits, unit, digits)
+
+
 def of_digits(token: str) -> Quantity | None:
-    """A token that begins with a digit or a currency sign: `£50`, `10GB`, `7pm`, `3rd`, `v3.11`. None: letters behind it that
-    are no unit make a name of it, as `2fa`."""
+    """A token that begins with a digit or a currency sign: `£50`, `10GB`, `7pm`, `3rd`, `v3.11`.
+
+    None: letters behind it that are no unit make a name of it, as `2fa`.
+    """
     money = CURRENCIES.get(token[0], "")
     body = token if token[0].isdigit() else token[1:]
     end = len(body)
@@ -30,12 +36,11 @@ def of_digits(token: str) -> Quantity | None:
 
 def _tailed(digits: str, tail: str, money: str) -> Quantity | None:
     if not tail:
-        return Quantity(digits, "clock", digits) if ":" in digits else measured(digits, money)
+        return plain(digits.removesuffix(":00"), "clock") if ":" in digits else measured(digits, money)
     if tail in {"am", "pm"}:
-        hour = digits.removesuffix(":00")
-        return Quantity(hour, "clock", hour)
+        return plain(digits.removesuffix(":00"), "clock")
     if tail in {"st", "nd", "rd", "th"}:
-        return Quantity(digits, "th", digits)
+        return plain(digits, "th")
     if tail == "%":
         return measured(digits, "pct")
     if tail in SUFFIXES and (money or tail in {"k", "mn", "bn"}):
@@ -57,7 +62,7 @@ def scaled(digits: str, factor: float) -> str:
     """The product, as digits. What a float cannot hold, or is no plain number, stays as it is written."""
     if factor == 1 or len(digits) > _LONGEST_EXACT or digits.count(".") > 1:
         return digits
-    return f"{float(digits) * factor:.10g}"
+    return f"{float(digits) * factor:.15g}"
 
 
 def of_words(words: Sequence[str], start: int) -> tuple[int, int]:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from caches.guards.reading import Reading
 
-_OPEN = frozenset({"", "@what", "@which", "@whatif", "@experience"})
 _CLASSES = {"@which": "@what", "@amount": "@price", "@howmany": "@howlong"}
 _AKIN = {
-    frozenset(pair.split()): apart
-    for pair, apart in {
-        "@what @how": 0.22, "@what @who": 0.1, "@what @where": 0.1, "@what @when": 0.1, "@what @price": 0.1, "@what @howlong": 0.1,
+    frozenset(pair.split()): gap
+    for pair, gap in {
+        "@what @how": 0.22, "@what @who": 0.1, "@what @where": 0.1, "@what @when": 0.1, "@what @price": 0.1,
+        "@what @howlong": 0.1,
         "@what @howold": 0.1, "@what @howbig": 0.1, "@what @howtall": 0.1, "@what @howfar": 0.1, "@what @howfast": 0.1,
         "@what @howoften": 0.1, "@how @whether": 0.25, "@what @whether": 0.2, "@howlong @when": 0.15, "@howtall @howbig": 0.05,
         "@howlong @price": 0.2, "@experience @how": 0.2, "@experience @what": 0.2, "@whatif @what": 0.1, "@whatif @how": 0.2,
     }.items()
 }  # fmt: skip
 """Kinds that may mean the same, and how much more alike the rest must be."""
+_UNSAID, _UNSAID_WHETHER = 0.05, 0.1  # where one text is a request or a statement
+_MODALS = {"could": "can", "may": "can", "might": "can", "would": "will", "must": "should"}
+_MODAL = 0.05
 
 
 def question(a: Reading, b: Reading) -> str | None:
@@ -28,11 +31,8 @@ def apart(a: Reading, b: Reading) -> float:
     if one == other:
         return _modal(a.auxiliary, b.auxiliary) if one == "@whether" else 0.0
     if not one or not other:
-        return 0.05 if {one, other}.isdisjoint({"@whether"}) else 0.1
+        return _UNSAID_WHETHER if "@whether" in {one, other} else _UNSAID
     return _AKIN.get(frozenset((one, other)), 1.0)
-
-
-_MODALS = {"could": "can", "may": "can", "might": "can", "would": "will", "must": "should"}
 
 
 def _modal(one: str, other: str) -> float:
@@ -42,4 +42,4 @@ def _modal(one: str, other: str) -> float:
         return 0.0
     if "should" in {one, other}:
         return 1.0
-    return 0.05 if {one, other} & {"can", "will"} else 0.0
+    return _MODAL if {one, other} & {"can", "will"} else 0.0

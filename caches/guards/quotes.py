@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from caches.guards.reading import Reading
+from caches.guards.reading import MAX_CHARS, Reading
 
 
 def quotes(a: Reading, b: Reading) -> str | None:
@@ -15,5 +15,8 @@ def quotes(a: Reading, b: Reading) -> str | None:
 
 def _holds(one: Reading, other: Reading) -> bool:
     """Every quotation is in the other text, in marks or without."""
-    text = " ".join(other.text.split()) if one.quoted else ""
-    return all(quoted in text or quoted.strip(".,!?").lower() in text.lower() for quoted in one.quoted)
+    if not one.quoted:
+        return True
+    text = " ".join(other.text[:MAX_CHARS].split())
+    folded = text.lower()
+    return all(quoted in text or quoted.strip(".,!?()").lower() in folded for quoted in one.quoted)

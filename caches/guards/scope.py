@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from caches.guards.concepts import as_read
 from caches.guards.reading import Reading
-from caches.guards.concepts import concept
 from caches.guards.tables.scope import STRONG
 
-_STRONG = frozenset(map(concept, STRONG))
+_STRONG = frozenset(map(as_read, STRONG))
 
 
 def scope(a: Reading, b: Reading) -> str | None:

@@ -7,14 +7,15 @@ of two unknown ones nobody can tell (`prednisone`, `prednisolone`).
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
+
+from caches.guards.tables import lines
 
 _SHORTEST = 4
 
 
 @cache
 def vocabulary() -> frozenset[str]:
-    return frozenset(files("caches.guards.tables").joinpath("words.txt").read_text("ascii").split())
+    return frozenset(lines("words.txt"))
 
 
 def mistyped(one: str, other: str) -> bool:

@@ -6,7 +6,9 @@ one question says and the other does not.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 
 from caches.guards.concepts import LIGHT, NEAR
 from caches.guards.reading import Reading
@@ -34,41 +36,43 @@ class Alignment:
 
 
 def align(a: Reading, b: Reading) -> Alignment:
-    rest = list(b.content)
+    rest = Counter(b.content)
     lonely: list[str] = []
     shared = float(min(len(a.quantities), len(b.quantities)) + len(a.dates & b.dates))
     for word in a.content:
-        if word in rest:
-            rest.remove(word)
+        if rest.get(word, 0):
+            rest[word] -= 1
             shared += _weight(word)
         else:
             lonely.append(word)
+    others = list(rest.elements())
     loose = 0.0
-    if lonely and rest and len(lonely) <= _MOST and len(rest) <= _MOST:
-        pairs, loose = _likened(lonely, rest, a, b)
-        shared += pairs
-    return Alignment(shared, sum(map(_weight, lonely)), sum(map(_weight, rest)), loose, _turned(a.content, b.content))
+    if 0 < len(lonely) <= _MOST and 0 < len(others) <= _MOST:
+        alike, loose = _likened(lonely, others, a, b)
+        shared += alike
+    return Alignment(shared, sum(map(_weight, lonely)), sum(map(_weight, others)), loose, _turned(a.content, b.content))
 
 
 def _weight(word: str) -> float:
     return _LIGHT if word in LIGHT else 1.0
 
 
-def _likened(lonely: list[str], rest: list[str], a: Reading, b: Reading) -> tuple[float, float]:
+def _likened(lonely: list[str], others: list[str], a: Reading, b: Reading) -> tuple[float, float]:
     """Match what is alike but not the same, and take it off both lists."""
     shared = loose = 0.0
     for word in tuple(lonely):
-        best, other = min(((_apart(word, theirs, a, b), theirs) for theirs in rest), default=(1.0, ""))
-        if best < 1.0:
+        gap, other = min(((_gap(word, theirs, a, b), theirs) for theirs in others), default=(1.0, ""))
+        if gap < 1.0:
             lonely.remove(word)
-            rest.remove(other)
+            others.remove(other)
             weight = max(_weight(word), _weight(other))
             shared += weight
-            loose += best * weight
+            loose += gap * weight
     return shared, loose
 
 
-def _apart(word: str, other: str, a: Reading, b: Reading) -> float:
+def _gap(word: str, other: str, a: Reading, b: Reading) -> float:
+    """What a match of the two leaves open; 1: they do not match."""
     groups = NEAR.get(word)
     if groups is not None and not groups.isdisjoint(NEAR.get(other, ())):
         return _NEAR
@@ -85,7 +89,7 @@ def _turned(ours: tuple[str, ...], theirs: tuple[str, ...]) -> bool:
         return False
     order = {word: at for at, word in enumerate(theirs)}
     places = [order[word] for word in ours if word in order]
-    falls = [at for at, (before, after) in enumerate(zip(places, places[1:], strict=False)) if after < before]
+    falls = [at for at, (before, after) in enumerate(pairwise(places)) if after < before]
     if not falls or (len(falls) == 1 and places[-1] < places[0]):
         return False
     return len(falls) > 1 or places[falls[0]] - places[falls[0] + 1] > 1

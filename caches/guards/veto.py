@@ -1,4 +1,4 @@
-"""All guards, one after the other."""
+"""All guards, one after the other. Each is a pure function of two readings, symmetric, and says a word or None."""
 
 from __future__ import annotations
 
@@ -12,17 +12,36 @@ from caches.guards.kinds import kinds
 from caches.guards.negation import negation
 from caches.guards.numbers import numbers
 from caches.guards.persons import persons
+from caches.guards.pictures import pictures
 from caches.guards.question import question
 from caches.guards.quotes import quotes
 from caches.guards.reading import Reading
 from caches.guards.scope import scope
 from caches.guards.units import units
 
-GUARDS = (numbers, units, dates, quotes, code, entities, negation, antonyms, kinds, direction, scope, forms, question, persons)
+GUARDS = (
+    numbers,
+    units,
+    dates,
+    quotes,
+    code,
+    entities,
+    negation,
+    antonyms,
+    kinds,
+    direction,
+    scope,
+    forms,
+    question,
+    persons,
+    pictures,
+)
 
 
 def veto(a: Reading, b: Reading) -> str | None:
     """The name of the guard that forbids one answer for both; None: no guard does."""
+    if a.rest != b.rest:
+        return "length"
     for guard in GUARDS:
         reason = guard(a, b)
         if reason is not None:

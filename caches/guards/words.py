@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 
 from caches.guards.scan import tokens
 from caches.guards.tables.calendar import CAPITAL_DATES
-from caches.guards.tables.english import CLOSINGS, CONTRACTIONS, OPENINGS
+from caches.guards.tables.english import CLOSINGS, CONTRACTIONS, OPENINGS, SPEECH, THANKS, WITH_THANKS
 from caches.guards.tables.names import KNOWN, SHORT_TOOLS
 from caches.guards.tables.phrases import PHRASES
 
-_OPERATORS = frozenset("+*=<>^|{}")
+_MANNERS = CLOSINGS | THANKS | WITH_THANKS
+_OPERATORS = frozenset("+*=<>^|")
 
 
 @dataclass(slots=True)
@@ -29,57 +30,59 @@ class Words:
 def read(text: str) -> Words:
     found = Words()
     fresh = True  # at the beginning of a sentence
-    for kind, token in tokens(text):
+    sentence = last = 0  # where the last one that says anything begins
+    for kind, piece in tokens(text):
+        sentence = last
         if kind == "word":
-            _word(found, token, fresh)
+            _word(found, piece, fresh)
             fresh = False
         elif kind == "number":
-            found.line.append(token.rstrip(",").lower())
+            found.line.append(piece.rstrip(",").lower().removeprefix("v"))
             fresh = False
         elif kind == "end":
             fresh = True
+            last = len(found.line)
         elif kind == "sign":
-            found.signs.append(token)
+            found.signs.append(piece)
         elif kind == "han":
-            found.han.append(token)
-            found.line.append(token)
+            found.han.append(piece)
+            found.line.append(piece)
         elif kind == "flag":
-            found.identifiers.add(token)
-            found.line.append(token.lstrip("-").lower())
+            found.identifiers.add(piece)
+            found.line.append(piece.lstrip("-").lower())
         else:
-            found.links.append(token.rstrip(".,)"))
+            found.links.append(piece.rstrip(".,)!?"))
     if len(found.capitals) > found.lower:  # Every Word Has One, or NONE HAS NOT: they tell nothing
         found.capitals.clear()
     if _OPERATORS.isdisjoint(found.signs):
         found.signs.clear()
-    found.line = phrased(_bare(found.line))
+    found.line = phrased(_bare(found.line, sentence))
     return found
 
 
-def _word(found: Words, token: str, fresh: bool) -> None:
-    word = "usa" if token == "US" else token.lower()
-    if "'" in token or "’" in token:
+def _word(found: Words, piece: str, fresh: bool) -> None:
+    word = "usa" if piece == "US" else piece.lower()
+    if "'" in piece or "’" in piece:
         word = word.replace("’", "'")
         known = CONTRACTIONS.get(word)
         if known is None:
             word, _, ending = word.partition("'")
-            known = (word, "not") if ending == "t" and word.endswith("n") else (word,)
-            known = (word[:-1], "not") if len(known) == 2 else known
+            known = (word[:-1], "not") if ending == "t" and word.endswith("n") and len(word) > 1 else (word,)
         found.line.extend(known)
         word = known[0]
-    elif word in CONTRACTIONS and not (len(token) == 1 and token.isupper()):
+    elif word in CONTRACTIONS and not (len(piece) == 1 and piece.isupper()):
         found.line.extend(CONTRACTIONS[word])
         return
     else:
-        _plain(found, token, word)
+        _plain(found, piece, word)
         word = found.line[-1]
-    if token[0] >= "a":
+    if piece[0] >= "a":
         found.lower += not fresh
-    elif (not fresh or (len(token) > 1 and token.isupper())) and word != "i":
-        found.capitals.add(CAPITAL_DATES.get(token, word))
+    elif (not fresh or (len(piece) > 1 and piece.isupper())) and word != "i":
+        found.capitals.add(CAPITAL_DATES.get(piece, word))
 
 
-def _plain(found: Words, token: str, word: str) -> None:
+def _plain(found: Words, piece: str, word: str) -> None:
     if "." in word or "_" in word or word.endswith("()"):
         if word in KNOWN:
             found.line.append(word)
@@ -91,25 +94,45 @@ def _plain(found: Words, token: str, word: str) -> None:
             found.identifiers.add(word.removesuffix("()"))
             found.line.extend(parts or [word])
         return
-    if token in SHORT_TOOLS or (len(token) == 1 and token.isupper() and token not in "AI") or (not word.isalpha() and word not in KNOWN):
+    if (
+        piece in SHORT_TOOLS
+        or (len(piece) == 1 and piece.isupper() and piece not in "AI")
+        or (not word.isalpha() and word not in KNOWN)
+    ):
         found.identifiers.add(word)
-    if token in CAPITAL_DATES:
-        word = CAPITAL_DATES[token]
+    if piece in CAPITAL_DATES:
+        word = CAPITAL_DATES[piece]
     found.line.append(word)
 
 
-def _bare(line: list[str]) -> list[str]:
+def _bare(line: list[str], sentence: int) -> list[str]:
     """Without greetings and thanks."""
-    start, end = 0, len(line)
-    while start < end - 1 and line[start] in OPENINGS:
+    start = 0
+    while start < len(line) - 1 and line[start] in OPENINGS:
         start += 1
-    if start < end - 2 and line[start] == "good" and line[start + 1] in OPENINGS:
+    if start < len(line) - 2 and line[start] == "good" and line[start + 1] in OPENINGS:
         start += 2
-    if end > start + 2 and line[start] == "no" and "not" in line[start:end]:
+    if start < len(line) - 2 and line[start] == "no" and "not" in line:
         start += 1  # the beginning of an answer
-    while end > start + 2 and line[end - 1] in CLOSINGS:
-        end -= 1
-    return line[start:end]
+    return line[start : max(_close(line, start + 2, sentence), start)]
+
+
+def _close(line: list[str], least: int, sentence: int) -> int:
+    """Where the thanks begin."""
+    end = len(line)
+    if not SPEECH.isdisjoint(line):  # words are what is asked about: only a sentence of its own is thanks
+        return sentence if _MANNERS.issuperset(line[sentence:]) else end
+    while end > least:
+        at = end
+        while at > least and line[at - 1] in WITH_THANKS:
+            at -= 1
+        if line[at - 1] in THANKS:
+            end = at - 1
+        elif line[end - 1] in CLOSINGS:
+            end -= 1
+        else:
+            break
+    return max(end, min(least, len(line)))
 
 
 def phrased(line: list[str]) -> list[str]:

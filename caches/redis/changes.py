@@ -16,11 +16,11 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from redis.asyncio.connection import AbstractConnection
 
+from caches.redis.pool import disconnect
 from caches.redis.server import Server, said_by
 
 LEASE = 0.5
@@ -103,8 +103,7 @@ class Changes:
                 pinging.cancel()
                 await asyncio.gather(pinging, return_exceptions=True)
         finally:
-            with suppress(Exception):  # it is given up either way
-                await connection.disconnect(nowait=True)
+            await disconnect(connection)
 
     async def _ping(self, connection: AbstractConnection) -> None:
         while True:

@@ -27,7 +27,8 @@ class Pool:
         self._waiting: deque[asyncio.Future[AbstractConnection]] = deque()
         self._open = 0  # idle or lent
         self._connecting = 0
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._made: set[asyncio.Task[None]] = set()
+        self._ended: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[AbstractConnection]:
@@ -50,11 +51,11 @@ class Pool:
             self._end(self._idle.pop())
 
     async def close(self) -> None:
-        self.end_idle()
-        tasks = list(self._tasks)
-        for task in tasks:
+        """With nothing lent."""
+        for task in self._made:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        self.end_idle()
+        await asyncio.gather(*self._made, *self._ended, return_exceptions=True)
 
     async def _wait(self) -> AbstractConnection:
         place: asyncio.Future[AbstractConnection] = asyncio.get_running_loop().create_future()
@@ -77,22 +78,24 @@ class Pool:
 
     def _end(self, connection: AbstractConnection) -> None:
         self._open -= 1
-        self._spawn(_disconnect(connection))
+        _spawn(disconnect(connection), self._ended)
         self._grow()
 
     def _grow(self) -> None:
         while self._connecting < len(self._waiting) and self._open + self._connecting < self._most:
             self._connecting += 1
-            self._spawn(self._connect())
+            _spawn(self._connect(), self._made)
 
     async def _connect(self) -> None:
-        connection = self._make()
+        connection = None
         try:
+            connection = self._make()
             async with asyncio.timeout(self._connect_seconds):
                 await connection.connect()  # type: ignore[no-untyped-call]
         except BaseException as error:
             self._connecting -= 1
-            await _disconnect(connection)
+            if connection is not None:
+                await disconnect(connection)
             if not isinstance(error, Exception):
                 raise
             self._refuse(error)
@@ -110,12 +113,13 @@ class Pool:
             if not place.done():
                 place.set_exception(error)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+
+def _spawn(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> None:
+    task = asyncio.get_running_loop().create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
 
 
-async def _disconnect(connection: AbstractConnection) -> None:
+async def disconnect(connection: AbstractConnection) -> None:
     with suppress(Exception):  # it is given up either way
-        await connection.disconnect(nowait=True)
+        await connection.disconnect()

@@ -17,6 +17,8 @@ Rules
    A mark that only puts are held against is forgotten after `MAKING`, for nothing that took longer to make is taken.
 4. Every change is published, with who made it.
 5. The last of what a script returns is the moment.
+6. A server that is out of memory refuses a script's first write if that needs any, and none after it. So what must always be
+   possible, flushing and deleting, begins with a write that needs none.
 """
 
 from __future__ import annotations
@@ -90,7 +92,10 @@ local value = redis.pcall('GET', KEYS[1])
 if not value then return {0, '', 0, now()} end
 local fields, born = head(value)
 if not fields then return {2, '', 0, now()} end
-if flushed(KEYS[2], fields, born) then return {0, '', 0, now()} end
+if flushed(KEYS[2], fields, born) then
+    redis.call('UNLINK', KEYS[1])
+    return {0, '', 0, now()}
+end
 return {1, value, redis.call('PTTL', KEYS[1]), now()}
 """,
     (int, bytes, int, int),
@@ -128,6 +133,7 @@ DELETE = Script(
     + f"""-- entry, marks, index; who (a tenant's field, or everything's), everything's, id, 8 bytes of it, channel, message
 local entry, marks, index, who, everything = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
 local t, found = now(), 0
+redis.call('HDEL', marks, '')
 redis.call('HSETNX', marks, everything, string.format('%.0f', t))
 local list, young = redis.call('HGET', marks, 'i' .. who) or '', {{}}
 for at = 1, #list, 16 do
@@ -155,6 +161,7 @@ FLUSH = Script(
     _COMMON
     + """-- marks; field, everything's, age, channel, message -> the moment up to which it holds
 local t = now()
+redis.call('HDEL', KEYS[1], '')
 redis.call('HSETNX', KEYS[1], ARGV[2], string.format('%.0f', t))
 later(KEYS[1], ARGV[1], t - ARGV[3])
 bound(KEYS[1], ARGV[2], t)

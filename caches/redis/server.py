@@ -73,7 +73,6 @@ class Server:
             retry=Retry(NoBackoff(), 0),
             socket_timeout=None,
             socket_connect_timeout=connect_seconds,
-            socket_keepalive=True,
         )
         self._pool = Pool(self.connection, connections, connect_seconds)
         self.place = place_of(url)
@@ -139,7 +138,7 @@ class Server:
             except OutOfMemoryError:
                 return Full()
             except ResponseError as error:
-                if str(error).startswith("OOM"):  # as a script passes it on
+                if "OOM command not allowed" in str(error):  # older servers pass it on in the middle of a script's error
                     return Full()
                 raise
 

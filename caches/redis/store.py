@@ -136,13 +136,8 @@ class RedisStore:
         if dry_run:
             return await self._walk(field, await self._learn_time() - age, drop=False)
         args = field, _EVERYTHING, age, CHANNEL, _FLUSHED + self.me
-        early = 0
-        try:
-            moment, _ = await self._run(scripts.FLUSH, [_MARKS], *args, patience=PATIENCE)
-        except Full:  # there is no room for the mark, but there may be when what is meant has gone
-            early = await self._walk(field, await self._learn_time() - age, drop=True)
-            moment, _ = await self._must(scripts.FLUSH, [_MARKS], *args)
-        return early + await self._walk(field, moment, drop=True)
+        moment, _ = await self._must(scripts.FLUSH, [_MARKS], *args)
+        return await self._walk(field, moment, drop=True)
 
     async def stats(self) -> CacheStats:
         """What is there as the index knows it, for all gateways; bytes from a sample; hits and misses are of this one alone."""
@@ -181,7 +176,7 @@ class RedisStore:
     async def _put(self, entry: Entry) -> bool:
         ahead = self._offsets.least()
         if ahead is None:
-            await self._learn_time()
+            await self._run(scripts.TIME, [])
             ahead = self._offsets.least()
             assert ahead is not None, "an answer brings the time"
         if entry.expires_at <= self._clock():

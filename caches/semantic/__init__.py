@@ -4,7 +4,8 @@
     partition  which questions may be compared at all: everything but the last user message must be equal
     gate       does anything that is kept share enough words with a question to be worth an embedding?
     eligible   which questions are bound to a time, a person or a whim
-    decision   may the answer of one question serve the other?
+    decision   may the answer of one question serve the other? (presets: the cuts of each embedder)
+    likeness   which of several that may serve?
     evidence   what verified answers have shown, and the cut that keeps the error under a bound
     refused    pairs that are never to be served again
     cache      all of it together, over an embedder (`caches.embed`) and a vector store (`caches.vectors`)

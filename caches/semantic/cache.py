@@ -4,7 +4,7 @@
     guards     nothing of what does could be served, however near its vector: likewise
     embed      one forward, shared with whoever asks the same just now
     search     the nearest few of the partition, cosine recomputed
-    decide     refused pairs, guards, the cut (`decision`, `evidence`); the first that passes is served
+    decide     the likest first: refused pairs, guards, the cut (`decision`, `evidence`); the first that passes is served
     fetch      its answer
 
 What is away (embedder, store) is a miss with a reason; no question raises. Answers are kept by `writer`, off the requests' path.
@@ -25,11 +25,13 @@ from caches.embed.types import Embedder, EmbedderAway, TooLong, Vector
 from caches.errors import CacheAway
 from caches.guards import Reading
 from caches.semantic.compare import same_answer
-from caches.semantic.decision import BALANCED, STRICT, Preset, judge
+from caches.semantic.decision import Preset, judge
 from caches.semantic.evidence import Evidence
 from caches.semantic.gate import Gate
 from caches.semantic.ids import hit_id, point_id, read_hit
+from caches.semantic.likeness import rank
 from caches.semantic.packed import Packed, pack, said, unpack
+from caches.semantic.presets import preset_for
 from caches.semantic.refused import Refused, pair_of
 from caches.semantic.types import Asked, Found, Grey, SemanticStats, Shown
 from caches.semantic.writer import Writer
@@ -37,7 +39,6 @@ from caches.types import Entry
 from caches.vectors.types import Match, Point, StoreAway, VectorStore
 from caches.which import Which
 
-PRESETS = {preset.name: preset for preset in (STRICT, BALANCED)}
 _STANDS_FOR = {"strict": 0.02, "balanced": 0.05}  # the share of wrong answers that a preset promises to stay under
 _ANY = ""  # in place of an id: no kept question in particular
 _NEAREST = 0.97  # a cosine that questions in other words hardly exceed (of 97 that were served, in 13,000 public ones, none)
@@ -137,10 +138,10 @@ class SemanticCache:
         return [_ANY] if found is None or len(found) > _MOST_LIKELY else found
 
     def _hopeful(self, asked: Asked, question: Reading, found: list[str]) -> bool:
-        """Whether any of them could be served, if it were about as near as questions in other words are: else no vector is needed."""
+        """Whether any of them could be served, were it as near as questions in other words are: else no vector is needed."""
         if found == [_ANY]:
             return True
-        preset = PRESETS[asked.preset]
+        preset = preset_for(asked.preset, self.embedder.fingerprint)
         for each in found:
             verdict = judge(question, self._reading(each, self.gate.text(each)), _NEAREST, preset)
             if verdict.serve or (verdict.grey and asked.wants_grey):
@@ -148,15 +149,14 @@ class SemanticCache:
         return False
 
     async def _search(self, rooms: list[str], vector: Vector) -> list[Match]:
-        found = [match for room in rooms for match in await self.store.search(room, vector)]
-        return sorted(found, key=lambda match: -match.cosine) if len(rooms) > 1 else found
+        return [match for room in rooms for match in await self.store.search(room, vector)]
 
     async def _decide(self, asked: Asked, question: Reading, matches: list[Match]) -> Found:
-        preset = PRESETS[asked.preset]
+        preset = preset_for(asked.preset, self.embedder.fingerprint)
         cut = self.cut(asked.scope, preset, asked.max_error)
         grey: Grey | None = None
         why, now = "", self._wall()
-        for match in matches:
+        for match in sorted(matches, key=lambda each: -rank(asked.text, each.text, each.cosine)):
             id_, barred = self._hit(asked, match.text, match.id)
             if barred or (asked.max_age is not None and now - match.stored_at > asked.max_age):
                 why = why or "refused"
@@ -313,7 +313,7 @@ class SemanticCache:
 
     def standing(self) -> SemanticStats:
         """Without a word to the store."""
-        preset = PRESETS[self._preset]
+        preset = preset_for(self._preset, self.embedder.fingerprint)
         seen = self.evidence.shown(min(preset.serve, self.cut("", preset, self._max_error)))
         return SemanticStats(
             entries=len(self.gate),
@@ -328,5 +328,5 @@ class SemanticCache:
         )
 
     def _off(self) -> list[str]:
-        preset = PRESETS[self._preset]
+        preset = preset_for(self._preset, self.embedder.fingerprint)
         return [scope for scope in self.evidence.scopes() if self.cut(scope, preset, self._max_error) == inf]

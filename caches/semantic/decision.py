@@ -21,22 +21,27 @@ class Preset:
     base: float  # the cosine that two questions of the same matter need
     edit: float  # how much what they do not share counts, 1: in full, where one is a small edit of the other
     reword: float  # and where the one is another wording of the other, or long
-    reworded: float  # the cosine from which on a veto that is not final is overruled, where the texts are no small edit of each other
+    turned: float  # how much more is needed where shared words stand in another order
+    long: float  # weight of the words in common from which on a text is too long to be a small edit; a word is 1
+    reworded: float  # the cosine from which on a veto is overruled where the one is another wording of the other
+    most: float  # the cosine from which on what they do not share no longer counts
     serve: float = 0.5  # least score that serves
     sure: float = 0.8  # least score that serves where a verifier could be asked instead
-    grey: float = 0.45  # least cosine that is worth verifying
+    grey: float = 0.25  # least cosine that is worth verifying
 
 
-STRICT = Preset("strict", base=0.72, edit=0.8, reword=0.7, reworded=2.0)
-BALANCED = Preset("balanced", base=0.62, edit=0.8, reword=0.1, reworded=0.8)
+STRICT = Preset("strict", base=0.72, edit=0.8, reword=0.7, turned=0.1, long=math.inf, reworded=math.inf, most=0.875)
+BALANCED = Preset("balanced", base=0.62, edit=0.7, reword=0.2, turned=0.03, long=5.0, reworded=0.84, most=math.inf)
 
-_STEEPNESS = 25.0
-_FINAL = frozenset({"numbers", "units", "quotes", "code"})
-"""Guards whose veto is never put to a verifier. That of the others is final where the texts are otherwise much the same."""
+_STEEPNESS = 25.0  # of the score around the cosine that is needed
+_OPEN, _MOST_OPEN = 0.8, 0.25  # the cosine that is needed more, by the share of what is not shared
+_INSERTED, _SUBSTITUTED = 0.22, 0.23  # at least so much, if a word of weight is in one text only, or in each another
 _MANNER = frozenset({"direction", "scope", "format", "question", "persons"})
-"""Guards that a long text sets off by another wording alone."""
-_LONG = 5.0  # weight of the words in common from which on a text is long
+"""Guards that another wording alone sets off now and then. Their veto is never final: a verifier may overrule it."""
+_NEVER_OVERRULED = frozenset({"numbers", "units", "quotes", "code", "length", "pictures"})
+"""Guards that neither a cosine nor a verifier overrules."""
 _REWORDED = 1.5  # weight of unmatched words on each side from which on two texts are not a small edit of each other
+_EDIT = 2.6  # and on both together: one word for another, and one of little weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,26 +53,41 @@ class Verdict:
 
 
 def judge(question: Reading, stored: Reading, cosine: float, preset: Preset = STRICT, cut: float | None = None) -> Verdict:
-    """`cut` is a learned threshold on the score: it may only be stricter than the preset's."""
+    """`cut` is a learned threshold on the score, in place of the preset's. It does not weigh against a guard's veto."""
     if question.text == stored.text:
         return Verdict(serve=True, score=1.0)
+    if cosine < preset.grey:
+        return Verdict(serve=False, score=0.0, reason="similarity")
     laid = align(question, stored)
-    likeness = 1 / (1 + math.exp(-_STEEPNESS * (cosine - needed(laid, apart(question, stored), preset))))
+    score = 1 / (1 + math.exp(-_STEEPNESS * (cosine - needed(laid, apart(question, stored), preset))))
     reason = veto(question, stored)
-    reworded = min(laid.left, laid.right) >= _REWORDED or (reason in _MANNER and laid.shared >= _LONG)
-    final = reason in _FINAL or not reworded
-    if reason is not None and (final or cosine < preset.reworded):
-        return Verdict(serve=False, score=likeness, reason=reason, grey=not final and cosine >= preset.grey)
-    least = preset.serve if cut is None else max(cut, preset.serve)
-    if likeness >= least:
-        return Verdict(serve=True, score=likeness)
-    return Verdict(serve=False, score=likeness, reason="similarity", grey=cosine >= preset.grey)
+    if reason is not None and not (_reworded(reason, laid, preset) and cosine >= preset.reworded):
+        final = reason in _NEVER_OVERRULED or (reason not in _MANNER and _edited(laid))
+        return Verdict(serve=False, score=score, reason=reason, grey=not final)
+    if score >= (preset.serve if cut is None else cut):
+        return Verdict(serve=True, score=score)
+    return Verdict(serve=False, score=score, reason="similarity", grey=True)
 
 
 def needed(laid: Alignment, kinds_apart: float, preset: Preset) -> float:
     """The cosine from which on two questions are more likely the same than not."""
-    more = 0.8 * min(0.25, laid.open) + 0.3 * laid.turned + kinds_apart
+    more = _OPEN * min(_MOST_OPEN, laid.open) + kinds_apart
     if max(laid.left, laid.right) >= 1:
-        more = max(more, 0.22 if min(laid.left, laid.right) < 1 else 0.23) + 0.1 * max(0.0, min(0.3, laid.open - 0.1))
-    small = min(laid.left, laid.right) < _REWORDED and laid.shared < _LONG
-    return preset.base + (preset.edit if small else preset.reword) * more
+        both = min(laid.left, laid.right) >= 1
+        more = max(more, _SUBSTITUTED if both else _INSERTED) + 0.1 * max(0.0, min(0.3, laid.open - 0.1))
+    small = min(laid.left, laid.right) < _REWORDED and laid.shared < preset.long
+    whole = preset.base + (preset.edit if small else preset.reword) * more
+    substituted = min(laid.left, laid.right) >= 1 and laid.left + laid.right <= _EDIT
+    return (whole if substituted else min(preset.most, whole)) + preset.turned * laid.turned
+
+
+def _edited(laid: Alignment) -> bool:
+    """The one is a small edit of the other: what a guard found is all the difference there is."""
+    return min(laid.left, laid.right) < _REWORDED and laid.left + laid.right <= _EDIT
+
+
+def _reworded(reason: str, laid: Alignment, preset: Preset) -> bool:
+    """The one says the same in many other words, as far as can be told: guards err more often there."""
+    if reason in _NEVER_OVERRULED:
+        return False
+    return min(laid.left, laid.right) >= _REWORDED or (reason in _MANNER and laid.shared >= preset.long)

@@ -14,15 +14,31 @@ from __future__ import annotations
 
 import re
 
-from caches.semantic.words import CONTEXT, CONTEXT_ALONE, CREATIVE, FIRST_PERSON, MAKING, TIME, TIME_HAN, VARIED, VARIED_HAN
+from caches.semantic.words import (
+    CONTEXT,
+    CONTEXT_ALONE,
+    CREATIVE,
+    FIRST_PERSON,
+    MAKING,
+    TIME,
+    TIME_HAN,
+    TIMELESS,
+    VARIED,
+    VARIED_HAN,
+)
 
 MAX_CHARS = 8000
 _FEWEST_LETTERS = 2
+_BEGINNING = 6  # words
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
-_PERIOD = re.compile(r"\b(?:this|last|next|past|coming|previous) (?:week|month|year|quarter|season|weekend|morning|evening|night)\b")
+_WHAT_NOW = re.compile(r"\bwhat now\b")
+_PERIOD = re.compile(
+    r"\b(?:this|last|next|past|coming|previous) (?:week|month|year|quarter|season|weekend|morning|evening|night)\b"
+)
+_DIGIT = re.compile(r"\d")
 _HAN = re.compile("[\u3400-\u9fff]")
-_TIME_HAN = re.compile("|".join(TIME_HAN))
-_VARIED_HAN = re.compile("|".join(VARIED_HAN))
+_TIME_HAN = re.compile("|".join(sorted(TIME_HAN)))
+_VARIED_HAN = re.compile("|".join(sorted(VARIED_HAN)))
 _PERSON_HAN = re.compile("我|咱|本人")
 _ADDRESS = re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}\.\w|(?<!\d)\+?\d(?:[ ().-]{0,2}\d){8,14}(?!\d)")
 
@@ -32,22 +48,30 @@ def refusal(text: str, *, personal: bool = False) -> str | None:
     if len(text) > MAX_CHARS:
         return "long"
     folded = text.lower().replace("’", "'")
+    if "what now" in folded:
+        folded = _WHAT_NOW.sub(" ", folded)  # what to do, and not what is the case
     words = _WORD.findall(folded)
     han = None if text.isascii() else _HAN.search(text)
     if not words and han is None and sum(map(str.isalnum, text)) < _FEWEST_LETTERS:
         return "empty"
     known = frozenset(words)
-    if not TIME.isdisjoint(known) or _PERIOD.search(folded) or (han and _TIME_HAN.search(text)):
+    if _timely(folded, known) or (han and _TIME_HAN.search(text)):
         return "time"
     if _varied(words, known) or (han and _VARIED_HAN.search(text)):
         return "varied"
-    if not CONTEXT.isdisjoint(known) or (words and han is None and CONTEXT_ALONE.issuperset(known)):
+    if not CONTEXT.isdisjoint(known) or (words and han is None and not _DIGIT.search(folded) and CONTEXT_ALONE.issuperset(known)):
         return "context"
     if personal and (not FIRST_PERSON.isdisjoint(known) or _ADDRESS.search(text) or (han and _PERSON_HAN.search(text))):
         return "personal"
     return None
 
 
+def _timely(folded: str, known: frozenset[str]) -> bool:
+    if _PERIOD.search(folded):
+        return True
+    return not TIME.isdisjoint(known) and not any(phrase in folded for phrase in TIMELESS)
+
+
 def _varied(words: list[str], known: frozenset[str]) -> bool:
     """Asked to make something up: `write me a poem`, and not `who wrote this poem`."""
-    return not VARIED.isdisjoint(known) or (not CREATIVE.isdisjoint(known) and not MAKING.isdisjoint(words[:6]))
+    return not VARIED.isdisjoint(known) or (not CREATIVE.isdisjoint(known) and not MAKING.isdisjoint(words[:_BEGINNING]))

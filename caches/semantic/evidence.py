@@ -10,6 +10,9 @@ squares), and bounded by Wilson's interval.
     no bound                            the preset's cut, until the lower bound of the error above it exceeds what the preset
                                         stands for: then the lowest higher cut that does not, or none
 
+Enough is 300 effective labels: few that speak for many each are worth no more than their number, however many speak for
+themselves. Before that a bound could not be stated, and a scope would be judged by chance.
+
 Labels belong to an embedder and a scope (a tenant, or tenants that share). A scope with too few borrows all scopes' labels.
 A scope that serves nothing goes on collecting labels of answers that it would nearly have served, so it may recover.
 Per-entry thresholds (vCache, Schroeder et al., 2025) need more labels an entry than an exact tier leaves it: what is learned
@@ -28,7 +31,7 @@ import msgspec
 from caches.semantic.wilson import interval
 
 ENOUGH = 300
-"""Labels before a bound is stated."""
+"""Effective labels before a bound is stated."""
 
 _MOST = 2_000  # labels of a scope
 _MOST_SCOPES = 1_000
@@ -50,23 +53,35 @@ class Shown:
 
 
 class _Scope:
-    __slots__ = ("cuts", "labels", "since")
+    __slots__ = ("_squares", "_weights", "cuts", "labels", "since")
 
-    def __init__(self, labels: Iterable[Label] = ()) -> None:
-        self.labels: deque[Label] = deque(labels, maxlen=_MOST)
+    def __init__(self) -> None:
+        self.labels: deque[Label] = deque()
         self.cuts: dict[tuple[float, float, float | None], float] = {}
         self.since = 0
+        self._weights = self._squares = 0.0
+
+    @property
+    def effective(self) -> float:
+        return self._weights * self._weights / self._squares if self._squares > 0 else 0.0
 
     def add(self, label: Label) -> None:
         self.labels.append(label)
+        self._weigh(label, 1)
+        if len(self.labels) > _MOST:
+            self._weigh(self.labels.popleft(), -1)
         self.since += 1
         if self.since >= _EVERY:
             self.since = 0
             self.cuts.clear()
 
+    def _weigh(self, label: Label, sign: int) -> None:
+        self._weights += sign * label[2]
+        self._squares += sign * label[2] * label[2]
+
 
 class Evidence:
-    """Of one embedder. `enough`: labels before a bound is stated."""
+    """Of one embedder. `enough`: effective labels before a bound is stated."""
 
     def __init__(self, enough: int = ENOUGH) -> None:
         self._enough = enough
@@ -86,8 +101,8 @@ class Evidence:
         `stands_for`: the share of wrong answers that the preset promises to stay under.
         """
         own = self._scopes.get(scope)
-        known = own if own is not None and len(own.labels) >= self._enough else self._all
-        if len(known.labels) < self._enough:
+        known = own if own is not None and own.effective >= self._enough - 1e-6 else self._all
+        if known.effective < self._enough - 1e-6:
             return preset_cut
         wanted = (preset_cut, stands_for, max_error)
         cut = known.cuts.get(wanted)

@@ -35,7 +35,7 @@ class Asked:
     request_id: str  # as its client knows it
     exact: str = ""  # what the exact cache calls the answer of the very same request
     max_age: float | None = None  # seconds; an older answer is not wanted
-    wants_grey: bool = False  # somebody is asked about what is nearly served
+    wants_grey: bool = False  # somebody is asked about what is nearly served, or may learn from it
 
 
 @dataclass(slots=True)

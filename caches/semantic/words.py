@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
-TIME = frozenset(
+from caches.guards.tables import words
+
+TIME = words(
     """
     today today's tonight tomorrow tomorrow's yesterday now nowadays currently current latest newest recent recently presently
     upcoming live ongoing trending breaking
-    """.split()
-)
-TIME_HAN = (
-    "现在 目前 当前 今天 今日 今晚 明天 后天 昨天 前天 刚刚 最新 最近 近期 本周 这周 上周 下周 本月 这个月 上个月 下个月 今年 去年 明年 此刻 实时 眼下 如今"
-).split()
-
-VARIED = frozenset("random randomly another again different else surprise brainstorm reroll regenerate rephrase reword".split()) - {
-    "different",
-    "else",
-}
-CREATIVE = frozenset(
     """
-    joke jokes poem poems haiku limerick story stories song songs lyrics riddle riddles pun puns rap tale essay slogan slogans tagline
-    taglines caption captions quote name names ideas
-    """.split()
 )
-MAKING = frozenset("write tell make create generate compose invent give suggest come imagine draft".split())
+TIME_HAN = words(
+    """
+    现在 目前 当前 今天 今日 今晚 明天 后天 昨天 前天 刚刚 最新 最近 近期 本周 这周 上周 下周 本月 这个月 上个月 下个月 今年
+    去年 明年 此刻 实时 眼下 如今
+    """
+)
+TIMELESS = ("current account", "electric current", "live in", "live with")
+"""Turns of phrase in which such a word says nothing about time."""
+
+VARIED = words("random randomly another again surprise brainstorm reroll regenerate rephrase reword")
+CREATIVE = words(
+    """
+    joke jokes poem poems haiku limerick story stories song songs lyrics riddle riddles pun puns rap tale essay slogan slogans
+    tagline taglines caption captions name names ideas
+    """
+)
+MAKING = words("write tell make create generate compose invent give suggest come imagine draft")
 """Verbs that ask for something new, at the beginning of a text."""
-VARIED_HAN = "随机 再来 再说 再写 再给 换一个 另一个 另外一个 笑话 写一首 写首 作一首 编一个 编个 讲个故事 讲一个".split()
+VARIED_HAN = words("随机 再来 再说 再写 再给 换一个 另一个 另外一个 笑话 写一首 写首 作一首 编一个 编个 讲个故事 讲一个")
 
-CONTEXT = frozenset("above aforementioned previously earlier former latter".split())
-CONTEXT_ALONE = frozenset(
+CONTEXT = words("above aforementioned previously earlier former latter")
+CONTEXT_ALONE = words(
     """
-    it this that these those them they he she one ones and or but so ok okay yes no sure please thanks continue go on more why how what
-    the a an is are do does did can could you i me explain tell again do it's that's what's about with for to of
-    """.split()
+    it this that these those them they he she one ones and or but so ok okay yes no sure please thanks continue go on more why
+    how what the a an is are do does did can could you i me explain tell do it's that's what's about with for to of
+    """
 )
 """A text of nothing but these says nothing by itself."""
 
-FIRST_PERSON = frozenset("i i'm i've i'd i'll me my mine myself we we're we've our ours us im ive".split())
+FIRST_PERSON = words("i i'm i've i'd i'll me my mine myself we we're we've our ours us im ive")

@@ -45,6 +45,8 @@ def _eval(args: argparse.Namespace) -> int:
     try:
         from gateway.lab.cacheeval.command import run as run_eval  # noqa: PLC0415 - numpy and a model, which only this action needs
     except ImportError as error:
+        if (error.name or "").partition(".")[0] in {"gateway", "caches"}:
+            raise  # a mistake of ours, which no package mends
         print(f"tiergate cache eval: it needs {error.name}: pip install 'tiergate[semantic]'", file=sys.stderr)
         return 2
     return run_eval(args)

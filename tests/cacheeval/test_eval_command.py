@@ -7,11 +7,12 @@ import pytest
 from eval_words import opened
 
 from gateway.cli import main
+from gateway.config import load
 from gateway.lab.cacheeval import command, plots
 
 PAIRS = [
     {"a": "how do I lock my card", "b": "how do I lock my bank card", "same_answer": True, "category": "paraphrase"},
-    {"a": "how do I lock my card", "b": "how do I lock my card now", "same_answer": True, "category": "paraphrase"},
+    {"a": "how do I lock my card", "b": "please how do I lock my card", "same_answer": True, "category": "paraphrase"},
     {"a": "where is order 12 of mine", "b": "where is order 13 of mine", "same_answer": False, "category": "number"},
     {"a": "is it open", "b": "is it open", "same_answer": True, "ambiguous": "when?"},
 ]
@@ -72,7 +73,7 @@ def test_the_table_says_the_same(tiergate, pairs):
     """Each policy in a line, shares with their intervals and counts; nothing on standard error but what is being done."""
     code, out, err = tiergate(pairs, "--threshold", "0.8", "--no-guards", "--preset", "strict")
     assert code == 0
-    assert "3 pairs, 2 wanted and 1 traps, 1 left out (ambiguous)" in out
+    assert "3 pairs, 2 wanted and 1 traps, 1 left out (ambiguous, or no sentence)" in out
     assert "cosine >= 0.8  100.0% (34.2%-100.0%) 2/2  100.0% (20.7%-100.0%) 1/1  66.7% (20.8%-93.9%) 2/3" in out
     assert "balanced" not in out
     assert "cosine >= 0.8, guards" not in out
@@ -84,6 +85,19 @@ def test_a_judge(tiergate, pairs):
     told = document(tiergate, pairs, "--judge", "1/0", "--judge-asks", "all", "--grey", "-1", "--preset", "strict")
     (score,) = told["results"][0]["scores"]
     assert (score["served"]["hits"], score["traps_served"]["hits"], score["judge_asked"]) == (2, 0, 3)
+
+
+def test_questions_that_are_never_looked_up(tiergate, tmp_path):
+    """Presets and guards refuse them by name; a bare cosine does not, and with --all-eligible the decision alone counts."""
+    file = tmp_path / "today.jsonl"
+    file.write_text(json.dumps({"a": "what is on sale today", "b": "please what is on sale today", "same_answer": True}))
+    arguments = (file, "--preset", "strict", "--threshold", "0.5")
+    strict, bare, guarded = document(tiergate, *arguments)["results"][0]["scores"]
+    assert strict["refused_by"] == guarded["refused_by"] == {"time": 1}
+    assert bare["served"]["hits"] == 1
+    assert [score["served"]["hits"] for score in document(tiergate, *arguments, "--all-eligible")["results"][0]["scores"]] == [
+        1
+    ] * 3
 
 
 def test_lookups(tiergate, tmp_path):
@@ -98,7 +112,7 @@ def test_lookups(tiergate, tmp_path):
 
 def test_a_stream(tiergate, pairs):
     """Hits over the exact tier, the ceiling, and how the figures go on after what shadow verifications taught."""
-    arguments = (pairs, "--stream", "100", "--shadow", "2", "--shadow-share", "0.5", "--preset", "balanced", "--threshold", "0.8")
+    arguments = (pairs, "--stream", "100", "--shadow", "1", "--shadow-share", "0.5", "--preset", "balanced", "--threshold", "0.8")
     told = document(tiergate, *arguments)
     (part,) = told["results"]
     assert part["clusters"] == {"used": 1, "alone": 2, "conflicts": 0}
@@ -111,7 +125,7 @@ def test_a_stream(tiergate, pairs):
         assert course["hits"]["hits"] == sum(course[end]["hits"] for end in ("exact", "semantic", "wrong"))
         assert (course["asks"], course["wrong"]["hits"]) == (100, 0)
     learning = part["courses"][-1]
-    assert learning["shadow_verified"] == 2
+    assert learning["shadow_verified"] == 1
     assert learning["after_learning"]["asks"] == learning["without_learning"]["asks"] == 100 - learning["after_learning"]["from"]
     _, out, _ = tiergate(*arguments)
     assert "100 questions of 1 clusters" in out
@@ -119,20 +133,52 @@ def test_a_stream(tiergate, pairs):
     assert document(tiergate, *arguments)["results"] == told["results"]
 
 
-def test_calibration(tiergate, tmp_path):
-    """A cut from one half with its figures on the other; too little data says how much it takes."""
+def name(number):
+    """A word that no other number has."""
+    return "".join("abcdefghij"[int(digit)] for digit in f"{number:03}") + "card"
+
+
+@pytest.fixture
+def many(tmp_path):
     file = tmp_path / "many.jsonl"
-    rows = [{"a": f"number{i} a b c", "b": f"number{i} a b d", "same_answer": True} for i in range(100)]
-    rows += [{"a": f"other{i} a b c", "b": f"other{i} x y z", "same_answer": False} for i in range(100)]
+    rows = [
+        {"a": f"how do I lock card number{i}", "b": f"please how do I lock card number{i}", "same_answer": True}
+        for i in range(100)
+    ]
+    rows += [{"a": f"open the {name(i)} door", "b": f"buy an old house in {name(i)}", "same_answer": False} for i in range(100)]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    told = document(tiergate, file, "--calibrate", "--max-error", "0.1", "--preset", "strict")
-    (part,) = told["results"][0]["calibrations"]
-    assert part["chosen_on"] + part["told_on"] == 200
-    assert part["told"]["traps_served"]["hits"] == 0
-    assert part["told"]["served"]["share"] == 1.0
-    _, out, _ = tiergate(file, "--calibrate")
-    assert "balanced: of 100 pairs no cut can show an error of at most 2.0%" in out
-    assert "189 served pairs" in out
+    return file
+
+
+def test_calibration(tiergate, many):
+    """A cut from one half with its figures on the other, and the lines that a config takes."""
+    told = document(tiergate, many, "--calibrate", "--max-error", "0.1")
+    (part,) = told["results"]
+    assert [it["preset"] for it in part["calibrations"]] == ["strict", "balanced"]
+    for it in part["calibrations"]:
+        assert it["chosen_on"] + it["told_on"] == 200
+        for figures in (it["told"], it["own"]["told"]):
+            assert figures["traps_served"]["hits"] == 0
+            assert figures["served"]["share"] > 0.9
+    assert part["fingerprint"] == "words-1"
+
+
+def test_the_config_lines_are_taken(tiergate, many, tmp_path):
+    """What is printed can be pasted as it is."""
+    _, out, _ = tiergate(many, "--calibrate", "--max-error", "0.1")
+    pasted = out[out.index("cache:") :].partition("\n\n")[0]
+    assert "preset:" in pasted
+    models = "models: [{name: m, context: 1000, replicas: [{name: r, url: 'http://127.0.0.1:1/v1'}]}]\n"
+    (tmp_path / "config.yaml").write_text(models + pasted)
+    assert load(tmp_path / "config.yaml", {}).cache.semantic.max_error == 0.1
+
+
+def test_too_little_evidence_is_said(tiergate, pairs):
+    """How much a bound takes, and no cut."""
+    _, out, _ = tiergate(pairs, "--calibrate")
+    assert "189 served pairs without an error show it" in out
+    assert "no cut shows it on" in out
+    assert "preset: strict  # no preset's own cut is shown to hold the bound here" in out
 
 
 def test_a_picture(tiergate, pairs, tmp_path):
@@ -164,6 +210,8 @@ def test_without_matplotlib_the_figures_are_printed(tiergate, pairs, tmp_path, m
         (["{pairs}", "--judge", "9"], "'9' is no judge"),
         (["{pairs}", "--shadow", "5"], "--shadow needs --stream"),
         (["{pairs}", "--stream", "5", "--calibrate"], "one at a time"),
+        (["{pairs}", "--stream", "5", "--all-eligible"], "--all-eligible is for pairs"),
+        (["{pairs}", "--stream", "5", "--judge-asks", "all"], "--grey and --judge-asks are for pairs"),
         (["{pairs}", "--png", "nowhere/x.png"], "nowhere/x.png cannot be written"),
         (["{traps}", "--stream", "5"], "no right pairs"),
         (["{mock}", "--calibrate"], "has no traps"),

@@ -211,6 +211,7 @@ def test_clusters():
     )
     assert [set(group) for group in found.members] == [{"c", "d", "e"}, {"a", "b"}]
     assert (found.conflicts, found.alone) == (1, 1)
+    assert found.apart == {(0, 1)}
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12), st.booleans()), max_size=40))

@@ -103,6 +103,7 @@ def test_what_the_clusters_say_is_wrong_is_counted_so():
     assert course.ends == [MISS, WRONG, WRONG]
     assert course.wrong == {(LOCK, PAIR[1].text): 2}
     assert course.wrong_texts == 1
+    assert (course.labelled({(0, 1)}), course.labelled({(0, 2)})) == (2, 0)
 
 
 def test_an_approved_hit_becomes_an_exact_one():

@@ -47,15 +47,19 @@ class Hands:
 
 
 class World:
-    def __init__(self, **rules):
+    def __init__(self, failures=2, **rules):
         self.now = 0.0
         self.hands = Hands()
-        self.breaker = Breaker(lambda: self.now, random.Random(1), BreakerRules(failures=2, open_seconds=1.0))
+        self.breaker = Breaker(lambda: self.now, random.Random(1), BreakerRules(failures=failures, open_seconds=1.0))
         self.desk = Desk(self.hands.work, self.breaker, lambda: self.now, DeskRules(**{"deadline": NEVER, **rules}))
         self.desk.open()
 
     def ask(self, text, **how):
         return asyncio.create_task(self.desk.embed(text, **how))
+
+    async def opened(self):
+        while not self.breaker.is_open:
+            await asyncio.sleep(0)
 
     async def fails(self):
         asked = self.ask(f"text {len(self.hands.texts)}")
@@ -183,27 +187,43 @@ async def test_a_deadline_ends_the_waiting_not_the_work(make):
 
 
 async def test_a_lane_is_busy_until_its_late_work_ends(make):
-    """A model that stands still is not given more and more to do."""
-    world = make(deadline=LATE)
-    assert await away(world.ask("stuck", within=NEVER)) == "timeout"
-    behind = world.ask("behind it", within=NEVER)
-    assert await away(world.ask("impatient", within=LATE)) == "timeout"
+    """A model that stands still is given nothing more; who has the patience gets the late vector."""
+    world = make(failures=2, deadline=LATE)
+    stuck, behind = world.ask("stuck", within=NEVER), world.ask("behind it", within=NEVER)
+    await world.hands.begun(1)
+    assert await away(world.ask("impatient")) == "timeout"
     assert world.hands.texts == [["stuck"]]
     world.hands.finish()
+    assert (await stuck).tolist() == vector("stuck").tolist()
     await world.hands.begun(2)
     assert world.hands.texts[1] == ["behind it"]
     behind.cancel()
 
 
-async def test_late_work_serves_who_has_asked_again(make):
-    """A text that is asked again while its late forward still runs needs no second one."""
-    world = make(deadline=LATE)
-    assert await away(world.ask("slow", within=NEVER)) == "timeout"
-    again = world.ask("slow", within=NEVER)
-    await asyncio.sleep(0)
+async def test_behind_a_model_that_hangs_nobody_waits(make):
+    """When every lane is long beyond its deadline, whoever comes is told at once, until one is back."""
+    world = make(failures=100, deadline=LATE)
+    stuck = world.ask("stuck", within=NEVER)
+    await world.hands.begun(1)
+    while not world.desk._late:
+        await asyncio.sleep(0)
+    assert await away(world.ask("next", within=NEVER)) == "timeout"
     world.hands.finish()
-    assert (await again).tolist() == vector("slow").tolist()
-    assert world.hands.texts == [["slow"]]
+    await stuck
+    asked = world.ask("as ever", within=NEVER)
+    await world.hands.begun(2)
+    world.hands.finish()
+    assert (await asked).tolist() == vector("as ever").tolist()
+
+
+async def test_late_work_that_fails_is_told(make):
+    """Whoever still waits for late work hears of its failure."""
+    world = make(deadline=LATE, failures=1)
+    slow = world.ask("slow", within=NEVER)
+    await world.hands.begun(1)
+    await world.opened()
+    world.hands.fail()
+    assert await away(slow) == "failed"
 
 
 async def test_what_nobody_waits_for_is_not_begun(make):
@@ -266,13 +286,13 @@ async def test_behind_a_probe_that_fails_all_are_turned_away(make):
 
 
 async def test_work_beyond_the_deadline_counts_as_failure(make):
-    """A model that is merely slow opens the breaker as well."""
-    world = make(deadline=LATE)
-    for call in range(2):
-        assert await away(world.ask(f"slow {call}", within=NEVER)) == "timeout"
-        world.hands.finish()
-        await asyncio.sleep(0)
-    assert world.breaker.is_open
+    """A model that is merely slow opens the breaker as well, and its late success does not close it."""
+    world = make(deadline=LATE, failures=1)
+    slow = world.ask("slow", within=NEVER)
+    await world.opened()
+    world.hands.finish()
+    await slow
+    assert await away(world.ask("next")) == "breaker"
 
 
 async def test_waiting_for_a_lane_is_no_failure(make):

@@ -171,7 +171,7 @@ def test_words_of_chinese_are_pairs() -> None:
 
 
 def test_ids_are_read_back_and_nothing_else_is() -> None:
-    """A hit's id tells its point and its pair to its tenant and the operator; a changed digit, or another secret, tells nothing."""
+    """A hit's id tells its point and pair to its tenant and the operator; a changed digit, or another secret, nothing."""
     pair = pair_of(SECRET, "aa", "one", "two")
     point = point_id(SECRET, "aa", "two")
     exact = "ce-" + "5" * 24

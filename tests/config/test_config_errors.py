@@ -129,7 +129,7 @@ CASES = {
     "an embedder without its model": (
         "routing:",
         "cache: {semantic: {embedder: {kind: pool}}}\nrouting:",
-        "11:38: cache.semantic.embedder.kind: embedder kind pool needs a model",
+        "11:37: cache.semantic.embedder.kind: embedder kind pool needs a model",
     ),
     "a store to come": (
         "routing:",

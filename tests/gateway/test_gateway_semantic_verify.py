@@ -87,6 +87,16 @@ async def test_without_a_judge_what_cannot_be_told_is_no_label(start, tmp_path):
 
 
 async def test_what_was_nearly_served_is_compared_for_nothing(start, tmp_path):
+    """The model was asked anyway: what it says is a label for the neighbour, at no further call."""
+    fakes = {"s1": scripted(tmp_path, {"iron": OLD}), "l1": Options()}
+    stack = await opened(await start(semantic(shadow=ALWAYS, max_error=0.05), fakes=fakes))
+    await fill(stack, NEAR[0])
+    assert cache_of(await fill(stack, NEAR[1])) == "miss"
+    assert asked(stack) == 2
+    assert (await verified(stack))["right"] == 1
+
+
+async def test_a_scope_that_is_off_goes_on_being_compared(start, tmp_path):
     """While a scope serves nothing the model is asked anyway: what it says is a label for the neighbour, at no further call."""
     fakes = {"s1": saying(tmp_path, OLD, OLD), "l1": Options()}
     stack = await opened(await start(semantic(shadow=ALWAYS, max_error=0.02), fakes=fakes))

@@ -2,51 +2,59 @@
 
 from __future__ import annotations
 
-FUNCTION = frozenset(
+from caches.guards.tables import words
+
+FUNCTION = words(
     """
-    a an the this that these those there here some
-    i me myself we us ourselves you yourself it itself they them themselves he him himself she her herself one ones
-    am is are was were be been being isn do does did doing done have has had having
-    can could will would shall should may might must ought
-    of in on at for to from by with about into onto upon via as within during through over under up down out off per
-    and or but if so then than because while though although whether since until till also both either
-    before after
-    what which who whom whose when where why how whatever whichever
-    s t ll re ve d m o
-    my mine your yours our ours their theirs his hers its
-    """.split()
+    a an the this that these those there here some i me myself we us ourselves you yourself it itself they them themselves he
+    him himself she her herself one ones am is are was were be been being isn do does did doing done have has had having can
+    could will would shall should may might must ought of in on at for to from by with about into onto upon via as within
+    during through over under up down out off per and or but if so then than because while though although whether since until
+    till also both either before after what which who whom whose when where why how whatever whichever s t ll re ve d m o my
+    mine your yours our ours their theirs his hers its
+    """
 )
 """Dropped when the matter of two texts is compared. What must not be dropped blindly (who is meant, off or on, before or
 after) has a guard of its own, which reads the words before they are dropped."""
 
-FILLER = frozenset(
+FILLER = words(
     """
-    please pls plz kindly thanks thank thx cheers um uh er erm hmm oh okay yeah anyway just really actually basically literally
-    quickly exactly precisely ever possibly perhaps maybe somehow usually normally typically generally actual
-    truly genuinely indeed certainly definitely absolutely generally mostly mainly ever effectively properly
-    very quite pretty rather too even still already again though like
-    wondering wonder curious question anyone anybody somebody someone guys folks sir madam everyone
-    """.split()
+    please pls plz kindly thanks thank thx cheers um uh er erm hmm oh okay yeah anyway just really actually basically
+    literally quickly exactly precisely ever possibly perhaps maybe somehow usually normally typically generally actual truly
+    genuinely indeed certainly definitely absolutely generally mostly mainly ever effectively properly very quite pretty
+    rather too even still already again though like wondering wonder curious question anyone anybody somebody someone guys
+    folks sir madam everyone
+    """
 )
 """Manners, hesitation and emphasis: their coming and going changes no answer, unless words are what is asked about."""
 
-OPENINGS = frozenset("hi hello hey hiya greetings dear morning afternoon evening so um uh er well ok okay yo yes and but now right".split())
-CLOSINGS = frozenset("please pls plz thanks thank you cheers thx ty tia asap lol guys folks anyone much regards".split())
-"""Dropped at the very beginning and the very end of a text."""
+OPENINGS = words(
+    """
+    please pls plz kindly hi hello hey hiya greetings dear morning afternoon evening so um uh er well ok okay yo yes and but
+    now right
+    """
+)
+CLOSINGS = words("please pls plz lol asap guys folks anyone regards")
+THANKS = words("thanks thank thx cheers ty tia")
+WITH_THANKS = words("you very much so in advance a lot again all everyone guys")
+"""Dropped at the very beginning and the very end of a text; the last only behind thanks."""
 
-SPEECH = frozenset(
-    "say says said saying translate translated translation mean means meaning word words spell pronounce define called letter phrase".split()
+SPEECH = words(
+    """
+    say says said saying translate translated translation mean means meaning word words spell pronounce define called letter
+    phrase
+    """
 )
 """With one of these, words are what the question is about: nothing is dropped as manners."""
 
-LIGHT = frozenset(
+LIGHT = words(
     """
-    get got go make take do use have give put let tell say know find see show look want need like try keep
-    way ways thing things stuff something anything step steps process method procedure
-    help explain describe list provide share discuss define definition meaning mean know-how tip tips advice idea ideas
-    possible able good detail details information info example examples kind type sort different various main
-    people person man time place come happen call name most best top common
-    """.split()
+    get got go make take do use have give put let tell say know find see show look want need like try keep way ways thing
+    things stuff something anything step steps process method procedure help explain describe list provide share discuss
+    define definition meaning mean know-how tip tips advice idea ideas possible able good detail details information info
+    example examples kind type sort different various main people person man time place come happen call name most best top
+    common
+    """
 )
 """Words of little weight: one more or less is a hint of another question, not the proof of one."""
 

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-STRONG = frozenset(
+from caches.guards.tables import words
+
+STRONG = words(
     """
-    only first last next previous second third least worst except excluding excluded
-    atleast atmost morethan lessthan upto nonmember beginner beginners advanced expert experts extended enterprise premium
-    minimum maximum average total oldest newest latest earliest original official unofficial outside inperson
-    nearest farthest furthest alone together without half double twice before after during until since
-    """.split()
+    only first last next previous second third least worst except atleast atmost morethan lessthan upto
+    nonmember beginner beginners advanced expert experts extended enterprise premium minimum maximum average total oldest
+    newest latest earliest original official unofficial outside inperson nearest farthest furthest alone together without half
+    double twice before after during until since
+    """
 )
 """One more of these on either side is another question."""
 
 FORMS = {
-    "table": "table", "tables": "table", "bullets": "bullets", "numberedlist": "numbered", "onesentence": "sentence", "oneparagraph": "paragraph",
-    "oneline": "line", "oneword": "word", "poem": "poem", "haiku": "haiku", "rhyme": "rhyme", "essay": "essay", "brief": "short",
-    "briefly": "short", "short": "short", "shortly": "short", "concise": "short", "concisely": "short", "detailed": "long", "detail": "long",
-    "thoroughly": "long", "stepbystep": "steps", "plainly": "simple", "formal": "formal", "informal": "informal", "casual": "casual",
-    "paragraph": "paragraph", "paragraphs": "paragraph", "sentence": "sentence", "sentences": "sentence", "diagram": "diagram",
-    "emoji": "emoji", "emojis": "emoji", "uppercase": "upper", "lowercase": "lower", "tldr": "short",
+    "table": "table", "tables": "table", "bullets": "bullets", "numberedlist": "numbered", "onesentence": "sentence",
+    "oneparagraph": "paragraph", "oneline": "line", "oneword": "word", "poem": "poem", "haiku": "haiku", "rhyme": "rhyme",
+    "essay": "essay", "brief": "short", "briefly": "short", "short": "short", "shortly": "short", "concise": "short",
+    "concisely": "short", "detailed": "long", "detail": "long", "thoroughly": "long", "stepbystep": "steps",
+    "plainly": "simple", "formal": "formal", "informal": "informal", "casual": "casual", "paragraph": "paragraph",
+    "paragraphs": "paragraph", "sentence": "sentence", "sentences": "sentence", "diagram": "diagram", "emoji": "emoji",
+    "emojis": "emoji", "uppercase": "upper", "lowercase": "lower", "tldr": "short",
 }  # fmt: skip
 """Word → the form of an answer that it may ask for; read as such behind `as`, `in`, `with`, `using` or a verb of writing."""
 
-ASKED_FOR = frozenset(
-    "write explain describe summarize summarise give list show answer tell draft compose generate create make translate provide".split()
+ASKED_FOR = words(
+    """
+    write explain describe summarize summarise give list show answer tell draft compose generate create make translate provide
+    """
 )
 """Verbs with which such a word is about the answer."""

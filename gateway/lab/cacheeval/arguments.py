@@ -52,9 +52,14 @@ def _policies(group: argparse._ArgumentGroup) -> None:
         "--grey", type=_score, metavar="X", help="the verifier is asked from this cosine on (as the preset has it)"
     )
     group.add_argument(
-        "--judge-asks", choices=("grey", "soft", "all"), default="grey",
-        help="grey: what only its distance speaks against; soft: also what a guard refused; all: also what would be served",
+        "--judge-asks", choices=("grey", "vetoed", "all"), default="grey",
+        help="grey: what is nearly served; vetoed: also what a guard refused; all: also what would be served",
     )  # fmt: skip
+    group.add_argument(
+        "--all-eligible",
+        action="store_true",
+        help="the decision alone: also of questions that the cache never looks up (today, …)",
+    )
     group.add_argument("--seed", type=int, default=0, metavar="N", help="of all that is drawn (%(default)s)")
 
 

@@ -6,13 +6,15 @@ evidence: with no error at all a bound of 2 % needs 189 served pairs, one of 0.5
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
 from gateway.lab.cacheeval.curve import Curve, Point
 from gateway.lab.cacheeval.scoring import Count
 from gateway.lab.cacheeval.wilson import Z95, wilson
+
+STRICTEST = "strict"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,11 @@ def needed(max_error: float) -> int:
     return ceil(Z95 * Z95 * (1 - max_error) / max_error)
 
 
+def holds(count: Count, max_error: float) -> bool:
+    """Whether these figures show the bound."""
+    return wilson(count.wrong, count.served + count.wrong)[1] <= max_error
+
+
 def at(cut: float, scored: Sequence[tuple[float | None, bool]]) -> Count:
     count = Count()
     for score, same in scored:
@@ -50,3 +57,21 @@ def calibrate(
     if point is None:
         return Calibration(max_error, len(chosen), len(told), None, None, None)
     return Calibration(max_error, len(chosen), len(told), point.cut, at(point.cut, chosen), at(point.cut, told))
+
+
+def lines(found: Mapping[str, Calibration], own: Mapping[str, Count], max_error: float) -> list[str]:
+    """What an operator pastes into a config. `own`: what each preset's own cut does on the half that was chosen on.
+
+    The preset that serves most while it holds the bound; the strictest there is where none is shown to.
+    """
+    good = [name for name, count in own.items() if holds(count, max_error)]
+    preset = max(good, key=lambda name: own[name].served, default=STRICTEST)
+    shown = "its own cut holds the bound on these data" if good else "no preset's own cut is shown to hold the bound here"
+    cuts = [f"# {name}: a cut of {it.cut:.4f} would" for name, it in found.items() if it.cut is not None]
+    return [
+        "cache:",
+        "  semantic:",
+        f"    preset: {preset}  # {shown}",
+        f"    max_error: {max_error:g}  # kept by what is learned from verified answers",
+        *(f"    {cut}" for cut in cuts),
+    ]

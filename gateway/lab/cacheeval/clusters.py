@@ -44,6 +44,7 @@ class Clusters:
     members: tuple[tuple[str, ...], ...]  # of two and more texts
     conflicts: int  # traps whose both texts are in one cluster
     alone: int  # texts without an equivalent, left out
+    apart: frozenset[tuple[int, int]]  # clusters that a trap between them tells apart, the lower one first
 
 
 def clusters_of(pairs: Iterable[Pair]) -> Clusters:
@@ -56,4 +57,8 @@ def clusters_of(pairs: Iterable[Pair]) -> Clusters:
     groups = union.groups()
     conflicts = sum(not pair.same and union.find(pair.a) == union.find(pair.b) for pair in pairs)
     together = tuple(tuple(group) for group in groups if len(group) > 1)
-    return Clusters(together, conflicts, len(groups) - len(together))
+    number = {text: place for place, group in enumerate(together) for text in group}
+    traps = [(number.get(pair.a), number.get(pair.b)) for pair in pairs if not pair.same]
+    known = [(min(a, b), max(a, b)) for a, b in traps if a is not None and b is not None]
+    apart = frozenset((a, b) for a, b in known if a != b)
+    return Clusters(together, conflicts, len(groups) - len(together), apart)

@@ -30,7 +30,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         settings = settings_of(args)
         opened = [open_embedder(name) for name in args.embedder or [DEFAULT]]
-        document = evaluate(settings, opened, asking_of(args), progress, parameters_of(args))
+        guards = ProductGuards(asking_of(args), all_eligible=args.all_eligible)
+        document = evaluate(settings, opened, guards, progress, parameters_of(args))
     except (ValueError, OSError) as error:
         progress.say(str(error))
         return 2
@@ -48,6 +49,8 @@ def settings_of(args: argparse.Namespace) -> Settings:
         raise ValueError("--stream or --calibrate: one at a time")
     if args.stream is not None and (args.grey is not None or args.judge_asks != "grey"):
         raise ValueError("--grey and --judge-asks are for pairs: in a stream the judge is asked as the product asks")
+    if args.stream is not None and args.all_eligible:
+        raise ValueError("--all-eligible is for pairs: a stream goes through the product, which looks at what may be looked up")
     plan = Plan(args.stream, args.zipf, args.seed, args.shuffle) if args.stream is not None else None
     return Settings(
         data=tuple(load(path) for path in args.data),
@@ -67,16 +70,16 @@ def settings_of(args: argparse.Namespace) -> Settings:
 def asking_of(args: argparse.Namespace) -> Asking | None:
     if args.judge is None:
         return None
-    return Asking(grey=args.grey, vetoed=args.judge_asks in {"soft", "all"}, sure=args.judge_asks == "all")
+    return Asking(grey=args.grey, vetoed=args.judge_asks in {"vetoed", "all"}, served=args.judge_asks == "all")
 
 
 def evaluate(
-    settings: Settings, embedders: list[Opened], asking: Asking | None, progress: Progress, parameters: dict[str, Any]
+    settings: Settings, embedders: list[Opened], guards: ProductGuards, progress: Progress, parameters: dict[str, Any]
 ) -> dict[str, Any]:
     """The document. Raises ValueError."""
     parts, told = [], []
     for opened in embedders:
-        evaluation = Evaluation(settings, opened, ProductGuards(asking), progress)
+        evaluation = Evaluation(settings, opened, guards, progress)
         parts += [evaluation.of(data) for data in settings.data]
         model = opened.model
         about = {"name": opened.name, "fingerprint": model.fingerprint, "dimension": model.dimension}
@@ -85,9 +88,8 @@ def evaluate(
 
 
 def parameters_of(args: argparse.Namespace) -> dict[str, Any]:
-    names = ("preset", "threshold", "guards", "judge", "judge_asks", "grey", "seed", "stream", "zipf", "shuffle", "shadow",
-             "shadow_share", "calibrate", "max_error")  # fmt: skip
-    return {name: getattr(args, name) for name in names}
+    left_out = {"command", "action", "data", "json", "png"}
+    return {name: value for name, value in sorted(vars(args).items()) if name not in left_out}
 
 
 def _look(picture: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -39,6 +40,11 @@ class Course:
 
     def count(self, begin: int = 0) -> Counter[End]:
         return Counter(self.ends[begin:])
+
+    def labelled(self, apart: Collection[tuple[int, int]]) -> int:
+        """Of the wrong answers those whose clusters a label tells apart; of the others nobody has said that they differ."""
+        numbers = {pair: sorted(self.clusters[text] for text in pair) for pair in self.wrong}
+        return sum(times for pair, times in self.wrong.items() if tuple(numbers[pair]) in apart)
 
     @property
     def wrong_texts(self) -> int:

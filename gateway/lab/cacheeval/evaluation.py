@@ -7,9 +7,8 @@ from math import floor
 from random import Random
 from typing import Any
 
-from caches.semantic.eligible import refusal
 from gateway.lab.cacheeval import report
-from gateway.lab.cacheeval.calibrate import calibrate
+from gateway.lab.cacheeval.calibrate import Calibration, calibrate, lines
 from gateway.lab.cacheeval.clusters import clusters_of
 from gateway.lab.cacheeval.cost import of_decision, of_embedding
 from gateway.lab.cacheeval.course import Course
@@ -37,7 +36,7 @@ class Evaluation:
         self._opened = opened
         self._guards = guards
         self._progress = progress
-        self._vectors = Vectors(opened.model, lambda text: opened.covers(text) and refusal(text) is None)
+        self._vectors = Vectors(opened.model, opened.covers)
 
     def of(self, data: Data) -> report.Json:
         """What was found out about one set of data. Raises BadData."""
@@ -106,9 +105,12 @@ class Evaluation:
         asks = draw(clusters.members, plan)
         self._embed(data, sorted({ask.text for ask in asks}))
         courses = [self._product(name, asks) for name in self._settings.presets]
-        told = [report.course(it) for it in courses + [run_policy(it, asks, self._vectors) for it in self._compared()]]
+        told = [
+            report.course(it, clusters.apart) for it in courses + [run_policy(it, asks, self._vectors) for it in self._compared()]
+        ]
         if self._settings.shadow is not None:
-            told += [self._learning(still, asks, self._settings.shadow) for still in courses]
+            learning = [(still, self._learning(still.policy, asks, self._settings.shadow)) for still in courses]
+            told += [report.course(it, clusters.apart, still) for still, it in learning]
         return {
             "clusters": {"used": len(clusters.members), "alone": clusters.alone, "conflicts": clusters.conflicts},
             "asks": report.ceilings(ceilings(asks)),
@@ -118,12 +120,9 @@ class Evaluation:
     def _product(self, preset: str, asks: Sequence[Ask], shadow: Shadow | None = None) -> Course:
         return run_product(preset, asks, self._vectors, self._opened.covers, self._settings.judge, shadow)
 
-    def _learning(self, still: Course, asks: Sequence[Ask], budget: int) -> report.Json:
-        """The same stream with verifications, and what the preset alone made of the questions after the last of them."""
+    def _learning(self, preset: str, asks: Sequence[Ask], budget: int) -> Course:
         wanted = self._settings
-        shadow = Shadow(budget, Random(wanted.seed), wanted.max_error, wanted.shadow_share)
-        learned = self._product(still.policy, asks, shadow)
-        return report.course(learned, beside=still)
+        return self._product(preset, asks, Shadow(budget, Random(wanted.seed), wanted.max_error, wanted.shadow_share))
 
     # -- a calibration
 
@@ -131,13 +130,21 @@ class Evaluation:
         if data.kind is Kind.LOOKUPS:
             raise BadData(f"{data.name}: a table of lookups has no traps, so nothing to calibrate on")
         chosen, told = halves(candidates(data, self._vectors), self._settings.seed)
-        told_of = []
-        for name in self._settings.presets:
-            policy = self._guards.all(name)
-            one, other = _scores(policy, chosen), _scores(policy, told)
-            rounded = curve("chosen", [(None if cut is None else _down(cut), same) for cut, same in one])
-            told_of.append({"preset": name, **report.calibration(calibrate(rounded, one, other, self._settings.max_error))})
-        return {"fingerprint": self._opened.model.fingerprint, "calibrations": told_of}
+        max_error = self._settings.max_error
+        found = {name: self._calibration(name, chosen, told) for name in self._settings.presets}
+        presets = {name: self._guards.preset(name) for name in found}
+        own = {name: (score(it, chosen).total, score(it, told).total) for name, it in presets.items()}
+        return {
+            "fingerprint": self._opened.model.fingerprint,
+            "calibrations": [{"preset": name, **report.calibration(it, *own[name])} for name, it in found.items()],
+            "config": lines(found, {name: on_chosen for name, (on_chosen, _) in own.items()}, max_error),
+        }
+
+    def _calibration(self, preset: str, chosen: Sequence[Candidate], told: Sequence[Candidate]) -> Calibration:
+        policy = self._guards.all(preset)
+        one, other = _scores(policy, chosen), _scores(policy, told)
+        rounded = curve("chosen", [(None if cut is None else _down(cut), same) for cut, same in one])
+        return calibrate(rounded, one, other, self._settings.max_error)
 
 
 def _scores(policy: Policy, seen: Sequence[Candidate]) -> Scored:

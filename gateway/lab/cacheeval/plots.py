@@ -16,17 +16,18 @@ _MARKS = "osD^v<>P*X"
 def draw(path: Path, document: Json) -> None:
     """A row for each set of data and embedder. Raises ImportError without matplotlib, OSError."""
     parts = [part for part in document["results"] if part["kind"] in {"scores", "lookups", "stream"}]
-    figure = importlib.import_module("matplotlib.figure").Figure(figsize=(13, 4.6 * max(1, len(parts))), layout="constrained")
+    count = max(1, len(parts))
+    figure = importlib.import_module("matplotlib.figure").Figure(figsize=(13, 4.6 * count), layout="constrained")
     importlib.import_module("matplotlib.backends.backend_agg").FigureCanvasAgg(figure)
-    rows = figure.subplots(max(1, len(parts)), 2, squeeze=False)
-    for (left, right), part in zip(rows, parts, strict=False):
-        left.set_title(f"{part['data']}, {part['embedder']}", loc="left", fontsize=10)
+    for row, part in enumerate(parts):
         if part["kind"] == "stream":
+            left = figure.add_subplot(count, 1, row + 1)
             _streams(left, part)
-            right.axis("off")
         else:
+            left = figure.add_subplot(count, 2, 2 * row + 1)
             _curves(left, part)
-            _categories(right, part)
+            _categories(figure.add_subplot(count, 2, 2 * row + 2), part)
+        left.set_title(f"{part['data']}, {part['embedder']}", loc="left", fontsize=10)
     figure.savefig(path, dpi=120)
 
 
@@ -87,6 +88,7 @@ def _streams(axes: Any, part: Json) -> None:
         left = [begin + value for begin, value in zip(left, values, strict=True)]
     for key, style in (("exact_alone", "--"), ("ceiling", ":")):
         axes.axvline(part["asks"][key]["share"] * 100, linestyle=style, color="black", label=key.replace("_", " "))
-    axes.set(xlabel="% of all questions", xlim=(max(0, part["asks"]["exact_alone"]["share"] * 100 - 10), None))
+    least = min(course["exact"]["share"] for course in courses) * 100
+    axes.set(xlabel="% of all questions", xlim=(max(0.0, least - 5), None))
     axes.invert_yaxis()
-    axes.legend(fontsize=8, loc="lower right")
+    axes.legend(fontsize=8, loc="upper right", bbox_to_anchor=(1, 1.1), ncols=5)

@@ -126,7 +126,7 @@ class _Stream:
     def _asked(self, text: str) -> Asked:
         return Asked(
             partition=_ROOM, own="", text=text, tenant=_TENANT, scope=_SCOPE, preset=self._preset, max_error=self._max_error,
-            request_id="", wants_grey=self._judge is not None,
+            request_id="", wants_grey=self._judge is not None or self._max_error is not None,
         )  # fmt: skip
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from caches.key import canonical
-from caches.semantic.eligible import refusal
 from caches.semantic.partition import split
 from caches.semantic.types import SemanticPolicy
 from gateway.lab.cacheeval.pairs import BadData
@@ -36,7 +35,7 @@ def question(said: str | list[Any]) -> Question:
     found = split("chat", {"messages": messages}, _POLICY)
     if found.reason:
         return Question(found.text, b"", found.reason)
-    return Question(found.text, canonical(found.rest(), "chat"), refusal(found.text) or "")
+    return Question(found.text, canonical(found.rest(), "chat"), "")
 
 
 def apart(a: Question, b: Question) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -83,8 +83,11 @@ def curve(it: Curve) -> Json:
     }
 
 
-def course(it: Course, beside: Course | None = None) -> Json:
-    """`beside`: the same stream without learning, told for the questions after the last verification."""
+def course(it: Course, apart: Collection[tuple[int, int]], beside: Course | None = None) -> Json:
+    """`apart`: clusters that labels tell apart.
+
+    `beside`: the same stream without learning, told for the questions after the last verification.
+    """
     whole = {"policy": it.policy, **_ends(it, 0)}
     if it.learned_at is not None and beside is not None:
         whole["after_learning"] = {"from": it.learned_at, **_ends(it, it.learned_at)}
@@ -94,6 +97,7 @@ def course(it: Course, beside: Course | None = None) -> Json:
         "judge_asked": it.verified,
         "shadow_verified": it.shadowed,
         "wrong_once": share(Share(it.wrong_texts, len(it.ends))),
+        "wrong_by_label": share(Share(it.labelled(apart), len(it.ends))),
         "examples": [
             {"stored": stored, "asked": asked, "times": times} for (stored, asked), times in it.wrong.most_common(EXAMPLES)
         ],
@@ -104,8 +108,10 @@ def ceilings(it: Ceilings) -> Json:
     return {"asks": it.asks, "exact_alone": share(Share(it.texts, it.asks)), "ceiling": share(Share(it.clusters, it.asks))}
 
 
-def calibration(it: Calibration) -> Json:
+def calibration(it: Calibration, own_chosen: Count, own_told: Count) -> Json:
+    """`own_…`: what the preset's own cut does on either half."""
     return {
+        "own": {"chosen": count(own_chosen), "told": count(own_told)},
         "max_error": it.max_error,
         "chosen_on": it.chosen_on,
         "told_on": it.told_on,

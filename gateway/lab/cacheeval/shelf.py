@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from caches.embed.types import Vector
+from caches.semantic.likeness import rank
 from gateway.lab.cacheeval.policies import Policy, Verdict
 
 NEAREST = 5  # looked at for one question
@@ -51,16 +52,19 @@ class Choice:
 
 
 def choose(policy: Policy, asked: str, near: Iterable[Near], approves: Callable[[str], bool] | None = None) -> Choice:
-    """The first of the nearest that the policy serves; where there is none, the best left open if the verifier approves it."""
+    """The likest that the policy serves; where there is none, the best left open if the verifier approves it."""
+    served: list[tuple[float, Near]] = []
     grey: list[Near] = []
     why = ""
     for it in near:
         ruling = policy.decide(it.score, asked, it.key)
         if ruling.verdict is Verdict.SERVE:
-            return Choice(Near(it.key, ruling.score), "", 0)
-        if ruling.verdict is Verdict.GREY:
+            served.append((rank(asked, it.key, it.score), Near(it.key, ruling.score)))
+        elif ruling.verdict is Verdict.GREY:
             grey.append(Near(it.key, ruling.score))
         why = why or ruling.why or ruling.verdict
+    if served:
+        return Choice(max(served, key=lambda it: it[0])[1], "", 0)
     best = max(grey, key=lambda it: it.score, default=None)
     if best is None or approves is None:
         return Choice(None, why or "nothing stored", 0)

@@ -15,7 +15,7 @@ def table(document: Json) -> str:
 def _data(document: Json) -> str:
     lines = []
     for data in document["data"]:
-        left = f", {data['left_out']} left out (ambiguous)" if data["left_out"] else ""
+        left = f", {data['left_out']} left out (ambiguous, or no sentence)" if data["left_out"] else ""
         what = (
             "lookups" if data["kind"] == "lookups" else f"{data['kind']}, {data['wanted']:,} wanted and {data['traps']:,} traps"
         )
@@ -76,36 +76,44 @@ def _stream(part: Json) -> Iterator[str]:
     yield f"exact cache alone {_percent(asks['exact_alone'])}, ceiling {_percent(asks['ceiling'])}"
     rows = []
     for course in part["courses"]:
-        rows.append(_course(course["policy"], course, course["wrong_once"], course["embedded"]))
+        rows.append(_course(course["policy"], course, course))
         if "after_learning" in course:
             rows.append(_course(f"  from question {course['after_learning']['from']:,} on", course["after_learning"]))
             rows.append(_course("  without learning", course["without_learning"]))
-    yield from _columns(["policy", "hits", "exact", "by meaning", "wrong", "each question once", "embedded"], rows)
+    head = ["policy", "hits", "exact", "by meaning", "wrong", "each question once", "by a label", "embedded", "verified"]
+    yield from _columns(head, rows)
 
 
-def _course(name: str, ends: Json, once: Json | None = None, embedded: int | None = None) -> list[str]:
+def _course(name: str, ends: Json, whole: Json | None = None) -> list[str]:
+    """`whole`: of a whole stream there is more to tell than of the end of one."""
     shares = [f"{ends[key]['share']:.2%}" for key in ("hits", "exact", "semantic")]
-    apart = ["-" if once is None else f"{once['share']:.2%}", "-" if embedded is None else f"{embedded:,}"]
-    return [name, *shares, _share(ends["wrong"], digits=2), *apart]
+    more = ["-"] * 4
+    if whole is not None:
+        counts = (whole["embedded"], whole["judge_asked"] + whole["shadow_verified"])
+        more = [f"{whole[key]['share']:.2%}" for key in ("wrong_once", "wrong_by_label")] + [f"{count:,}" for count in counts]
+    return [name, *shares, _share(ends["wrong"], digits=2), *more]
 
 
 def _calibration(part: Json) -> Iterator[str]:
+    first = part["calibrations"][0]
+    bound = f"{first['max_error']:.1%}"
+    yield f"at most {bound} of what is served is to be wrong, with 95 % confidence"
+    yield f"({first['needed']:,} served pairs without an error show it)"
+    rows = []
     for it in part["calibrations"]:
-        yield from _calibrated(it)
+        rows += [_half(it, "own cut", "chosen", it["own"]), _half(it, "own cut", "told", it["own"])]
+        if it["cut"] is not None:
+            rows += [_half(it, f"{it['cut']:.4f}", half, it) for half in ("chosen", "told")]
+        else:
+            rows.append([it["preset"], "none", *[f"no cut shows it on {it['chosen_on']:,} pairs", "-", "-", "-"]])
+    yield from _columns(["preset", "cut", "half", "served of wanted", "served of traps", "right of served"], rows)
+    yield ""
+    yield from part["config"]
 
 
-def _calibrated(it: Json) -> Iterator[str]:
-    bound = f"{it['max_error']:.1%}"
-    if it["cut"] is None:
-        yield f"{it['preset']}: of {it['chosen_on']:,} pairs no cut can show an error of at most {bound} with 95 % confidence"
-        yield f"(that takes {it['needed']:,} served pairs without an error, and more with any)"
-        return
-    rows = [
-        [name, f"{it[pairs]:,}", *(_share(it[key][share]) for share in ("served", "traps_served", "precision"))]
-        for name, pairs, key in (("chosen on", "chosen_on", "chosen"), ("told on", "told_on", "told"))
-    ]
-    yield f"{it['preset']}: cut {it['cut']:.4f}, so that at most {bound} of what is served is wrong, with 95 % confidence"
-    yield from _columns(["half", "pairs", "served of wanted", "served of traps", "right of served"], rows)
+def _half(it: Json, cut: str, half: str, counts: Json) -> list[str]:
+    shares = [_share(counts[half][name]) for name in ("served", "traps_served", "precision")]
+    return [it["preset"], cut, f"{half} on {it[f'{half}_on']:,}", *shares]
 
 
 def _costs(embedders: Sequence[Json]) -> Iterator[str]:
