@@ -96,6 +96,19 @@ async def test_what_was_nearly_served_is_compared_for_nothing(start, tmp_path):
     assert (await verified(stack))["right"] == 1
 
 
+async def test_a_scope_that_is_off_goes_on_being_compared(start, tmp_path):
+    """While a scope serves nothing the model is asked anyway: what it says is a label for the neighbour, at no further call."""
+    fakes = {"s1": saying(tmp_path, OLD, OLD), "l1": Options()}
+    stack = await opened(await start(semantic(shadow=ALWAYS, max_error=0.02), fakes=fakes))
+    owner = stack.gateway.parts.semantic
+    for _ in range(300):
+        owner.evidence.learn("t:acme", 0.99, right=False)
+    await fill(stack, PASSWORD[0])
+    assert cache_of(await fill(stack, PASSWORD[1])) == "miss"
+    assert asked(stack) == 2
+    assert (await verified(stack))["right"] == 1
+
+
 async def test_the_shadow_is_on_nobodys_account(start, tmp_path):
     """Neither tokens nor requests of the tenant are spent, its log has no line more, and it waits behind everybody."""
     stack = await opened(
