@@ -110,7 +110,15 @@ def ratios() -> list[dict[str, object]]:
             for share in (0.02, 0.1, 0.3):
                 room = int(everything * share)
                 lru, ours = (hit_ratio(made(room), trace(_REQUESTS, _KEYS, skew, scans), _KEYS) for made in (Lru, Ours))
-                rows.append({"scans": scans, "skew": skew, "room": share, "lru": round(lru, 4), "s3fifo": round(ours, 4)})
+                rows.append(
+                    {
+                        "scans": "yes" if scans else "no",
+                        "skew": skew,
+                        "room": share,
+                        "lru": round(lru, 4),
+                        "s3fifo": round(ours, 4),
+                    }
+                )
     return rows
 
 
@@ -191,7 +199,7 @@ def report(ratio_rows: list[dict[str, object]], measured: dict[str, dict[str, di
             "| scan | skew | room | LRU | S3-FIFO |",
             "|---|---|---|---|---|",
             *(
-                f"| {'yes' if row['scans'] else 'no'} | {row['skew']} | {row['room']:.0%} | {row['lru']:.1%} | {row['s3fifo']:.1%} |"
+                f"| {row['scans']} | {row['skew']} | {row['room']:.0%} | {row['lru']:.1%} | {row['s3fifo']:.1%} |"
                 for row in ratio_rows
             ),
             f"\nMicroseconds a call (CPU of this process, clock on the wall), answers of {_BYTES} bytes\n",
