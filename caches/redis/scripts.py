@@ -16,8 +16,10 @@ Rules
 3. Marks are bounded. Too many: the oldest half becomes one mark on everything, and the oldest deletes one on all that is put.
    A mark that only puts are held against is forgotten after `MAKING`, for nothing that took longer to make is taken.
 4. Every change is published, with who made it.
-5. The last of what a script returns is the moment.
-6. A server that is out of memory refuses a script's first write if that needs any, and none after it. So what must always be
+5. A clock that was set back would make an old answer look young. Whoever puts says what time it must at least be, by what it was
+   told before; if it is not, the answer is refused, and the sender has learnt of it.
+6. The last of what a script returns is the moment.
+7. A server that is out of memory refuses a script's first write if that needs any, and none after it. So what must always be
    possible, flushing and deleting, begins with a write that needs none.
 """
 
@@ -103,12 +105,12 @@ return {1, value, redis.call('PTTL', KEYS[1]), now()}
 
 PUT = Script(
     _COMMON
-    + f"""-- entry, marks, index; value, expiry, id, 8 bytes of the id, channel, message -> whether it is stored, the moment
+    + f"""-- entry, marks, index; value, expiry, id, 8 bytes of it, the least it can be now, channel, message -> stored?, moment
 local entry, marks, index = KEYS[1], KEYS[2], KEYS[3]
 local t, id8 = now(), ARGV[4]
 local fields, born = head(ARGV[1])
 local left = math.floor((ARGV[2] - t) / 1000)
-if left < 1 or born > t or born < t - MAKING then return {{0, t}} end
+if left < 1 or born < t - MAKING or t < tonumber(ARGV[5]) then return {{0, t}} end
 if redis.call('HSETNX', marks, fields[1], string.format('%.0f', t)) == 1 then return {{0, t}} end
 if flushed(marks, fields, born) then return {{0, t}} end
 local lists = redis.call('HMGET', marks, 'i' .. fields[1], 'i' .. fields[2], 'p' .. fields[1], 'p' .. fields[2])
@@ -122,7 +124,7 @@ redis.call('SET', entry, ARGV[1], 'PX', left)
 redis.call('ZADD', index, ARGV[2], ARGV[3])
 local gone = redis.call('ZRANGEBYSCORE', index, '-inf', t, 'LIMIT', 0, {_SWEEPS})
 if #gone > 0 then redis.call('ZREM', index, unpack(gone)) end
-redis.call('PUBLISH', ARGV[5], ARGV[6])
+redis.call('PUBLISH', ARGV[6], ARGV[7])
 return {{1, t}}
 """,
     (int, int),

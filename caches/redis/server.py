@@ -48,6 +48,9 @@ class Script:
         return answer
 
 
+Command = tuple[Script, Sequence[str], Sequence[Argument]]
+
+
 class Full(Exception):  # noqa: N818 - it names what happened
     """The server has no memory left, and is told to evict nothing."""
 
@@ -88,12 +91,14 @@ class Server:
         with self._told():
             async with asyncio.timeout(None) as limit:
                 # Where the loop was busy for longer than the deadline, what came meanwhile is read before time is called.
-                loop = asyncio.get_running_loop()
-                timer = loop.call_later(max(self._deadline, patience), lambda: limit.reschedule(loop.time() + _GRACE))
+                loop, seconds = asyncio.get_running_loop(), max(self._deadline, patience)
+                timer = loop.call_later(seconds, lambda: limit.reschedule(loop.time() + _GRACE))
                 try:
-                    answer = await self._call(script, keys, args)
+                    answer = await self._call((script, keys, args), seconds)
                 finally:
                     timer.cancel()
+        if answer is None:
+            raise ExactStoreAway("timeout")
         if isinstance(answer, Full):
             raise answer
         return answer
@@ -109,44 +114,51 @@ class Server:
         except BreakerOpen:
             raise ExactStoreAway("breaker") from None
         except TimeoutError:
-            self._pool.end_idle()
+            if self.breaker.is_open:  # one slow answer says nothing of other connections
+                self._pool.end_idle()
             raise ExactStoreAway("timeout") from None
         except Exception as error:  # the edge: what is no Redis can make its client raise anything at all
             self._pool.end_idle()
             raise ExactStoreAway("failed") from error
 
-    async def _call(self, script: Script, keys: Sequence[str], args: Sequence[Argument]) -> list[Any] | Full:
+    async def _call(self, command: Command, seconds: float) -> list[Any] | Full | None:
+        """None: connecting left too little time to ask. The connection is there for the next one, who would else be as late."""
+        latest = asyncio.get_running_loop().time() + seconds / 2
         reused = self._pool.has_idle
         try:
-            return await self._once(script, keys, args)
+            return await self._once(command, latest)
         except (RedisConnectionError, OSError):
             if not reused:
                 raise
         self._pool.end_idle()  # a server ends connections that were idle for long: that is no failure of its
-        return await self._once(script, keys, args)
+        return await self._once(command, latest)
 
-    async def _once(self, script: Script, keys: Sequence[str], args: Sequence[Argument]) -> list[Any] | Full:
+    async def _once(self, command: Command, latest: float) -> list[Any] | Full | None:
         async with self._pool.lend() as connection:
-            try:
-                try:
-                    await connection.send_command("EVALSHA", script.digest, len(keys), *keys, *args)
-                    answer = await connection.read_response()
-                except NoScriptError:
-                    await connection.send_command("EVAL", script.text, len(keys), *keys, *args)
-                    answer = await connection.read_response()
-                return script.check(answer)
-            except OutOfMemoryError:
-                return Full()
-            except ResponseError as error:
-                if "OOM command not allowed" in str(error):  # older servers pass it on in the middle of a script's error
-                    return Full()
-                raise
+            return await _ask(connection, *command) if asyncio.get_running_loop().time() <= latest else None
 
     def _changed(self, error: BaseException | None) -> None:
         if error is None:
             _log.info("%s answers again: exact answers are looked up there", self.place)
         else:
             _log.warning("%s is away, exact answers are neither found nor kept there: %s", self.place, said_by(error))
+
+
+async def _ask(connection: AbstractConnection, script: Script, keys: Sequence[str], args: Sequence[Argument]) -> list[Any] | Full:
+    try:
+        try:
+            await connection.send_command("EVALSHA", script.digest, len(keys), *keys, *args)
+            answer = await connection.read_response()
+        except NoScriptError:
+            await connection.send_command("EVAL", script.text, len(keys), *keys, *args)
+            answer = await connection.read_response()
+        return script.check(answer)
+    except OutOfMemoryError:
+        return Full()
+    except ResponseError as error:
+        if "OOM command not allowed" in str(error):  # older servers pass it on in the middle of a script's error
+            return Full()
+        raise
 
 
 def place_of(url: str) -> str:

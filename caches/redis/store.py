@@ -25,7 +25,7 @@ from caches.breaker import BreakerRules
 from caches.errors import ExactStoreAway
 from caches.marks import EVERYTHING, MOST_TAGS, field_of
 from caches.redis import scripts
-from caches.redis.clocks import Offsets
+from caches.redis.clocks import Clocks
 from caches.redis.server import Argument, Full, Script, Server
 from caches.redis.value import Foreign, digest, digest_of_id, seal, unseal
 from caches.types import CacheStats, Entry
@@ -75,7 +75,7 @@ class RedisStore:
         self._max_entry = max_entry
         self._clock = clock
         self._tick = tick
-        self._offsets = Offsets(scripts.MAKING)
+        self._clocks = Clocks(scripts.MAKING)
         self._full = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._hits = 0
@@ -174,20 +174,17 @@ class RedisStore:
         )  # fmt: skip
 
     async def _put(self, entry: Entry) -> bool:
-        ahead = self._offsets.least()
-        if ahead is None:
+        if not self._clocks.known:
             await self._run(scripts.TIME, [])
-            ahead = self._offsets.least()
-            assert ahead is not None, "an answer brings the time"
-        if entry.expires_at <= self._clock():
+        now, there = self._clock(), self._clocks.server_time
+        if entry.expires_at <= now or entry.born > now:
             return False
         entry.generation = (int.from_bytes(urandom(8), "big") >> 1) or 1
-        born, stored_at = round((entry.born + ahead) * _MICRO), entry.stored_at + ahead
-        value = await _in_thread(len(entry.body), seal, entry, float(born), stored_at)
-        expiry = round((entry.expires_at + ahead) * _MICRO)
+        value = await _in_thread(len(entry.body), seal, entry, float(round(there(entry.born) * _MICRO)), there(entry.stored_at))
+        present, expiry = self._clocks.present(self._tick()), there(entry.expires_at)
         keys = [_ENTRIES + entry.id, _MARKS, _INDEX]
-        message = _CHANGED + self.me + entry.id.encode()
-        stored, _ = await self._run(scripts.PUT, keys, value, expiry, entry.id, digest_of_id(entry.id), CHANNEL, message)
+        args = value, round(expiry * _MICRO), entry.id, digest_of_id(entry.id), round(present * _MICRO)
+        stored, _ = await self._run(scripts.PUT, keys, *args, CHANNEL, _CHANGED + self.me + entry.id.encode())
         return bool(stored)
 
     async def _drop(self, id: str) -> None:  # noqa: A002 - the name of the field it is
@@ -216,7 +213,7 @@ class RedisStore:
 
     async def _run(self, script: Script, keys: list[str], *args: Argument, patience: float = 0.0) -> list[Any]:
         answer = await self.server.run(script, keys, *args, patience=patience)
-        self._offsets.observe(answer[-1] / _MICRO, self._clock(), self._tick())
+        self._clocks.observe(answer[-1] / _MICRO, self._clock(), self._tick())
         return answer
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

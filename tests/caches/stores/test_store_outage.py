@@ -16,7 +16,7 @@ KINDS = {"redis": redis_store, "two_level": two_level_store}
 
 @pytest.fixture(params=list(KINDS))
 def kind(request, monkeypatch):
-    monkeypatch.setattr("caches.redis.store.PATIENCE", 0.2)
+    monkeypatch.setattr("caches.redis.store.PATIENCE", 0.1)
     return request.param
 
 
@@ -181,7 +181,7 @@ ANSWERS = {
 @pytest.mark.parametrize("manners", [{}, {"polite": True}, {"polite": True, "ends": True}], ids=["rude", "polite", "curt"])
 async def test_what_is_no_redis(kind, answer, manners, caplog):
     """Whatever answers in its place, lookups miss in time, nothing is believed, and the log stays short."""
-    async with impostor(ANSWERS[answer], **manners) as url, opened(kind, url) as store:
+    async with impostor(ANSWERS[answer], **manners) as url, opened(kind, url, connect_seconds=0.1) as store:
         async with asyncio.timeout(20):
             for _ in range(6):
                 assert await store.get(key_of(1)) is None
