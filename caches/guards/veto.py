@@ -9,6 +9,7 @@ from caches.guards.direction import direction
 from caches.guards.entities import entities
 from caches.guards.forms import forms
 from caches.guards.kinds import kinds
+from caches.guards.letters import letters
 from caches.guards.negation import negation
 from caches.guards.numbers import numbers
 from caches.guards.persons import persons
@@ -35,6 +36,7 @@ GUARDS = (
     question,
     persons,
     pictures,
+    letters,
 )
 
 

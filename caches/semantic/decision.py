@@ -38,7 +38,7 @@ _OPEN, _MOST_OPEN = 0.8, 0.25  # the cosine that is needed more, by the share of
 _INSERTED, _SUBSTITUTED = 0.22, 0.23  # at least so much, if a word of weight is in one text only, or in each another
 _MANNER = frozenset({"direction", "scope", "format", "question", "persons"})
 """Guards that another wording alone sets off now and then. Their veto is never final: a verifier may overrule it."""
-_NEVER_OVERRULED = frozenset({"numbers", "units", "quotes", "code", "length", "pictures"})
+_NEVER_OVERRULED = frozenset({"numbers", "units", "quotes", "code", "length", "pictures", "letters"})
 """Guards that neither a cosine nor a verifier overrules."""
 _REWORDED = 1.5  # weight of unmatched words on each side from which on two texts are not a small edit of each other
 _EDIT = 2.6  # and on both together: one word for another, and one of little weight

@@ -5,6 +5,7 @@
     time       its answer depends on when it is asked: today, the latest, 现在
     varied     its answer is meant to be another one each time: a joke, a poem, "another", "random"
     context    it points at what is not in it: "this one", "the above", "continue"
+    language   in Latin letters, but nothing says that it is English: the guards read English and Chinese
     personal   it is about whoever asks: my, I, 我的, an address, a telephone number; only where the policy says so
 
 Every check is a word in a set or one compiled expression over a bounded text.
@@ -18,6 +19,7 @@ from caches.semantic.words import (
     CONTEXT,
     CONTEXT_ALONE,
     CREATIVE,
+    ENGLISH,
     FIRST_PERSON,
     MAKING,
     TIME,
@@ -29,6 +31,7 @@ from caches.semantic.words import (
 
 MAX_CHARS = 8000
 _FEWEST_LETTERS = 2
+_FEW_WORDS = 4  # fewer may be a command, a name, anything
 _BEGINNING = 6  # words
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
 _WHAT_NOW = re.compile(r"\bwhat now\b")
@@ -55,6 +58,8 @@ def refusal(text: str, *, personal: bool = False) -> str | None:
     if not words and han is None and sum(map(str.isalnum, text)) < _FEWEST_LETTERS:
         return "empty"
     known = frozenset(words)
+    if han is None and len(words) >= _FEW_WORDS and ENGLISH.isdisjoint(known):
+        return "language"
     if _timely(folded, known) or (han and _TIME_HAN.search(text)):
         return "time"
     if _varied(words, known) or (han and _VARIED_HAN.search(text)):

@@ -40,3 +40,13 @@ CONTEXT_ALONE = words(
 """A text of nothing but these says nothing by itself."""
 
 FIRST_PERSON = words("i i'm i've i'd i'll me my mine myself we we're we've our ours us im ive")
+
+ENGLISH = words(
+    """
+    a about after all an and any are as at be before but by can could did difference do does each every explain
+    find for from get give had has have how i if in into is it its list make me mean my name need not of off on or
+    other our out over should show some tell than that the their them there these they this those to up use used
+    using was way we were what what's when where which who whose why will with without work write would you your
+    """
+)
+"""Small words of English that are hardly words of other languages in Latin letters."""

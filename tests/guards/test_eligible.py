@@ -66,4 +66,4 @@ def test_personal_questions_are_refused_only_where_the_policy_says_so(text):
 @given(st.text(max_size=200), st.booleans())
 def test_any_text_is_judged(text, personal):
     """No text makes the check fail."""
-    assert refusal(text, personal=personal) in {None, "empty", "long", "time", "varied", "context", "personal"}
+    assert refusal(text, personal=personal) in {None, "empty", "long", "time", "varied", "context", "language", "personal"}
