@@ -11,6 +11,8 @@ _OTHERS = ("his", "her", "their", "our")
 
 
 def persons(a: Reading, b: Reading) -> str | None:
+    if a.genders != b.genders and a.genders and b.genders and {*a.genders} | {*b.genders} == {"m", "f"}:
+        return "persons"
     if a.bag == b.bag and a.subject == b.subject:
         return None
     if a.subject != b.subject and a.subject and b.subject and (a.frame != "@how" or _turned(a, b)):

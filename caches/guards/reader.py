@@ -13,6 +13,7 @@ from caches.guards.tables.names import ALIASES, KNOWN
 from caches.guards.tables.negators import NEGATORS
 from caches.guards.tables.quantities import BARE_UNITS, GLUED_UNITS, NUMBER_WORDS, ORDINALS, SCALES, TIME_UNITS, UNITS
 from caches.guards.tables.scope import ASKED_FOR, FORMS
+from caches.guards.tables.shades import SHADES
 from caches.guards.words import Words
 
 _RELATIONS = words(
@@ -20,6 +21,7 @@ _RELATIONS = words(
 )
 _AUXILIARIES = words("is are was were do does did can could will would should may might must has have had am")
 _SUBJECTS = {"i": "i", "we": "i", "you": "you", "he": "they", "she": "they", "they": "they"}
+_GENDERS = {word: sex for sex, all_ in (("m", "he him his himself"), ("f", "she her hers herself")) for word in all_.split()}
 _MATTER_AT_THE_END = words("do does mean for")  # what does it do? what is it for?
 _AS = words("as in")
 _BEFORE_A_FORM = words("as in a an one single")
@@ -48,6 +50,9 @@ class Reader:
         self.dates: set[str] = set()
         self.names: set[str] = set()
         self.forms: set[str] = set()
+        self.shades: set[tuple[str, str]] = set()
+        self.places: list[str] = []
+        self.genders = ""
         self.negations = 0
         self.frame = self.subject = self.auxiliary = ""
         self._capitals = found.capitals
@@ -70,6 +75,8 @@ class Reader:
         word = self.line[at]
         if not word[0].isalpha():
             return self._digits(word, at)
+        if word in SHADES and not (word == "most" and at and self.line[at - 1] == "the"):
+            self.shades.add(SHADES[word])
         if word in FUNCTION and not (word == "one" and self._next(at + 1) in SCALES):
             self._small(word, at)
         elif "\u3400" <= word[0] <= "\u9fff":
@@ -110,6 +117,8 @@ class Reader:
             self.subject = _SUBJECTS[word]
         if not self.auxiliary and word in _AUXILIARIES:
             self.auxiliary = word
+        if word in _GENDERS:
+            self.genders += _GENDERS[word]
         if at + 1 == len(self.line) and word in _MATTER_AT_THE_END:
             self.content.append(word)
         if word in _RELATIONS:
@@ -169,6 +178,7 @@ class Reader:
             quantity = quantities.measured(quantity.value, *UNITS[word])
             at += 1
         self.quantities.append(quantity)
+        self.places.append(self._relation)
         self._relation = ""
         return at
 

@@ -28,9 +28,11 @@ class Reading:
     surface: Mapping[str, str]  # concept → the word that stood there
     bag: frozenset[str]  # the concept of every word, small ones included
     quantities: tuple[Quantity, ...]
+    places: tuple[str, ...]  # the preposition before each number
     units: frozenset[str]  # named without a number
     dates: frozenset[str]
     negations: int
+    shades: frozenset[tuple[str, str]]  # quantifiers, frequency, certainty, conjunctions: (axis, value)
     names: frozenset[str]
     forms: frozenset[str]  # what the answer shall look like
     quoted: tuple[str, ...]
@@ -40,6 +42,7 @@ class Reading:
     frame: str  # the kind of question: see tables/phrases.txt
     roles: Mapping[str, str]  # concept → the preposition before it
     subject: str  # `i`, `you` or `they`: the first pronoun, if it comes before the matter
+    genders: str  # of he and she, in order: `mf`
     auxiliary: str  # the first of can, should, is, do …
     han: str  # the Chinese of it
 
@@ -58,9 +61,11 @@ class Reading:
             surface=seen.surface,
             bag=frozenset(seen.bag),
             quantities=tuple(seen.quantities),
+            places=tuple(seen.places),
             units=frozenset(seen.units),
             dates=frozenset(seen.dates),
             negations=seen.negations,
+            shades=frozenset(seen.shades),
             names=frozenset(seen.names),
             forms=frozenset(seen.forms),
             quoted=quotations(head),
@@ -70,6 +75,7 @@ class Reading:
             frame=seen.frame,
             roles=seen.roles,
             subject=seen.subject,
+            genders=seen.genders,
             auxiliary=seen.auxiliary,
             han="".join(found.han),
         )

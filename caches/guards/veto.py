@@ -5,6 +5,7 @@ from __future__ import annotations
 from caches.guards.antonyms import antonyms
 from caches.guards.code import code
 from caches.guards.dates import dates
+from caches.guards.degrees import degrees
 from caches.guards.direction import direction
 from caches.guards.entities import entities
 from caches.guards.forms import forms
@@ -14,10 +15,13 @@ from caches.guards.negation import negation
 from caches.guards.numbers import numbers
 from caches.guards.persons import persons
 from caches.guards.pictures import pictures
+from caches.guards.plurals import plurals
 from caches.guards.question import question
 from caches.guards.quotes import quotes
 from caches.guards.reading import Reading
 from caches.guards.scope import scope
+from caches.guards.shades import shades
+from caches.guards.tense import tense
 from caches.guards.units import units
 
 GUARDS = (
@@ -31,6 +35,10 @@ GUARDS = (
     antonyms,
     kinds,
     direction,
+    shades,
+    degrees,
+    tense,
+    plurals,
     scope,
     forms,
     question,

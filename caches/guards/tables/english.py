@@ -11,7 +11,7 @@ FUNCTION = words(
     could will would shall should may might must ought of in on at for to from by with about into onto upon via as within
     during through over under up down out off per and or but if so then than because while though although whether since until
     till also both either before after what which who whom whose when where why how whatever whichever s t ll re ve d m o my
-    mine your yours our ours their theirs his hers its
+    mine your yours our ours their theirs his hers its any evenif
     """
 )
 """Dropped when the matter of two texts is compared. What must not be dropped blindly (who is meant, off or on, before or
@@ -53,7 +53,7 @@ LIGHT = words(
     things stuff something anything step steps process method procedure help explain describe list provide share discuss
     define definition meaning mean know-how tip tips advice idea ideas possible able good detail details information info
     example examples kind type sort different various main people person man time place come happen call name most best top
-    common
+    common all every each everything
     """
 )
 """Words of little weight: one more or less is a hint of another question, not the proof of one."""

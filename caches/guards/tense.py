@@ -1,0 +1,59 @@
+"""When, and whether it is done, may be done or must be done: was is not is, should is not must.
+
+Where a method, a place or a time is asked for by `I` or `you`, the modal verbs stand for each other: how do I, how can I.
+"""
+
+from __future__ import annotations
+
+from caches.guards.reading import Reading
+from caches.guards.tables import words
+
+_MODES = {
+    form: mode
+    for mode, forms in {
+        "present": "is are am do does", "past": "was were did had", "future": "will shall", "can": "can could may might",
+        "should": "should", "must": "must", "would": "would", "perfect": "has have",
+    }.items()
+    for form in forms.split()
+}  # fmt: skip
+_CONFLICTS = (
+    "past/present past/future past/would should/present should/can should/past should/future must/present must/can must/past "
+    "must/should"
+)
+_APART = frozenset(frozenset(pair.split("/")) for pair in _CONFLICTS.split())
+_GENERIC = frozenset({"present", "can", "should", "must", "would", "future"})
+_ASKERS = frozenset({"i", "you"})
+_AGENTS = frozenset({"@who", "@what", "@which"})
+_PAST = words(
+    """
+    won wrote made built took gave became began broke brought bought caught chose came drew drove ate fell felt found flew got
+    went grew held kept knew led left lost met paid ran said saw sold sent sang spoke spent stole taught told thought threw wore
+    """
+)
+_SUPERLATIVES = words("best most worst greatest biggest favorite ever")
+"""What is the best film, and what was it: much the same."""
+
+
+def tense(a: Reading, b: Reading) -> str | None:
+    one, other = mode(a), mode(b)
+    if one == other or not one or not other or a.frame != b.frame or frozenset((one, other)) not in _APART:
+        return None
+    if not _SUPERLATIVES.isdisjoint(a.bag | b.bag) and {one, other} == {"past", "present"}:
+        return None
+    if _GENERIC.issuperset((one, other)) and a.frame != "@whether" and b.frame != "@whether" and _asker(a) and _asker(b):
+        return None
+    return "tense"
+
+
+def mode(reading: Reading) -> str:
+    """What the first auxiliary says; without one, whether the verb of `who won` is in the past."""
+    if reading.auxiliary:
+        return _MODES.get(reading.auxiliary, "")
+    if reading.frame in _AGENTS and reading.content:
+        verb = reading.surface.get(reading.content[0], "")
+        return "past" if verb in _PAST or verb.endswith("ed") else ""
+    return ""
+
+
+def _asker(reading: Reading) -> bool:
+    return reading.subject in _ASKERS or (reading.frame == "@how" and not reading.subject)
