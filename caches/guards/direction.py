@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from caches.guards.concepts import LIGHT, concept
+from caches.guards.order import turned_han
 from caches.guards.reading import Reading
 
 _MOST = 10  # words whose order is looked at
 _SYMMETRIC = frozenset({"and", "or", "between", "vs", "versus", "with"})
-_EXCLUSIVE = "to/from by/about by/to before/after over/under for/against since/until about/in about/for about/with"
+_EXCLUSIVE = (
+    "to/from by/about by/to before/after over/under for/against for/from on/under in/under since/until about/in about/for "
+    "about/with with/without via/to after/with at/with"
+)
+_COMMUTES = _SYMMETRIC | frozenset(map(concept, ("multiply", "times", "plus", "sum", "product", "add", "both")))
+_COMMUTING = frozenset("+*")
+_CLAUSE = 4  # words of matter: subject, verb, object, and one more
+_ABOUT_DEEDS = frozenset({"@who", "@what", "@whether", "@howmany", ""})
+_BE = frozenset({"is", "are", "was", "were", "be", "been", "being", "am"})
 _CONFLICTS = frozenset(frozenset(pair.split("/")) for pair in _EXCLUSIVE.split())
 
 
 def direction(a: Reading, b: Reading) -> str | None:
-    if a.content == b.content and a.roles == b.roles:
+    if a.content == b.content and a.roles == b.roles and a.quantities == b.quantities and a.han == b.han:
         return None
     return "direction" if any(test(a, b) or test(b, a) for test in _TESTS) else None
 
@@ -85,4 +95,30 @@ def _fixed(word: str, a: Reading, b: Reading) -> bool:
     return word in a.roles and a.roles[word] == b.roles.get(word)
 
 
-_TESTS = (_conflict, _swapped, _reversed, _renamed)
+def _crossed(a: Reading, b: Reading) -> bool:
+    """The same few words in the other order, without any preposition: who killed X, who did X kill; I sue the boss, he sues me."""
+    ours, theirs = a.content, b.content
+    if ours == theirs or a.roles or b.roles or not {a.frame, b.frame} <= _ABOUT_DEEDS or _passive(a, b):
+        return False
+    if not 2 <= len(ours) <= _CLAUSE or sorted(ours) != sorted(theirs) or not _SYMMETRIC.isdisjoint(a.bag & b.bag):
+        return False
+    places = {word: at for at, word in enumerate(theirs)}
+    return any(places[after] < places[before] and LIGHT.isdisjoint((before, after)) for before, after in pairwise(ours))
+
+
+def _passive(a: Reading, b: Reading) -> bool:
+    """The one may be in the passive voice and the other not: how is chess played, how do I play chess."""
+    return _BE.isdisjoint(a.bag) != _BE.isdisjoint(b.bag) or _voices(a, b)
+
+
+def _exchanged(a: Reading, b: Reading) -> bool:
+    """Two numbers in each other's place: divide 8 by 2, divide 2 by 8. A number may move with its preposition."""
+    ours, theirs = [quantity[:2] for quantity in a.quantities], [quantity[:2] for quantity in b.quantities]
+    if not 2 <= len(ours) == len(theirs) <= _MOST or ours == theirs or not _COMMUTES.isdisjoint(a.bag & b.bag):
+        return False
+    if not _COMMUTING.isdisjoint(a.signs) or sorted(ours) != sorted(theirs):
+        return False
+    return sorted(zip(a.places, ours, strict=True)) != sorted(zip(b.places, theirs, strict=True))
+
+
+_TESTS = (_conflict, _swapped, _reversed, _renamed, _crossed, _exchanged, turned_han)

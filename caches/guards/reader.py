@@ -88,6 +88,7 @@ class Reader:
             if word == "first" and at + 1 == len(self.line):
                 return at + 1  # without asking first
             self.quantities.append(quantities.plain(str(ORDINALS[word]), "th"))
+            self.places.append("")
             self.bag.add(word)
         elif word in RELATIVE and self._period(at + 1):
             self.dates.add(RELATIVE[word] + self.line[at + 1])
@@ -197,6 +198,7 @@ class Reader:
                 self.subject = self.subject or text
             elif kind == "number":
                 self.quantities.append(chinese.quantity(text))
+                self.places.append("")
 
     def _settle(self) -> None:
         """What kind of question it is, and what of its matter only says so."""
