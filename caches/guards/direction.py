@@ -10,14 +10,16 @@ from caches.guards.reading import Reading
 
 _MOST = 10  # words whose order is looked at
 _SYMMETRIC = frozenset({"and", "or", "between", "vs", "versus", "with"})
-_EXCLUSIVE = (
-    "to/from by/about by/to before/after over/under for/against for/from on/under in/under since/until about/in about/for "
-    "about/with with/without via/to after/with at/with"
-)
+_EXCLUSIVE = """
+    to/from by/about by/to before/after over/under for/against for/from on/under in/under since/until about/in about/for
+    about/with with/without via/to after/with at/with into/from within/after for/by against/with against/on
+    through/under
+    """
+_DO = frozenset({"do", "does", "did"})
 _COMMUTES = _SYMMETRIC | frozenset(map(concept, ("multiply", "times", "plus", "sum", "product", "add", "both")))
 _COMMUTING = frozenset("+*")
 _CLAUSE = 4  # words of matter: subject, verb, object, and one more
-_ABOUT_DEEDS = frozenset({"@who", "@what", "@whether", "@howmany", ""})
+_ABOUT_DEEDS = frozenset({"@who", "@what", "@whether", "@howmany"})
 _BE = frozenset({"is", "are", "was", "were", "be", "been", "being", "am"})
 _CONFLICTS = frozenset(frozenset(pair.split("/")) for pair in _EXCLUSIVE.split())
 
@@ -96,7 +98,7 @@ def _fixed(word: str, a: Reading, b: Reading) -> bool:
 
 
 def _crossed(a: Reading, b: Reading) -> bool:
-    """The same few words in the other order, without any preposition: who killed X, who did X kill; I sue the boss, he sues me."""
+    """The same few words in the other order, without any preposition: I sue the boss, the boss sues me."""
     ours, theirs = a.content, b.content
     if ours == theirs or a.roles or b.roles or not {a.frame, b.frame} <= _ABOUT_DEEDS or _passive(a, b):
         return False
@@ -121,4 +123,9 @@ def _exchanged(a: Reading, b: Reading) -> bool:
     return sorted(zip(a.places, ours, strict=True)) != sorted(zip(b.places, theirs, strict=True))
 
 
-_TESTS = (_conflict, _swapped, _reversed, _renamed, _crossed, _exchanged, turned_han)
+def _whom(a: Reading, b: Reading) -> bool:
+    """Who did X see asks for the other end of who saw X."""
+    return a.frame == b.frame == "@who" and a.auxiliary in _DO and not b.auxiliary and len(a.content) == len(b.content)
+
+
+_TESTS = (_conflict, _swapped, _reversed, _renamed, _crossed, _exchanged, _whom, turned_han)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from caches.guards.reading import Reading
 
+_WHOSE = frozenset({"my", "your", "his", "her", "their", "our"})
 _OTHERS = ("his", "her", "their", "our")
 
 
@@ -19,6 +20,9 @@ def persons(a: Reading, b: Reading) -> str | None:
         return "persons"
     mine, yours = ("my" in a.bag, "my" in b.bag), ("your" in a.bag, "your" in b.bag)
     if mine[0] != mine[1] and yours[0] != yours[1] and mine[0] == yours[1] and not (a.frame == b.frame == "@how"):
+        return "persons"
+    ours, theirs = (a.bag - b.bag) & _WHOSE, (b.bag - a.bag) & _WHOSE
+    if ours and theirs and ours | theirs != {"my", "your"}:
         return "persons"
     for word in _OTHERS:
         if (word in a.bag) != (word in b.bag) and ((mine[0] != mine[1]) or (yours[0] != yours[1])):

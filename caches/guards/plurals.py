@@ -26,14 +26,14 @@ def plurals(a: Reading, b: Reading) -> str | None:
         for meant, word in a.surface.items()
         if (other := b.surface.get(meant, word)) != word and several(word) != several(other)
     ]
+    if a.frame == b.frame == "@who" and {a.auxiliary, b.auxiliary} <= _BE and _SUPERLATIVES.isdisjoint(a.bag & b.bag):
+        return "plurals" if (a.auxiliary in _SEVERAL) != (b.auxiliary in _SEVERAL) else None
     if not changed:
         return None
     if any(min(pair, key=len) in _OTHER_THINGS or min(pair, key=len).removesuffix("s") in _OTHER_THINGS for pair in changed):
         return "plurals"
     if not _SUPERLATIVES.isdisjoint(a.bag & b.bag):
         return None
-    if a.frame == b.frame == "@who" and {a.auxiliary, b.auxiliary} <= _BE:
-        return "plurals" if (a.auxiliary in _SEVERAL) != (b.auxiliary in _SEVERAL) else None
     if not a.content or not b.content:
         return None
     heads = (a.surface.get(a.content[0], ""), b.surface.get(b.content[0], ""))

@@ -11,7 +11,7 @@ _AKIN = {
         "@what @how": 0.22, "@what @who": 0.1, "@what @where": 0.1, "@what @when": 0.1, "@what @price": 0.1,
         "@what @howlong": 0.1,
         "@what @howold": 0.1, "@what @howbig": 0.1, "@what @howtall": 0.1, "@what @howfar": 0.1, "@what @howfast": 0.1,
-        "@what @howoften": 0.1, "@how @whether": 0.25, "@what @whether": 0.2, "@howlong @when": 0.15, "@howtall @howbig": 0.05,
+        "@what @howoften": 0.1, "@how @whether": 0.25, "@what @whether": 0.25, "@howlong @when": 0.15, "@howtall @howbig": 0.05,
         "@howlong @price": 0.2, "@experience @how": 0.2, "@experience @what": 0.2, "@whatif @what": 0.1, "@whatif @how": 0.2,
     }.items()
 }  # fmt: skip
@@ -27,6 +27,8 @@ def question(a: Reading, b: Reading) -> str | None:
 
 def apart(a: Reading, b: Reading) -> float:
     """0: the same kind; 1: another one; between: it depends on the rest."""
+    if {a.frame, b.frame} == {"@howmany", "@which"}:
+        return 1.0
     one, other = _CLASSES.get(a.frame, a.frame), _CLASSES.get(b.frame, b.frame)
     if one == other:
         return _modal(a.auxiliary, b.auxiliary) if one == "@whether" else 0.0

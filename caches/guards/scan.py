@@ -31,7 +31,7 @@ def tokens(text: str) -> Iterator[tuple[str, str]]:
 
 
 def quotations(text: str) -> tuple[str, ...]:
-    """What stands between quotation marks or backticks, folded."""
+    """What stands between quotation marks or backticks."""
     if _QUOTES.isdisjoint(text):
         return ()
-    return tuple(" ".join(next(filter(None, match.groups()), "").split()) for match in QUOTED.finditer(text))
+    return tuple(next(filter(None, match.groups()), "").strip() for match in QUOTED.finditer(text))

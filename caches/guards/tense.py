@@ -36,7 +36,7 @@ _SUPERLATIVES = words("best most worst greatest biggest favorite ever")
 
 def tense(a: Reading, b: Reading) -> str | None:
     one, other = mode(a), mode(b)
-    if one == other or not one or not other or a.frame != b.frame or frozenset((one, other)) not in _APART:
+    if one == other or not one or not other or not a.frame or a.frame != b.frame or frozenset((one, other)) not in _APART:
         return None
     if not _SUPERLATIVES.isdisjoint(a.bag | b.bag) and {one, other} == {"past", "present"}:
         return None

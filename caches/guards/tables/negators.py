@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from caches.guards.tables import words
 
-NEGATORS = words("not no never without none nothing nobody neither nor nowhere hardly except unless lacking non")
+NEGATORS = words(
+    "not no never without none nothing nobody neither nor nowhere hardly except unless lacking non sans excluding barring"
+)
 
 IMPLICIT = words(
     """

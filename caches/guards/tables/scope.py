@@ -10,6 +10,8 @@ STRONG = words(
     nonmember beginner beginners advanced expert experts extended enterprise premium minimum maximum average total oldest
     newest latest earliest original official unofficial outside inperson nearest farthest furthest alone together without half
     double twice before after during until since
+    ex northern southern eastern western central federal provincial municipal deputy assistant vice acting honorary adopted
+    biological oral topical intravenous wholesale retail remotely inclusive exclusive mini ultra lite
     """
 )
 """One more of these on either side is another question."""
@@ -31,3 +33,15 @@ ASKED_FOR = words(
     """
 )
 """Verbs with which such a word is about the answer."""
+
+KIN = words(
+    """
+    mother father mom dad parent brother sister sibling son daughter child grandmother grandfather grandparent grandma grandpa
+    uncle aunt cousin nephew niece wife husband spouse partner grandson granddaughter grandchild
+    """
+)
+BEFORE_KIN = words("great step half foster god law second third distant late former adoptive ex own")
+"""One more of these makes another relative."""
+
+PARTICLES = words("out off up down away apart")
+"""Behind the same verb, and nothing else changed, one more or less is another verb."""
