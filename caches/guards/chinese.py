@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from caches.guards.quantities import Quantity, measured, plain, scaled
 from caches.guards.tables.chinese import DATES, DIGITS, FRAMES, KEPT, MANNERS, MYRIADS, NEGATORS, PERSONS, TENS, UNITS
 from caches.guards.tables.quantities import UNITS as MEASURES
+from caches.guards.tables.shades import SHADES
 
 _NUMERALS = "".join((*DIGITS, *TENS, *MYRIADS))
 
@@ -29,6 +30,8 @@ _PIECE = re.compile(
     f"|(?P<entry>{'|'.join(sorted(_ENTRIES, key=len, reverse=True))})"
     f"|(?P<number>第?[{''.join(DIGITS)}十][{_NUMERALS}]{{0,19}}(?:{_UNIT})?)"
 )
+_SHADES = {word: shade for word, shade in SHADES.items() if word[0] >= "\u3400"}
+_SHADE = re.compile(f"(?<![其吉])(?:{'|'.join(sorted(_SHADES, key=len, reverse=True))})")
 _COUNTED = re.compile(f"([{''.join((*TENS, *MYRIADS))}]*)({_UNIT})?")
 
 
@@ -49,6 +52,11 @@ def pieces(run: str) -> Iterator[tuple[str, str]]:
             yield "number", match["number"]
     if at < len(run):
         yield "text", run[at:]
+
+
+def shades(run: str) -> Iterator[tuple[str, str]]:
+    """Quantifiers, modal verbs and the like: (axis, value)."""
+    return (_SHADES[match.group()] for match in _SHADE.finditer(run))
 
 
 def quantity(text: str) -> Quantity:

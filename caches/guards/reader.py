@@ -184,6 +184,7 @@ class Reader:
         return at
 
     def _chinese(self, run: str) -> None:
+        self.shades.update(chinese.shades(run))
         for kind, text in chinese.pieces(run):
             if kind == "text":
                 self.content.extend(text)
