@@ -15,6 +15,7 @@ _EXCLUSIVE = """
     about/with with/without via/to after/with at/with into/from within/after for/by against/with against/on
     through/under
     """
+_ORDERED = frozenset({"then", "first", "last"})
 _DO = frozenset({"do", "does", "did"})
 _COMMUTES = _SYMMETRIC | frozenset(map(concept, ("multiply", "times", "plus", "sum", "product", "add", "both")))
 _COMMUTING = frozenset("+*")
@@ -108,6 +109,13 @@ def _crossed(a: Reading, b: Reading) -> bool:
     return any(places[after] < places[before] and LIGHT.isdisjoint((before, after)) for before, after in pairwise(ours))
 
 
+def _sequence(a: Reading, b: Reading) -> bool:
+    """First this, then that."""
+    if a.content == b.content or sorted(a.content) != sorted(b.content) or len(a.content) > _MOST:
+        return False
+    return not _ORDERED.isdisjoint(a.bag & b.bag) and len(set(a.content)) == len(a.content)
+
+
 def _passive(a: Reading, b: Reading) -> bool:
     """The one may be in the passive voice and the other not: how is chess played, how do I play chess."""
     return _BE.isdisjoint(a.bag) != _BE.isdisjoint(b.bag) or _voices(a, b)
@@ -120,7 +128,8 @@ def _exchanged(a: Reading, b: Reading) -> bool:
         return False
     if not _COMMUTING.isdisjoint(a.signs) or sorted(ours) != sorted(theirs):
         return False
-    return sorted(zip(a.places, ours, strict=True)) != sorted(zip(b.places, theirs, strict=True))
+    placed, moved = list(zip(a.places, ours, strict=True)), list(zip(b.places, theirs, strict=True))
+    return sorted(placed) != sorted(moved) or [it for it in placed if not it[0]] != [it for it in moved if not it[0]]
 
 
 def _whom(a: Reading, b: Reading) -> bool:
@@ -128,4 +137,4 @@ def _whom(a: Reading, b: Reading) -> bool:
     return a.frame == b.frame == "@who" and a.auxiliary in _DO and not b.auxiliary and len(a.content) == len(b.content)
 
 
-_TESTS = (_conflict, _swapped, _reversed, _renamed, _crossed, _exchanged, _whom, turned_han)
+_TESTS = (_conflict, _swapped, _reversed, _renamed, _crossed, _exchanged, _sequence, _whom, turned_han)

@@ -9,6 +9,7 @@ from caches.guards.degrees import degrees
 from caches.guards.direction import direction
 from caches.guards.entities import entities
 from caches.guards.forms import forms
+from caches.guards.grammar import grammar
 from caches.guards.kinds import kinds
 from caches.guards.letters import letters
 from caches.guards.negation import negation
@@ -38,6 +39,7 @@ GUARDS = (
     shades,
     degrees,
     tense,
+    grammar,
     plurals,
     scope,
     forms,
