@@ -11,17 +11,17 @@ from caches.guards.tables import words
 _MODES = {
     form: mode
     for mode, forms in {
-        "present": "is are am do does", "past": "was were did had", "future": "will shall", "can": "can could may might",
+        "present": "is are am do does", "past": "was were did had", "future": "will shall", "can": "can may might", "could": "could",
         "should": "should", "must": "must", "would": "would", "perfect": "has have",
     }.items()
     for form in forms.split()
 }  # fmt: skip
 _CONFLICTS = (
     "past/present past/future past/would should/present should/can should/past should/future must/present must/can must/past "
-    "must/should"
+    "must/should could/present could/can"
 )
 _APART = frozenset(frozenset(pair.split("/")) for pair in _CONFLICTS.split())
-_GENERIC = frozenset({"present", "can", "should", "must", "would", "future"})
+_GENERIC = frozenset({"present", "can", "could", "should", "must", "would", "future"})
 _ASKERS = frozenset({"i", "you"})
 _AGENTS = frozenset({"@who", "@what", "@which"})
 _PAST = words(

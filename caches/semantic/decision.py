@@ -27,10 +27,13 @@ class Preset:
     most: float  # the cosine from which on what they do not share no longer counts
     serve: float = 0.5  # least score that serves
     sure: float = 0.8  # least score that serves where a verifier could be asked instead
+    exchanged: bool = True  # one word for another, and nothing else, may be served
     grey: float = 0.25  # least cosine that is worth verifying
 
 
-STRICT = Preset("strict", base=0.72, edit=0.8, reword=0.7, turned=0.1, long=math.inf, reworded=math.inf, most=0.875)
+STRICT = Preset(
+    "strict", base=0.7, edit=0.9, reword=0.7, turned=0.1, long=math.inf, reworded=math.inf, most=0.875, exchanged=False
+)  # fmt: skip
 BALANCED = Preset("balanced", base=0.62, edit=0.7, reword=0.2, turned=0.03, long=5.0, reworded=0.84, most=math.inf)
 
 _STEEPNESS = 25.0  # of the score around the cosine that is needed
@@ -64,6 +67,8 @@ def judge(question: Reading, stored: Reading, cosine: float, preset: Preset = ST
     if reason is not None and not (_reworded(reason, laid, preset) and cosine >= preset.reworded):
         final = reason in _NEVER_OVERRULED or (reason not in _MANNER and _edited(laid))
         return Verdict(serve=False, score=score, reason=reason, grey=not final)
+    if not preset.exchanged and _exchanged(laid) and question.negations == stored.negations:
+        return Verdict(serve=False, score=score, reason="word", grey=True)
     if score >= (preset.serve if cut is None else cut):
         return Verdict(serve=True, score=score)
     return Verdict(serve=False, score=score, reason="similarity", grey=True)
@@ -77,8 +82,12 @@ def needed(laid: Alignment, kinds_apart: float, preset: Preset) -> float:
         more = max(more, _SUBSTITUTED if both else _INSERTED) + 0.1 * max(0.0, min(0.3, laid.open - 0.1))
     small = min(laid.left, laid.right) < _REWORDED and laid.shared < preset.long
     whole = preset.base + (preset.edit if small else preset.reword) * more
-    substituted = min(laid.left, laid.right) >= 1 and laid.left + laid.right <= _EDIT
-    return (whole if substituted else min(preset.most, whole)) + preset.turned * laid.turned
+    return (whole if _exchanged(laid) else min(preset.most, whole)) + preset.turned * laid.turned
+
+
+def _exchanged(laid: Alignment) -> bool:
+    """One word for another, which no table knows for the same, is about all the difference there is."""
+    return min(laid.left, laid.right) >= 1 and laid.left + laid.right <= _EDIT
 
 
 def _edited(laid: Alignment) -> bool:

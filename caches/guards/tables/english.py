@@ -53,7 +53,8 @@ LIGHT = words(
     things stuff something anything step steps process method procedure help explain describe list provide share discuss
     define definition meaning mean know-how tip tips advice idea ideas possible able good detail details information info
     example examples kind type sort different various main people person man time place come happen call name most best top
-    common all every each everything
+    common all every each everything become begin happen exist question comment human available real easily
+    well much several
     """
 )
 """Words of little weight: one more or less is a hint of another question, not the proof of one."""
