@@ -11,18 +11,19 @@ from caches.guards.tables import words
 _MODES = {
     form: mode
     for mode, forms in {
-        "present": "is are am do does", "past": "was were did had", "future": "will shall", "can": "can may might", "could": "could",
+        "present": "is are am do does", "past": "was were did had", "future": "will shall", "can": "can may might",
+        "could": "could",
         "should": "should", "must": "must", "would": "would", "perfect": "has have",
     }.items()
     for form in forms.split()
 }  # fmt: skip
 _CONFLICTS = (
     "past/present past/future past/would should/present should/can should/past should/future must/present must/can must/past "
-    "must/should could/present could/can"
+    "must/should could/can"
 )
 _APART = frozenset(frozenset(pair.split("/")) for pair in _CONFLICTS.split())
 _GENERIC = frozenset({"present", "can", "could", "should", "must", "would", "future"})
-_ASKERS = frozenset({"i", "you"})
+_ASKERS = frozenset({"i", "you", "we", "one"})
 _AGENTS = frozenset({"@who", "@what", "@which"})
 _PAST = words(
     """
@@ -40,7 +41,7 @@ def tense(a: Reading, b: Reading) -> str | None:
         return None
     if not _SUPERLATIVES.isdisjoint(a.bag | b.bag) and {one, other} == {"past", "present"}:
         return None
-    if _GENERIC.issuperset((one, other)) and a.frame != "@whether" and b.frame != "@whether" and _asker(a) and _asker(b):
+    if _GENERIC.issuperset((one, other)) and a.frame != "@whether" and b.frame != "@whether" and (_asker(a) or _asker(b)):
         return None
     return "tense"
 
@@ -56,4 +57,4 @@ def mode(reading: Reading) -> str:
 
 
 def _asker(reading: Reading) -> bool:
-    return reading.subject in _ASKERS or (reading.frame == "@how" and not reading.subject)
+    return not _ASKERS.isdisjoint(reading.bag) or (reading.frame == "@how" and not reading.subject)

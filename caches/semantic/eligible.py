@@ -6,7 +6,8 @@
     varied     its answer is meant to be another one each time: a joke, a poem, "another", "random"
     context    it points at what is not in it: "this one", "the above", "continue"
     language   in Latin letters, but nothing says that it is English: the guards read English and Chinese
-    personal   it is about whoever asks: my, I, 我的, an address, a telephone number; only where the policy says so
+    personal   it is about whoever asks: my, we, I am, I bought, 我, an address, a telephone number, the number of an account; only
+               where the policy says so. `I` and `me` are anybody where a method is asked for: how do I, can I, show me
 
 Every check is a word in a set or one compiled expression over a bounded text.
 """
@@ -20,8 +21,8 @@ from caches.semantic.words import (
     CONTEXT_ALONE,
     CREATIVE,
     ENGLISH,
-    FIRST_PERSON,
     MAKING,
+    OWN,
     TIME,
     TIME_HAN,
     TIMELESS,
@@ -42,6 +43,11 @@ _DIGIT = re.compile(r"\d")
 _HAN = re.compile("[\u3400-\u9fff]")
 _TIME_HAN = re.compile("|".join(sorted(TIME_HAN)))
 _VARIED_HAN = re.compile("|".join(sorted(VARIED_HAN)))
+_SELF = re.compile(
+    r"\bi (?:am|was|have (?!to\b)|had|live|work|feel|felt|got|took|bought|lost|ordered|paid|signed|earn|own|owe|weigh|said)\b"
+    r"|\b(?:call|calls|called|email|text|about|against|near) me\b"
+    r"|\b(?:account|card|order|policy|customer)\b\D{0,12}\d{4}|\b\d{1,5} \w{1,30} (?:street|road|avenue|lane|drive|square)\b"
+)
 _PERSON_HAN = re.compile("我|咱|本人")
 _ADDRESS = re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}\.\w|(?<!\d)\+?\d(?:[ ().-]{0,2}\d){8,14}(?!\d)")
 
@@ -66,7 +72,9 @@ def refusal(text: str, *, personal: bool = False) -> str | None:
         return "varied"
     if not CONTEXT.isdisjoint(known) or (words and han is None and not _DIGIT.search(folded) and CONTEXT_ALONE.issuperset(known)):
         return "context"
-    if personal and (not FIRST_PERSON.isdisjoint(known) or _ADDRESS.search(text) or (han and _PERSON_HAN.search(text))):
+    if personal and (
+        not OWN.isdisjoint(known) or _SELF.search(folded) or _ADDRESS.search(text) or (han and _PERSON_HAN.search(text))
+    ):
         return "personal"
     return None
 

@@ -39,7 +39,8 @@ CONTEXT_ALONE = words(
 )
 """A text of nothing but these says nothing by itself."""
 
-FIRST_PERSON = words("i i'm i've i'd i'll me my mine myself we we're we've our ours us im ive")
+OWN = words("i'm i've my mine myself we we're we've our ours us im ive")
+"""Words of whoever asks about what is theirs."""
 
 ENGLISH = words(
     """

@@ -34,7 +34,18 @@ def test_one_word_that_nothing_explains_is_not_served(a, b):
     """A substituted or inserted word of weight needs a cosine that such pairs hardly reach, in either direction."""
     for one, other in ((a, b), (b, a)):
         found = verdict(one, other, 0.87)
-        assert (found.serve, found.reason, found.grey) == (False, "similarity", True)
+        assert not found.serve
+        assert found.grey
+        assert found.reason in {"similarity", "word"}
+
+
+def test_one_word_for_another_is_never_served_in_strict():
+    """A pair of words that no table knows for the same is not served however near it is; a known one is, and so is a negation."""
+    found = verdict("Does the shampoo contain sulphates?", "Does the conditioner contain sulphates?", 0.99)
+    assert (found.serve, found.reason, found.grey) == (False, "word", True)
+    assert verdict("Does the shampoo contain sulphates?", "Does the conditioner contain sulphates?", 0.99, BALANCED).serve
+    assert verdict("Is the pudding delicious?", "Is the pudding tasty?", 0.95).serve
+    assert verdict("Which foods are not safe during pregnancy?", "Which foods are unsafe during pregnancy?", 0.96).serve
 
 
 def test_a_veto_names_itself_and_is_final_on_a_small_edit():

@@ -63,6 +63,41 @@ def test_personal_questions_are_refused_only_where_the_policy_says_so(text):
     assert refusal(text, personal=True) == "personal"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "How do I reset my password?",
+        "I am pregnant, can I eat sushi?",
+        "Why did I lose weight? I have diabetes",
+        "Why does she call me names?",
+        "Is account 12345678 blocked?",
+        "Who lives at 221 Baker Street?",
+        "I live in Leeds, when are bins emptied?",
+    ],
+)
+def test_what_is_said_of_oneself_is_personal(text):
+    """What somebody has, is, did, and where, is about that person."""
+    assert refusal(text, personal=True) == "personal"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "How long should I boil an egg?",
+        "How can I learn to swim?",
+        "Can you show me how to tie a tie?",
+        "Do I have to tip in Japan?",
+        "What do I have to bring to an interview?",
+        "Should I stretch before running?",
+        "What is the name of the longest river in France?",
+        "How do I open a bank account?",
+    ],
+)
+def test_anybody_who_asks_how_to_is_no_person(text):
+    """`I` and `me` in a question about a method are whoever reads the answer."""
+    assert refusal(text, personal=True) is None
+
+
 @given(st.text(max_size=200), st.booleans())
 def test_any_text_is_judged(text, personal):
     """No text makes the check fail."""
