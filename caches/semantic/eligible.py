@@ -6,8 +6,8 @@
     varied     its answer is meant to be another one each time: a joke, a poem, "another", "random"
     context    it points at what is not in it: "this one", "the above", "continue"
     language   in Latin letters, but nothing says that it is English: the guards read English and Chinese
-    personal   it is about whoever asks: my, we, I am, I bought, 我, an address, a telephone number, the number of an account; only
-               where the policy says so. `I` and `me` are anybody where a method is asked for: how do I, can I, show me
+    personal   it is about whoever asks: my, we, I am, I bought, 我, an address, a telephone number, the number of an account;
+               only where the policy says so. `I` and `me` are anybody where a method is asked for: how do I, show me
 
 Every check is a word in a set or one compiled expression over a bounded text.
 """
@@ -23,6 +23,7 @@ from caches.semantic.words import (
     ENGLISH,
     MAKING,
     OWN,
+    SELF,
     TIME,
     TIME_HAN,
     TIMELESS,
@@ -46,7 +47,9 @@ _VARIED_HAN = re.compile("|".join(sorted(VARIED_HAN)))
 _SELF = re.compile(
     r"\bi (?:am|was|have (?!to\b)|had|live|work|feel|felt|got|took|bought|lost|ordered|paid|signed|earn|own|owe|weigh|said)\b"
     r"|\b(?:call|calls|called|email|text|about|against|near) me\b"
-    r"|\b(?:account|card|order|policy|customer)\b\D{0,12}\d{4}|\b\d{1,5} \w{1,30} (?:street|road|avenue|lane|drive|square)\b"
+)
+_NUMBERED = re.compile(
+    r"\b(?:account|card|order|policy|customer)\b\D{0,12}\d{4}|\b\d{1,5} \w{1,30} (?:street|road|avenue|lane|drive|square)\b"
 )
 _PERSON_HAN = re.compile("我|咱|本人")
 _ADDRESS = re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}\.\w|(?<!\d)\+?\d(?:[ ().-]{0,2}\d){8,14}(?!\d)")
@@ -72,11 +75,15 @@ def refusal(text: str, *, personal: bool = False) -> str | None:
         return "varied"
     if not CONTEXT.isdisjoint(known) or (words and han is None and not _DIGIT.search(folded) and CONTEXT_ALONE.issuperset(known)):
         return "context"
-    if personal and (
-        not OWN.isdisjoint(known) or _SELF.search(folded) or _ADDRESS.search(text) or (han and _PERSON_HAN.search(text))
-    ):
-        return "personal"
-    return None
+    return "personal" if personal and _personal(text, folded, known) else None
+
+
+def _personal(text: str, folded: str, known: frozenset[str]) -> bool:
+    if not OWN.isdisjoint(known) or (not SELF.isdisjoint(known) and _SELF.search(folded)):
+        return True
+    if ("@" in text or _DIGIT.search(folded)) and (_ADDRESS.search(text) or _NUMBERED.search(folded)):
+        return True
+    return not text.isascii() and _PERSON_HAN.search(text) is not None
 
 
 def _timely(folded: str, known: frozenset[str]) -> bool:

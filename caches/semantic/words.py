@@ -39,6 +39,7 @@ CONTEXT_ALONE = words(
 )
 """A text of nothing but these says nothing by itself."""
 
+SELF = words("i me")
 OWN = words("i'm i've my mine myself we we're we've our ours us im ive")
 """Words of whoever asks about what is theirs."""
 
