@@ -109,6 +109,15 @@ def _crossed(a: Reading, b: Reading) -> bool:
     return any(places[after] < places[before] and LIGHT.isdisjoint((before, after)) for before, after in pairwise(ours))
 
 
+def _transposed(a: Reading, b: Reading) -> bool:
+    """The very same words, but two have changed places."""
+    if a.bag != b.bag or len(a.content) != len(b.content) or not _SYMMETRIC.isdisjoint(a.bag):
+        return False
+    apart = [pair for pair in zip(a.content, b.content, strict=True) if pair[0] != pair[1]]
+    moved = len(apart) == 2 and apart[0] == apart[1][::-1] and LIGHT.isdisjoint(apart[0])
+    return moved and not any(_fixed(word, a, b) for word in apart[0])
+
+
 def _sequence(a: Reading, b: Reading) -> bool:
     """First this, then that."""
     if a.content == b.content or sorted(a.content) != sorted(b.content) or len(a.content) > _MOST:
@@ -137,4 +146,4 @@ def _whom(a: Reading, b: Reading) -> bool:
     return a.frame == b.frame == "@who" and a.auxiliary in _DO and not b.auxiliary and len(a.content) == len(b.content)
 
 
-_TESTS = (_conflict, _swapped, _reversed, _renamed, _crossed, _exchanged, _sequence, _whom, turned_han)
+_TESTS = (_conflict, _swapped, _reversed, _renamed, _crossed, _exchanged, _transposed, _sequence, _whom, turned_han)

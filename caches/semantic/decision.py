@@ -27,7 +27,7 @@ class Preset:
     most: float  # the cosine from which on what they do not share no longer counts
     serve: float = 0.5  # least score that serves
     sure: float = 0.8  # least score that serves where a verifier could be asked instead
-    exchanged: bool = True  # one word for another, and nothing else, may be served
+    exchanged: bool = True  # one word for another in a short text, and nothing else, may be served
     grey: float = 0.25  # least cosine that is worth verifying
 
 
@@ -39,6 +39,7 @@ BALANCED = Preset("balanced", base=0.62, edit=0.7, reword=0.2, turned=0.03, long
 _STEEPNESS = 25.0  # of the score around the cosine that is needed
 _OPEN, _MOST_OPEN = 0.8, 0.25  # the cosine that is needed more, by the share of what is not shared
 _INSERTED, _SUBSTITUTED = 0.22, 0.23  # at least so much, if a word of weight is in one text only, or in each another
+_MANY = 4.0  # weight of the words in common from which on one that was exchanged counts by its cosine
 _MANNER = frozenset({"direction", "scope", "format", "question", "persons", "shades", "degrees", "tense", "plurals", "grammar"})
 """Guards that another wording alone sets off now and then. Their veto is never final: a verifier may overrule it."""
 _NEVER_OVERRULED = frozenset({"numbers", "units", "quotes", "code", "length", "pictures", "letters"})
@@ -67,7 +68,7 @@ def judge(question: Reading, stored: Reading, cosine: float, preset: Preset = ST
     if reason is not None and not (_reworded(reason, laid, preset) and cosine >= preset.reworded):
         final = reason in _NEVER_OVERRULED or (reason not in _MANNER and _edited(laid))
         return Verdict(serve=False, score=score, reason=reason, grey=not final)
-    if not preset.exchanged and _exchanged(laid) and question.negations == stored.negations:
+    if not preset.exchanged and laid.shared <= _MANY and _exchanged(laid) and question.negations == stored.negations:
         return Verdict(serve=False, score=score, reason="word", grey=True)
     if score >= (preset.serve if cut is None else cut):
         return Verdict(serve=True, score=score)

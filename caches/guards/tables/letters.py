@@ -1,4 +1,4 @@
-"""Words that mean another thing with a capital, and tasks in which a word counts as it is written."""
+"""Words that mean another thing with a capital, and tasks in which a counts as it is written."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ CAPITONYMS = words(
     polish march may august turkey china jordan chile jaguar apple java python swift rust amazon oracle shell target gap ford
     mercury saturn us who aids reading bath nice mobile cork bill will mark jack frank grace hope joy rose lily iris pat
     rob sue drew faith catholic lent ram jam lima tangier georgia guinea hungary wales orange phoenix buffalo crystal ruby pearl
-    amber daisy holly ivy violet dawn eve summer autumn harry basil sage windows word excel access teams zoom slack notion
-    signal discord meta alphabet twitter corona galaxy pixel kindle fire echo edge safari chrome spark flask puma dove caterpillar
+    amber daisy holly ivy violet dawn eve summer autumn harry basil sage word
+    corona kindle puma dove caterpillar
     """
 )
 TASKS = words(
