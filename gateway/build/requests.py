@@ -57,6 +57,9 @@ def draw_secret(config: Config) -> bytes:
     return kept_secret(qdrant.path / "secret") if config.any_semantic and qdrant.url is None else urandom(32)
 
 
+_ASKED_SECONDS = 0.3  # that a verifier of kind pool has, where the config does not say
+
+
 def kept_secret(path: Path) -> bytes:
     """The secret in a file that only its owner reads; made at the first start. OSError where it cannot be."""
     with suppress(FileNotFoundError):
@@ -97,7 +100,6 @@ def build_pipeline(
     inner = Inner(dispatcher, catalog, stations, forwarder, clock)
     behind, entries = Behind(dispatcher, clock), Entries(known, secret, clock, wall)
     shadows = _shadows(config, semantic, behind, dispatcher, inner, entries, metrics, clock)
-    verifier = config.cache.semantic.verifier
     similar = Similar(
         semantic,
         known,
@@ -105,7 +107,7 @@ def build_pipeline(
         models=lambda job: models_of(job, versions),
         secret=secret,
         metrics=metrics,
-        verify=None if verifier is None else Verifier(inner, verifier.model, verifier.deadline, clock, all=verifier.ask == "all"),
+        verify=_verifier(config, inner, clock),
         shadow=shadows,
     )
     answers = Answers(
@@ -188,6 +190,14 @@ def _rules(config: Config) -> RoutingRules:
     if routing.classifier.kind == "fixed":
         classifier = Fixed(routing.classifier.tier or default_tier)
     return RoutingRules(classifier, default_tier, routing.classifier.threshold, routing.tiers, routing.fallback)
+
+
+def _verifier(config: Config, inner: Inner, clock: Clock) -> Verifier | None:
+    """A model that is asked. A cross-encoder is the owner's: see `build_semantic`."""
+    own = config.cache.semantic.verifier
+    if own is None or own.model is None:
+        return None
+    return Verifier(inner, own.model, own.deadline or _ASKED_SECONDS, clock, all=own.ask == "all")
 
 
 def _shadows(

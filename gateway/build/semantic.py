@@ -10,14 +10,15 @@ from typing import Literal, cast
 
 import msgspec
 
-from caches.embed.description import Description, Folder
-from caches.embed.desk import DeskRules
+from caches.embed.description import Description, read_folder
+from caches.embed.desk import RULES, DeskRules
 from caches.embed.types import Embedder
 from caches.semantic.cache import SemanticCache
 from caches.vectors.options import IndexOptions, ServerOptions
 from caches.vectors.rows import collection_name
 from caches.vectors.store import Times
 from caches.vectors.types import VectorStore
+from caches.verify.types import Verifier
 from gateway.build.requests import catalog_of, stations_of
 from gateway.config import Config
 from gateway.dispatch.types import Dispatcher
@@ -42,12 +43,13 @@ _read_rows = msgspec.json.Decoder(_Rows).decode
 
 
 def build_semantic(config: Config, dispatcher: Dispatcher, clock: Clock, wall: Clock, secret: bytes) -> SemanticCache:
-    """Raises ValueError for an embedder that is none."""
+    """Raises ValueError for an embedder or a verifier that is none."""
     semantic = config.cache.semantic
     about, embedder = _embedder(config, dispatcher, clock)
     return SemanticCache(
         embedder=embedder,
         store=_store(config, about, clock, wall),
+        verifier=_verifier(config, clock),
         secret=secret,
         wall=wall,
         max_answer=semantic.max_entry,
@@ -79,7 +81,7 @@ def _embedder(config: Config, dispatcher: Dispatcher, clock: Clock) -> tuple[Des
         return about, ThreadedEmbedder(about, load, clock=clock, rng=random.Random(), rules=rules)
     from caches.embed import minilm, onnx  # noqa: PLC0415 - as above
 
-    folder = minilm.folder() if own.kind == "minilm" else Folder.read(Path(own.model))
+    folder = minilm.folder() if own.kind == "minilm" else read_folder(Path(own.model))
     load_folder = partial(onnx.OnnxModel, folder)
     return folder.about, ThreadedEmbedder(folder.about, load_folder, clock=clock, rng=random.Random(), rules=rules)
 
@@ -94,6 +96,20 @@ def _asking(config: Config, dispatcher: Dispatcher, clock: Clock) -> Callable[[S
         return [row.embedding for row in sorted(_read_rows(body).data, key=lambda row: row.index)]
 
     return ask
+
+
+def _verifier(config: Config, clock: Clock) -> Verifier | None:
+    """A model of the config that is asked instead is the workers': see `build_pipeline`."""
+    own = config.cache.semantic.verifier
+    if own is None or own.path is None:
+        return None
+    from caches.verify import crossencoder, description, onnx  # noqa: PLC0415 - each kind loads what it needs
+
+    folder = description.read_folder(own.path)
+    return crossencoder.CrossEncoder(
+        folder.about, partial(onnx.OnnxPairs, folder), clock=clock, rng=random.Random(), threshold=own.threshold,
+        all=own.ask == "all", rules=DeskRules(deadline=own.deadline or RULES.deadline),
+    )  # fmt: skip
 
 
 def _store(config: Config, about: Description, clock: Clock, wall: Clock) -> VectorStore:

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from gateway.config.kinds import is_pattern
 from gateway.config.problems import Path, Problems, quote, render_path, suggest
 from gateway.config.reader import Reader
-from gateway.config.schema import Config, LiteLLM, Model, Tenant
+from gateway.config.schema import Config, LiteLLM, Model, Tenant, Verifier
 
 _DECIDED = frozenset(LiteLLM.__dataclass_fields__) | {
     "base_url", "client", "custom_llm_provider", "fallbacks", "input", "max_retries", "messages", "mock_response", "no-log",
@@ -232,7 +232,18 @@ def _semantic(config: Config, report: Report) -> None:
             report((*here, "embedder", "model"), f"the model {report.show(embedder.model)} does not serve embeddings")
     report.unknown((*here, "shadow", "judge"), "model", semantic.shadow.judge or "", known)
     if semantic.verifier is not None:
-        report.unknown((*here, "verifier", "model"), "model", semantic.verifier.model, known)
+        _verifier((*here, "verifier"), semantic.verifier, known, report)
+
+
+def _verifier(here: Path, verifier: Verifier, known: list[str], report: Report) -> None:
+    """What its kind needs, and what belongs to the other one."""
+    needs, others = ("model", ("path", "threshold")) if verifier.kind == "pool" else ("path", ("model",))
+    report.unknown((*here, "model"), "model", verifier.model or "", known)
+    if getattr(verifier, needs) is None and not report.told(here):
+        report(here, f"verifier kind {verifier.kind} needs a {needs}")
+    for name in others:
+        if getattr(verifier, name) is not None:
+            report((*here, name), f"verifier kind {verifier.kind} has no {name}")
 
 
 def _amounts(config: Config, report: Report) -> None:
