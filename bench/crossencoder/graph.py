@@ -1,4 +1,4 @@
-"""The trained cross-encoder as a graph for ONNX Runtime: one pair a run, int8 matrices with a scale a column (bench/minilm.py)."""
+"""The cross-encoder as a graph for ONNX Runtime: one pair a run, int8 matrices with a scale a column (bench/minilm.py)."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def described(path: Path, what: str, kind: type[D]) -> Folder[D]:
         sums = {name: about.sha256.get(name) or digest(path / name) for name in FILES}
     except OSError as error:
         lacking = Path(error.filename or path).name
-        raise ValueError(f"{path} is no folder of an {what}: {lacking}: {error.strerror or error}") from None
+        raise ValueError(f"{path} is no {what}'s folder: {lacking}: {error.strerror or error}") from None
     except (msgspec.DecodeError, ValueError) as error:
         raise ValueError(f"{file}: {error}") from None
     return Folder(path, msgspec.structs.replace(about, sha256=sums))

@@ -72,7 +72,7 @@ def test_a_missing_file_is_told_in_a_line(folder, name):
     """A folder that lacks a file is no model's."""
     described(folder)
     (folder / name).unlink()
-    with pytest.raises(ValueError, match="is no folder of an embedder"):
+    with pytest.raises(ValueError, match="is no embedder's folder"):
         read_folder(folder)
 
 
