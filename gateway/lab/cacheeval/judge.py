@@ -54,7 +54,10 @@ class CrossEncoderJudge:
         folder = read_folder(path)
         self.name = folder.about.name
         self.threshold = folder.about.threshold if threshold is None else threshold
-        self._model = OnnxPairs(folder)
+        try:
+            self._model = OnnxPairs(folder)
+        except Exception as error:  # noqa: BLE001 - the edge to files and runtimes, which raise what they like
+            raise ValueError(f"{path} does not load: {error}") from None
         self._covers = Scripts(folder.about.scripts).covers
         self._known: dict[tuple[str, str], bool] = {}
 
