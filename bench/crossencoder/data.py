@@ -20,7 +20,7 @@ from gateway.lab.cacheeval.formats import load
 from gateway.lab.cacheeval.pairs import Pair as Labelled
 
 GROUPS = Path(__file__).with_name("groups.txt")
-DRAWS = 24  # pairs of one meaning
+DRAWS = 16  # pairs of one meaning
 AGAIN = 6  # times that a labelled pair is trained on, each time in another manner
 _SLOT = re.compile(r"\{(\w+?)(\d?)\}")
 

@@ -52,6 +52,9 @@ game: chess; poker; Monopoly; Scrabble; Go; bridge; Catan; checkers; mahjong; Ri
 things: meals; extras; services; options; lessons; materials; excursions; features
 venue: museum; zoo; gym; club; theatre; swimming pool; stadium; aquarium; gallery; castle
 deed: fly a drone; camp in the wild; drive a scooter; hunt; fish; smoke in cars; ride without a helmet; sell home-made food
+drink: green tea; coffee; tonic water; hot chocolate; kombucha; orange juice; espresso; oat milk; ginger tea; cola
+gadget: vacuum cleaner; toaster; camera; drone; microwave; headset; e-reader; printer; blender; smart TV; router; hair dryer
+habit: lie; gossip; bite nails; snore; procrastinate; interrupt others; swear; brag; arrive late; complain
 month: January; February; March; April; May; June; July; August; September; October; November; December
 """
 

