@@ -234,8 +234,12 @@ class Outlet:
             self._say(m.Piece(self.number, part, self._rest_usage, bool(self._rest), self._work.finished))
 
     def _say(self, message: m.FeedHead | m.Piece) -> None:
+        """Amid a loss when its turn comes: the next dispatcher may know of the feed before `again` does, and would pass it on
+        ahead of what was lost.
+        """
         self._said.append(message)
-        self._send(message)
+        if not self.lost:
+            self._send(message)
 
     def _forget(self) -> None:
         """What has come."""

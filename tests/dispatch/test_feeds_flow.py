@@ -41,20 +41,30 @@ class Client:
 
 
 class Line:
-    """Two workers, and what each has said to the other; it arrives when told."""
+    """Two workers, a dispatcher between them, and what each has said; it arrives when told. To the maker it takes two steps:
+    the dispatcher knows of a feed, and passes on what the maker says of it, before the maker has heard who asks.
+    """
 
     def __init__(self, boarding=lambda _: False):
         self.maker, self.taker = Flights(), Flights()
-        self.there, self.here = deque(), deque()  # to the maker, to the taker
-        self.known = False  # to the dispatcher between them
+        self.there, self.onward, self.here = deque(), deque(), deque()  # to the dispatcher, to the maker, to the taker
+        self.known = False  # to the dispatcher
         self.outgoing = Outgoing(self.maker, self.from_maker, boarding)
         self.incoming = Incoming(self.there.append)
 
     def to_maker(self, count=None):
+        """All of it all the way, or what the dispatcher has had so far, and `count` messages as far as to the dispatcher."""
+        self.from_dispatcher()
         for _ in range(len(self.there) if count is None else min(count, len(self.there))):
             message = self.there.popleft()
             self.known = self.known or isinstance(message, m.Subscribe)
-            self.outgoing.said(message)
+            self.onward.append(message)
+        if count is None:
+            self.from_dispatcher()
+
+    def from_dispatcher(self):
+        while self.onward:
+            self.outgoing.said(self.onward.popleft())
 
     def to_taker(self, count=None):
         for _ in range(len(self.here) if count is None else min(count, len(self.here))):
@@ -73,8 +83,8 @@ class Line:
     def lose(self):
         """The dispatcher ends, with all that it had to pass on, and there is another one."""
         self.known = False
-        self.there.clear()
-        self.here.clear()
+        for way in (self.there, self.onward, self.here):
+            way.clear()
         self.outgoing.lost()
         self.incoming.lost()
         self.incoming.welcomed()
@@ -333,3 +343,24 @@ async def test_a_piece_that_has_no_place_harms_nobody(ended):
         else:
             with pytest.raises(Orphaned):
                 await whole
+
+
+async def test_the_rest_is_asked_for_once_a_loss():
+    """Told to ask later, it does not ask a dispatcher that came meanwhile a second time: the rest would come twice."""
+    said = []
+    incoming, flights = Incoming(said.append), Flights()
+    intake = incoming.intake(b"key", stream=True)
+    async with flights.join(b"key", stream=True, start=intake.feed, fed=True) as seat:
+        following = asyncio.create_task(seat.follow(Client()))
+        await asyncio.sleep(0)
+        (number,) = incoming._feeds
+        incoming.said(m.FeedHead(number, 200, b"text/event-stream", stream=True, work=msgspec.msgpack.encode({})))
+        for _ in range(2):
+            incoming.lost()
+            incoming.welcomed()
+            incoming.said(m.FeedEnd(number, b"", GONE))
+        said.clear()
+        await asyncio.sleep(0.2)
+        assert [(type(one), one.had) for one in said] == [(m.Subscribe, 1)]
+        incoming.said(m.FeedEnd(number, b"", b""))
+        await following
