@@ -48,7 +48,7 @@ class Line:
     def __init__(self, boarding=lambda _: False):
         self.maker, self.taker = Flights(), Flights()
         self.there, self.onward, self.here = deque(), deque(), deque()  # to the dispatcher, to the maker, to the taker
-        self.known = False  # to the dispatcher
+        self.known = self.offered = False  # to the dispatcher: who wants it, and that there is a rest of it
         self.outgoing = Outgoing(self.maker, self.from_maker, boarding)
         self.incoming = Incoming(self.there.append)
 
@@ -56,11 +56,17 @@ class Line:
         """All of it all the way, or what the dispatcher has had so far, and `count` messages as far as to the dispatcher."""
         self.from_dispatcher()
         for _ in range(len(self.there) if count is None else min(count, len(self.there))):
-            message = self.there.popleft()
-            self.known = self.known or isinstance(message, m.Subscribe)
-            self.onward.append(message)
+            self.to_dispatcher(self.there.popleft())
         if count is None:
             self.from_dispatcher()
+
+    def to_dispatcher(self, message):
+        if isinstance(message, m.Subscribe) and not self.known:
+            self.known = message.had is None or self.offered
+            if not self.known:
+                self.here.append(m.FeedEnd(message.feed, b"", GONE))
+        if self.known:
+            self.onward.append(message)
 
     def from_dispatcher(self):
         while self.onward:
@@ -77,16 +83,22 @@ class Line:
             await asyncio.sleep(0)
 
     def from_maker(self, message):
-        if self.known:
+        if isinstance(message, m.Offer):
+            self.offered = True
+        elif self.known:
             self.here.append(message)
+            if isinstance(message, m.FeedEnd):
+                self.known = False
+                self.onward.append(m.Unsubscribe(message.feed))
 
     def lose(self):
         """The dispatcher ends, with all that it had to pass on, and there is another one."""
-        self.known = False
+        self.known = self.offered = False
         for way in (self.there, self.onward, self.here):
             way.clear()
         self.outgoing.lost()
         self.incoming.lost()
+        self.outgoing.welcomed()
         self.incoming.welcomed()
 
     def follow(self, client, *, stream=True):
@@ -148,8 +160,7 @@ def test_what_is_said_is_what_arrives(sizes, pace, losses):
         if 12 in losses:
             for _ in range(5):
                 await asyncio.sleep(0)
-            if len(line.outgoing):  # else its end is lost with the rest
-                line.lose()
+            line.lose()
         await line.settle()
         await asyncio.gather(task, maker.task)
         assert client.pieces == maker.client.pieces == said
@@ -343,6 +354,28 @@ async def test_a_piece_that_has_no_place_harms_nobody(ended):
         else:
             with pytest.raises(Orphaned):
                 await whole
+
+
+async def test_an_end_that_nobody_passed_on_is_said_again():
+    """A dispatcher that hangs takes it and dies with it, long after the answer was over: who listens has all of it yet."""
+    line = Line()
+    maker, client = Maker(line), Client()
+    await asyncio.sleep(0)
+    task = line.follow(client)
+    await line.settle()
+    maker.flight.begin(HEAD)
+    maker.flight.write(b"data: 1\n\n")
+    maker.over.set()
+    await maker.task
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert [type(one) for one in line.here] == [m.FeedHead, m.Piece, m.FeedEnd]
+    assert line.maker.flying(b"k") is None
+    line.lose()
+    await line.settle()
+    await task
+    assert client.pieces == [(b"data: 1\n\n", False)]
+    assert not len(line.outgoing)
 
 
 async def test_the_rest_is_asked_for_once_a_loss():
