@@ -295,6 +295,8 @@ class Link:
             self._channel.send(m.encode(end))
         self.away = False
         self._welcomed.set()
+        if self.outgoing is not None:
+            self.outgoing.welcomed()
         self.incoming.welcomed()
         self.on_welcome()
         for ticket in self.tickets.values():

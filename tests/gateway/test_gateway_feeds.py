@@ -346,6 +346,26 @@ async def test_a_stream_goes_on_under_the_next_dispatcher(start):
     assert charged(pair) == posts(pair.small)[0].prompt_tokens + posts(pair.small)[0].tokens
 
 
+async def test_a_stream_that_ends_without_a_dispatcher_is_whole_under_the_next(start):
+    """The maker's work is over and its client has all of it when another dispatcher comes; so has the other worker's then."""
+    pair = await start(fakes={"s1": Options(itl=0.01), "l1": Options()})
+    body = chat("[[tokens: 30]]", **GREEDY, stream=True)
+    async with wire(pair.a.gateway.port) as leader, wire(pair.b.gateway.port) as follower:
+        for one in (leader, follower):
+            one.send(body)
+            await one.head()
+        first = await follower.piece()
+        await pair.dispatcher.stop()
+        whole = await leader.pieces()
+        await pair.a.until(lambda: not pair.a.running)
+        await pair.start_dispatcher()
+        rest = await follower.pieces()
+    assert first + b"".join(rest) == b"".join(whole)
+    assert len(posts(pair.small)) == 1
+    await done(pair, 2)
+    assert charged(pair) == posts(pair.small)[0].prompt_tokens + posts(pair.small)[0].tokens
+
+
 async def test_a_drain_waits_for_who_listens_elsewhere(start):
     """A worker that drains stays until the other worker's client has its answer, though its own client has left."""
     pair = await start(fakes=SLOW)
