@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from caches.embed.types import EmbedderAway, TooLong
+from caches.vectors.faults import DECLINED
 from caches.vectors.types import Point, StoreAway
 from caches.which import Which
 
@@ -65,6 +66,7 @@ class Writer:
         self._idle.set()
         self._marks: deque[tuple[float, Which]] = deque(maxlen=_MARKS)
         self._oldest_mark = 0.0
+        self._renewals = 0  # of the store, when all that it has was learned
         self._scanned = 0.0
         self._noted = 0.0
         self._expired = 0.0
@@ -150,12 +152,14 @@ class Writer:
 
     async def _turn(self) -> None:
         try:
+            if self._renewals != self._cache.store.renewals:
+                await self._learn()
             await self._flush_pending()
             await self._write()
             await self._delete_doomed()
-            await self._note(now=False)
             await self._follow()
             self._expire()
+            await self._note(now=False)
         except StoreAway as away:
             self.status = away.reason
         else:
@@ -170,8 +174,7 @@ class Writer:
             await cache.embedder.open()
         try:
             await cache.store.open()
-            cache.gate.clear()
-            await self._scan(0.0)
+            await self._learn()
             for name, part in (("refused", cache.refused), ("evidence", cache.evidence)):
                 noted = await cache.store.note(self._named(name))
                 if noted is not None:
@@ -181,6 +184,12 @@ class Writer:
             return False
         self.open, self.status = True, "ok"
         return True
+
+    async def _learn(self) -> None:
+        """All that the store has, and nothing that it had."""
+        self._renewals = self._cache.store.renewals
+        self._cache.gate.clear()
+        await self._scan(0.0)
 
     def _named(self, name: str) -> str:
         return name if name == "refused" else f"{name}-{self._cache.embedder.fingerprint}"
@@ -211,10 +220,20 @@ class Writer:
             made = [(point, began_at) for posted, began_at in batch if (point := await self._embedded(posted)) is not None]
             async with self._storing:
                 ready = [point for point, began_at in made if not self._meant(point, began_at)]
-                if ready:
-                    await self._cache.store.put(ready)
-                for point in ready:
-                    self._cache.gate.add(point.id, point.partition, point.text, point.expires_at)
+                if ready and await self._put(ready):
+                    for point in ready:
+                        self._cache.gate.add(point.id, point.partition, point.text, point.expires_at)
+
+    async def _put(self, ready: list[Point]) -> bool:
+        """False: the store keeps nothing new just now, as its own status says; all else goes on."""
+        try:
+            await self._cache.store.put(ready)
+        except StoreAway as away:
+            if away.reason not in DECLINED:
+                raise
+            self.dropped += len(ready)
+            return False
+        return True
 
     async def _embedded(self, point: Point) -> Point | None:
         try:

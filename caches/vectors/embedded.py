@@ -1,12 +1,14 @@
 """Qdrant's own engine on a directory of this machine, in a process of its own (see `engine` for why).
 
-- So many asks may be with the engine (see `life`); what comes above is refused with `overload`. An answer that comes after its
-  deadline is read and thrown away.
+- A few asks are with the engine at a time, the others wait for their turn, until their deadline. An answer that comes after it
+  is read and thrown away.
 - A process that died, or has been silent for too long, is replaced by a new one.
 - What `put` and `delete` have returned from survives a kill of either process at any moment. A loss of power takes what came
   since the last tidying, at most.
-- The points are tidied (written down, laid out anew) when many have changed, best while nobody searches. Meanwhile searches are
-  refused with `busy`.
+- The points are tidied (written down, laid out anew) when many have changed, best while nobody searches. A search waits for the
+  end of it, and is `busy` if that does not come in time.
+- What it cannot read it sets aside, and begins anew. A disk that is full or may not be written is no such thing: it goes on
+  reading, and what is to be written is declined.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from pathlib import Path
 from caches.vectors import asks
 from caches.vectors.backend import Numbers, Sheet
 from caches.vectors.engine import Setup
+from caches.vectors.faults import Declined, reason_of
 from caches.vectors.life import EngineLife
 from caches.vectors.notes import NoteFiles
 from caches.vectors.options import IndexOptions
@@ -71,7 +74,8 @@ class EmbeddedEngine:
         self._notes = NoteFiles(setup.home.with_name(f"{setup.name}.notes"))
         self._tidying = tidying
         self._steady = steady
-        self._tidies = False
+        self._rested = asyncio.Event()  # it does not tidy
+        self._rested.set()
         self._changes = 0
         self._searched_at = self._tidied_at = steady()
 
@@ -85,9 +89,21 @@ class EmbeddedEngine:
     async def end(self) -> None:
         await self._life.end()
 
-    def refusal(self, *, search: bool) -> str | None:
-        if search and self._tidies:
-            return "busy"
+    @property
+    def declines(self) -> str | None:
+        return self._life.declines
+
+    @property
+    def renewals(self) -> int:
+        return self._life.renewals
+
+    async def refusal(self, *, search: bool, seconds: float) -> str | None:
+        if search and not self._rested.is_set():
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._rested.wait()
+            except TimeoutError:
+                return "busy"
         return "overload" if self._life.crowded else None
 
     async def search(self, where: Where, vector: bytes, limit: int) -> list[Row]:
@@ -117,7 +133,13 @@ class EmbeddedEngine:
         return await asyncio.to_thread(self._notes.read, name)
 
     async def keep_note(self, name: str, data: bytes) -> None:
-        await asyncio.to_thread(self._notes.write, name, data)
+        try:
+            await asyncio.to_thread(self._notes.write, name, data)
+        except OSError as error:
+            reason = reason_of(error)
+            if reason is None:
+                raise
+            raise Declined(reason) from error
 
     async def tend(self) -> None:
         await self._life.part(self._tidying.silent)
@@ -127,7 +149,7 @@ class EmbeddedEngine:
     async def tidy(self) -> None:
         """Write everything down, and lay the points out anew where enough of them have changed."""
         changes = self._changes
-        self._tidies = True
+        self._rested.clear()
         try:
             async with asyncio.timeout(self._tidying.most):
                 await self._life.ask(asks.Tidy(), bool)
@@ -135,7 +157,7 @@ class EmbeddedEngine:
             await self._life.kill()
             raise
         finally:
-            self._tidies = False
+            self._rested.set()
             self._tidied_at = self._steady()
             self._changes -= changes
 

@@ -32,7 +32,7 @@ class NoteFiles:
             return None
 
     def write(self, name: str, data: bytes) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor, aside = tempfile.mkstemp(prefix=".new-", dir=self._folder)
         try:
             with os.fdopen(descriptor, "wb") as file:

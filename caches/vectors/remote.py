@@ -86,6 +86,8 @@ class QdrantServer:
     ) -> None:
         self.name = f"the vector store {name} at a Qdrant server"
         self.alive = False
+        self.declines: str | None = None
+        self.renewals = 0
         self._connect = connect
         self._collection = name
         self._notes = f"{name}-notes"
@@ -110,7 +112,7 @@ class QdrantServer:
             with contextlib.suppress(ApiException, OSError):
                 await client.close()
 
-    def refusal(self, *, search: bool) -> str | None:  # noqa: ARG002 - the protocol's; a server is never busy with us alone
+    async def refusal(self, *, search: bool, seconds: float) -> str | None:  # noqa: ARG002 - the protocol's; a server is never busy with us alone
         return None
 
     async def search(self, where: Where, vector: bytes, limit: int) -> list[Row]:

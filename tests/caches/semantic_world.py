@@ -56,6 +56,7 @@ class DictStore:
     """Exact search over a dict."""
 
     status = "ok"
+    renewals = 0
 
     def __init__(self, clock: Clock) -> None:
         self.points: dict[str, Point] = {}
