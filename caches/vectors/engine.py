@@ -7,8 +7,8 @@ lives on.
 - It answers one ask after the other, over the socket that it was born with, and ends when the other end of that closes: an owner
   that died, however it died, leaves no engine behind.
 - It alone holds the directory, by a lock that the system takes back from a dead process.
-- A directory that cannot be opened, or read, is moved aside and begun anew: a cache is no reason not to start. If a new one cannot
-  be made either, the old one is put back where it was.
+- A directory that cannot be opened, or read, is moved aside and begun anew: a cache is no reason not to start. If a new one
+  cannot be made either, the old one is put back where it was.
 - What the system refuses (see `faults`) is no damage: nothing is moved, writes are declined, and it goes on reading.
 - Questions and answers are for this user alone: nobody else may enter the directory, or read what is written.
 """
@@ -32,10 +32,9 @@ import msgspec
 
 from caches.vectors import asks
 from caches.vectors.asks import Hello
-from caches.vectors.faults import LITTLE, ROOM, Declined, need, reason_of, short
+from caches.vectors.faults import LITTLE, ROOM, need, reason_of, short
 from caches.vectors.options import IndexOptions
 from caches.vectors.shard import Shard
-
 
 _QUOTED = re.compile(r'"[^"]*(?:"|$)')
 _NOTHING = msgspec.Raw(msgspec.msgpack.encode(None))

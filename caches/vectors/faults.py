@@ -74,7 +74,7 @@ def taken(folder: Path) -> int:
     for place, _, names in os.walk(folder):
         for name in names:
             try:
-                total += 512 * os.lstat(os.path.join(place, name)).st_blocks
+                total += 512 * (Path(place) / name).lstat().st_blocks
             except OSError:
                 continue
     return total

@@ -34,7 +34,7 @@ class EngineLife:
 
     @property
     def alive(self) -> bool:
-        return self._process is not None and self._process.alive
+        return self._process is not None and self._process.alive and self._damage is None
 
     @property
     def crowded(self) -> bool:

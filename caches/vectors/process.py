@@ -97,8 +97,8 @@ class EngineProcess:
 
 
 class _Line(asyncio.Protocol):
-    """Frames out, frames in. A few asks are with the engine at a time, and the others wait here, in their order: one whose asker has
-    left by then is never sent, so what comes late does not make what follows late too.
+    """Frames out, frames in. A few asks are with the engine at a time, and the others wait here, in their order: one whose asker
+    has left by then is never sent, so what comes late does not make what follows late too.
     """
 
     def __init__(self, steady: Callable[[], float]) -> None:

@@ -61,10 +61,6 @@ def noise(data):
     return random.Random(1).randbytes(len(data))
 
 
-def half(data):
-    return data[: len(data) // 2]
-
-
 def nothing(_):
     return b""
 
@@ -76,13 +72,10 @@ def infinite(data):
 DAMAGE = [
     ("segments/*/payload_storage/page_0.dat", noise),
     ("segments/*/payload_storage/page_0.dat", nothing),
-    ("segments/*/payload_storage/tracker.dat", noise),
     ("segments/*/vector_storage/vectors/chunk_0.mmap", infinite),
     ("segments/*/vector_storage/vectors/chunk_0.mmap", nothing),
-    ("segments/*/vector_storage/deleted/status.dat", noise),
     ("segments/*/mutable_id_tracker.mappings", noise),
     ("segments/*/payload_index/*partitio-map/tracker.dat", noise),
-    ("segments/*/segment.json", half),
     ("wal/open-1", noise),
 ]
 
@@ -124,7 +117,7 @@ async def test_damage_that_is_met_while_it_serves_is_set_aside_too(stores, caplo
 
 async def test_only_the_last_damaged_folder_is_kept(stores):
     """So that damage, if it comes again and again, fills no disk."""
-    for _ in range(3):
+    for _ in range(2):
         store = await filled(stores, 5)
         await store.close()
         (home(stores) / "edge_config.json").write_text("{ not json")
@@ -208,11 +201,12 @@ async def test_what_the_system_refuses_is_no_damage(stores, refusal, monkeypatch
 
 @pytest.fixture
 def small_disk(folder):
-    """A disk of its own, with 90 MiB."""
+    """A disk of its own, with 140 MiB. One in memory gives room to the holes of files that an engine opens."""
     place = folder / "edge"
     place.mkdir()
     mount = shutil.which("mount")
-    if mount is None or subprocess.run([mount, "-t", "tmpfs", "-o", "size=90m", "tmpfs", place], check=False, capture_output=True).returncode:
+    command = [str(mount), "-t", "tmpfs", "-o", "size=140m", "tmpfs", str(place)]
+    if mount is None or subprocess.run(command, check=False, capture_output=True).returncode:
         pytest.skip("no right to mount a disk of its own")
     yield place
     subprocess.run(["umount", "-l", place], check=True)
@@ -227,9 +221,10 @@ def fill(place, leave):
 
 
 async def test_a_full_disk_takes_nothing_away(small_disk, stores, caplog):
-    """Nothing new is kept, all that was is read, a restart reads it too, deleting goes on, and with room again so does keeping."""
+    """Nothing new is kept, what was is read, after a restart too, deleting goes on, and with room again so does keeping."""
     caplog.set_level(logging.INFO, logger="tiergate.caches")
-    store = await filled(stores)
+    await (await filled(stores)).close()
+    store = await stores.open()
     (engine,) = [child for child in psutil.Process().children() if "caches.vectors.engine" in child.cmdline()]
     fill(small_disk, ROOM - 2**20)
     for number in range(5):

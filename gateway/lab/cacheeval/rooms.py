@@ -43,6 +43,7 @@ class MemoryStore:
     """Compares with every point."""
 
     status = "ok"
+    renewals = 0
 
     def __init__(self, dimension: int, room: int) -> None:
         self._points: dict[str, Point] = {}
