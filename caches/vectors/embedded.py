@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 from caches.vectors import asks
 from caches.vectors.backend import Numbers, Sheet
@@ -29,6 +30,10 @@ from caches.vectors.notes import NoteFiles
 from caches.vectors.options import IndexOptions
 from caches.vectors.rows import Row, Where
 from caches.vectors.store import QdrantStore, Times
+
+P = ParamSpec("P")
+T = TypeVar("T")
+MARK = "mark-"  # in front of names
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,20 @@ def embedded_store(
     return QdrantStore(engine, dimension, times=times, clock=clock, steady=steady, rng=rng)
 
 
+async def _on_disk(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Raises Declined, and OSError where that says more than that the system refuses."""
+    try:
+        return await asyncio.to_thread(work, *args, **kwargs)
+    except OSError as error:
+        reason = reason_of(error)
+        if reason is None:
+            raise
+        raise Declined(reason) from error
+
+
 class EmbeddedEngine:
+    notes_apart = True
+
     def __init__(self, setup: Setup, tidying: Tidying, steady: Callable[[], float]) -> None:
         self.name = f"the vector store {setup.home}"
         self._life = EngineLife(setup, steady)
@@ -130,16 +148,21 @@ class EmbeddedEngine:
         return await self._life.ask(asks.Stats(), Numbers)
 
     async def note(self, name: str) -> bytes | None:
-        return await asyncio.to_thread(self._notes.read, name)
+        return await _on_disk(self._notes.read, name)
 
     async def keep_note(self, name: str, data: bytes) -> None:
-        try:
-            await asyncio.to_thread(self._notes.write, name, data)
-        except OSError as error:
-            reason = reason_of(error)
-            if reason is None:
-                raise
-            raise Declined(reason) from error
+        await _on_disk(self._notes.write, name, data)
+
+    async def mark(self, name: str, data: bytes) -> None:
+        await _on_disk(self._notes.write, MARK + name, data)
+
+    async def marks(self) -> dict[str, bytes]:
+        found = await _on_disk(self._notes.all, MARK)
+        return {name.removeprefix(MARK): data for name, data in found.items()}
+
+    async def unmark(self, names: Sequence[str]) -> None:
+        for name in names:
+            await _on_disk(self._notes.drop, MARK + name)
 
     async def tend(self) -> None:
         await self._life.part(self._tidying.silent)

@@ -20,7 +20,7 @@ from typing import TypeVar
 from caches.embed.types import Vector
 from caches.vectors import points, probe, rows
 from caches.vectors.backend import Backend
-from caches.vectors.faults import DECLINED
+from caches.vectors.faults import DECLINED, Declined
 from caches.vectors.notes import check_name
 from caches.vectors.rows import BadRow, Row, Where
 from caches.vectors.types import Known, Match, Point, StoreAway, VectorStats
@@ -136,11 +136,20 @@ class QdrantStore:
 
     async def note(self, name: str) -> bytes | None:
         check_name(name)
-        return await self._written(partial(self._backend.note, name))
+        return await self._noted(partial(self._backend.note, name))
 
     async def keep_note(self, name: str, data: bytes) -> None:
         check_name(name)
-        await self._written(partial(self._backend.keep_note, name, data))
+        await self._noted(partial(self._backend.keep_note, name, data))
+
+    async def mark(self, name: str, data: bytes) -> None:
+        await self._noted(partial(self._backend.mark, check_name(name), data))
+
+    async def marks(self) -> dict[str, bytes]:
+        return await self._noted(self._backend.marks)
+
+    async def unmark(self, names: Sequence[str]) -> None:
+        await self._noted(partial(self._backend.unmark, names))
 
     async def tend(self) -> None:
         """One round of what is done in the background. Raises StoreAway."""
@@ -230,6 +239,19 @@ class QdrantStore:
         if refusal is not None:
             raise StoreAway(refusal)
         return await self._watch.run(work, max(0.0, latest - loop.time()))
+
+    async def _noted(self, work: Callable[[], Awaitable[T]]) -> T:
+        if not self._backend.notes_apart:
+            return await self._written(work)
+        try:
+            async with asyncio.timeout(self._times.write):
+                return await work()
+        except Declined as declined:
+            raise StoreAway(declined.reason) from None
+        except TimeoutError:
+            raise StoreAway("timeout") from None
+        except OSError as error:
+            raise StoreAway("failed") from error
 
     async def _kept(self, work: Callable[[], Awaitable[None]]) -> None:
         """A put: what is declined here is told of the store as a whole."""

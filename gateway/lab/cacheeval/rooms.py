@@ -92,3 +92,12 @@ class MemoryStore:
 
     async def keep_note(self, name: str, data: bytes) -> None:
         self._notes[name] = data
+
+    async def mark(self, name: str, data: bytes) -> None:
+        raise NotImplementedError("nobody flushes here")
+
+    async def marks(self) -> dict[str, bytes]:
+        return {}
+
+    async def unmark(self, names: Sequence[str]) -> None:
+        raise NotImplementedError("nobody flushes here")
