@@ -207,6 +207,7 @@ class Writer:
                 if ready and await self._put([point for point, _ in ready]):
                     for point in await self._lasting(ready):
                         self._cache.gate.add(point.id, point.partition, point.text, point.expires_at)
+                        self._cache.vectors.put(point.id, point.vector)
 
     async def _lasting(self, written: list[tuple[Point, float]]) -> list[Point]:
         """Those that nobody has flushed while they were written; the others are taken back."""
