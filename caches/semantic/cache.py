@@ -94,8 +94,8 @@ class SemanticCache:
     # -- a question
 
     async def look(self, asked: Asked) -> Found:
-        if not self.writer.open or self.writer.pending:
-            return Found(away="flush pending" if self.writer.pending else "starting")
+        if not self.writer.open or self.writer.flushes.pending:
+            return Found(away="flush pending" if self.writer.flushes.pending else "starting")
         likely = [(room, found) for room in (asked.partition, asked.own) if room and (found := self._likely(room, asked.text))]
         if not likely:
             return Found(why="gate")
