@@ -1,7 +1,7 @@
 """What the semantic cache does beside requests: keep answers, remember what was learned, follow the store's coming and going.
 
 - Answers wait in a bounded queue and are embedded and written in batches; one that finds the queue full is not kept.
-- An answer whose making began before a flush that means it is not kept: the marks of flushes outlive any request.
+- An answer whose making began before a flush or a delete that means it is not kept (`caches.marks`).
 - A store that is away is opened again with growing pauses. Meanwhile every question is a miss.
 - What others write into the same store (a cluster behind several nodes), and what they refuse, is learned of every few seconds.
 """
@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from caches.embed.types import EmbedderAway, TooLong
+from caches.marks import Marks, field_of
+from caches.types import Entry
 from caches.vectors.types import Point, StoreAway
 from caches.which import Which
 
@@ -35,9 +37,7 @@ _SCAN_EVERY = 3.0
 _OVERLAP = 10.0  # seconds that a scan looks back: clocks of several nodes differ
 _SHORTEST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
-_MARKS = 256
 _EXPIRE_EVERY = 60.0
-_MARK_SECONDS = 3600.0
 
 
 @dataclass(slots=True, eq=False)
@@ -58,25 +58,25 @@ class Writer:
         self.shared = shared
         self._cache = cache
         self._wall = wall
-        self._waiting: deque[tuple[Point, float]] = deque()  # with when their making began
+        self._waiting: deque[tuple[Point, Entry]] = deque()  # with what marks are held against: no bodies
         self._storing = asyncio.Lock()  # a flush comes before an answer is written, or behind it: never in the middle
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._marks: deque[tuple[float, Which]] = deque(maxlen=_MARKS)
-        self._oldest_mark = 0.0
+        self._marks = Marks()
         self._scanned = 0.0
         self._noted = 0.0
         self._expired = 0.0
 
-    def post(self, point: Point, began_at: float) -> None:
-        """Keep an answer, soon."""
-        if len(self._waiting) >= _MOST_WAITING or self._meant(point, began_at):
+    def post(self, point: Point, entry: Entry) -> bool:
+        """Keep an answer, soon. Whether that can be."""
+        if len(self._waiting) >= _MOST_WAITING or self._marks.bars(entry):
             self.dropped += 1
-            return
-        self._waiting.append((point, began_at))
+            return False
+        self._waiting.append((point, replace(entry, body=b"")))
         self._idle.clear()
         self._wake.set()
+        return True
 
     def wake(self) -> None:
         """There is something to remember: not in a while, but now."""
@@ -101,19 +101,28 @@ class Writer:
                     self._cache.gate.remove(each)
 
     def _mark(self, which: Which) -> None:
-        if len(self._marks) == _MARKS:
-            self._oldest_mark = self._marks[0][0]  # what it meant is forgotten: whatever began before it is not kept
-        self._marks.append((self._wall(), which))
+        now = self._wall()
+        born_by = which.born_by(now)
+        self._marks.flushed(field_of(which), now if born_by is None else born_by)
 
-    async def delete(self, point: str, tenant: str | None) -> bool:
+    async def delete(self, point: str, tenant: str | None) -> Point | None:
         """Delete a kept answer, if `tenant` owns it; None is the operator. Raises StoreAway."""
         async with self._storing:
             known = await self._cache.store.fetch(point)
             if known is None or tenant not in (None, known.tenant):
-                return False
+                return None
             await self._cache.store.delete([point])
             self._cache.gate.remove(point)
-        return True
+        return known
+
+    async def forget(self, exact: str, tenant: str | None) -> int:
+        """Delete what is kept of an exact answer, in whichever partition; also what waits, or is being made. Raises StoreAway."""
+        self._marks.deleted(exact, tenant, self._wall())
+        async with self._storing:
+            ids = await self._cache.store.flush(Which(tenant=tenant, tag=exact))
+            for each in ids:
+                self._cache.gate.remove(each)
+        return len(ids)
 
     async def settled(self) -> None:
         """Returns when everything that was posted is written, or given up."""
@@ -208,9 +217,9 @@ class Writer:
     async def _write(self) -> None:
         while self._waiting:
             batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
-            made = [(point, began_at) for posted, began_at in batch if (point := await self._embedded(posted)) is not None]
+            made = [(point, entry) for posted, entry in batch if (point := await self._embedded(posted)) is not None]
             async with self._storing:
-                ready = [point for point, began_at in made if not self._meant(point, began_at)]
+                ready = [point for point, entry in made if not self._marks.bars(entry)]
                 if ready:
                     await self._cache.store.put(ready)
                 for point in ready:
@@ -244,12 +253,3 @@ class Writer:
             except BaseException:
                 part.changed = True
                 raise
-
-    def _meant(self, point: Point, began_at: float) -> bool:
-        """Whether a flush since its making began takes it."""
-        now = self._wall()
-        while self._marks and self._marks[0][0] < now - _MARK_SECONDS:
-            self._marks.popleft()
-        return began_at < self._oldest_mark or any(
-            began_at <= at and which.takes(point.tenant, point.model, point.tags, began_at, at) for at, which in self._marks
-        )

@@ -39,9 +39,6 @@ class LocalDispatcher:
     async def store_entry(self, entry: Entry) -> None:
         await self.exact.put(entry)
 
-    async def delete_entry(self, entry: str, tenant: str | None) -> bool:
-        return await self.exact.delete(entry, tenant)
-
 
 class LocalTicket:
     """One request, from its admission on."""

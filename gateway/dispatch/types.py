@@ -167,8 +167,6 @@ class Dispatcher(Protocol):
     async def store_entry(self, entry: Entry) -> None:
         """Keep an answer that no request waits for."""
 
-    async def delete_entry(self, entry: str, tenant: str | None) -> bool: ...
-
 
 class NoReplica(Exception):  # noqa: N818 - it names what happened
     """No replica of this model may be asked now."""
