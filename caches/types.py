@@ -34,6 +34,7 @@ class Entry:
     generation: int = 0  # numbered by the store, from 1: an answer that was replaced, or deleted and made again, has another
     tags: tuple[str, ...] = ()  # what it can be flushed by
     began_at: float = 0.0  # when its making began: a flush since then takes it too; 0: when it was stored
+    alias: str = ""  # the hit that it was approved as, if it was made for another question: what it is shown as, and stands by
 
     @property
     def born(self) -> float:

@@ -126,12 +126,13 @@ class Answers:
     async def _hit(self, x: Exchange, job: Job, entry: Entry, reply: Reply, produce: Produce) -> bool:
         """Serve it, unless it is too old. A stale one is served once more, and renewed meanwhile."""
         found = freshness(entry, self._cachings[job.principal.tenant].exact, self._wall(), job.wishes.cache.max_age)
-        if found is Freshness.GONE:
+        if found is Freshness.GONE or (entry.alias and not await self._similar.stands(x, job, entry)):
             return False
         self._metrics.cache_lookups.add(("exact", "hit"))
         if found is Freshness.STALE and entry.key not in self._renewing:
             self._renewing.add(entry.key)
             self._behind.spawn(self._renew(job, entry.key, produce))
+        self._similar.heard(x, job, entry)
         await self._replay(x, job, entry, reply)
         return True
 
@@ -197,6 +198,7 @@ class Answers:
                         seat.flight.note = job.work
                     else:
                         job.admitted.follow()
+                        self._similar.heard(x, job)
                         x.shared, x.cache, x.work = True, "shared", cast(Work, seat.flight.note)
                     if seat.leader and job.wishes.deadline is None:  # the work's own clocks are enough
                         await self._follow(x, job, seat, reply)

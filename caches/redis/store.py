@@ -180,7 +180,7 @@ class RedisStore:
         return Entry(
             kept.id, kept.key, kept.tenant, kept.model, kept.tier, kept.endpoint, kept.body,
             kept.stored_at - ahead, sent + left / 1000, kept.completion_tokens, kept.prompt_tokens, kept.generation,
-            kept.tags, born / _MICRO - ahead,
+            kept.tags, born / _MICRO - ahead, kept.alias,
         )  # fmt: skip
 
     async def _put(self, entry: Entry) -> bool:

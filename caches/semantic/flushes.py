@@ -14,7 +14,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -22,10 +21,10 @@ from secrets import token_hex
 
 import msgspec
 
-from caches.vectors.types import Point, StoreAway, VectorStore
+from caches.marks import Marks, field_of
+from caches.vectors.types import StoreAway, VectorStore
 from caches.which import Which
 
-_MARKS = 256
 _SECONDS = 3600.0  # that an answer may take to be made
 _SLACK = 10.0  # seconds by which the clocks of gateways differ, at most; within them a flush is obeyed as it was meant
 
@@ -49,16 +48,15 @@ class Flush:
 
 
 class Flushes:
-    """`shared`: others write into the same store. `pending`: what the store has not obeyed."""
+    """`shared`: others write into the same store. `pending`: what the store has not obeyed. `marks`: what is not to be kept."""
 
     def __init__(self, store: VectorStore, wall: Callable[[], float], *, shared: bool) -> None:
         self.pending: list[Flush] = []
+        self.marks = Marks()
         self._store = store
         self._wall = wall
         self._shared = shared
         self._known: set[str] = set()  # names of marks in the store
-        self._marks: deque[tuple[float, Which]] = deque(maxlen=_MARKS)
-        self._oldest = 0.0
 
     def begin(self, which: Which) -> Flush:
         flush = Flush(token_hex(8), self._wall(), which, told=False)
@@ -109,19 +107,10 @@ class Flushes:
         if old:
             await self._store.unmark(old)
 
-    def mean(self, point: Point, began_at: float) -> bool:
-        """Whether one since its making began takes it."""
-        now = self._wall()
-        while self._marks and self._marks[0][0] < now - _SECONDS:
-            self._marks.popleft()
-        return began_at < self._oldest or any(
-            began_at <= at and which.takes(point.tenant, point.model, point.tags, began_at, at) for at, which in self._marks
-        )
-
     def _remember(self, flush: Flush) -> None:
-        if len(self._marks) == _MARKS:
-            self._oldest = self._marks[0][0]  # what it meant is forgotten: whatever began before it is not kept
-        self._marks.append((self._wall(), flush.which))
+        now = self._wall()
+        born_by = flush.which.born_by(now)
+        self.marks.flushed(field_of(flush.which), now if born_by is None else born_by)
         self._known.add(flush.name)
         self.pending.append(flush)
 

@@ -1,7 +1,7 @@
 """What the semantic cache does beside requests: keep answers, remember what was learned, follow the store's coming and going.
 
 - Answers wait in a bounded queue and are embedded and written in batches; one that finds the queue full is not kept.
-- An answer whose making began before a flush that means it is not kept, whoever was asked for that flush (see `flushes`).
+- An answer whose making began before a flush or a delete that means it is not kept, whoever was asked for it (see `flushes`).
 - A store that is away is opened again with growing pauses. Meanwhile every question is a miss.
 - What others write into the same store (a cluster behind several nodes), and what they refuse, is learned of every few seconds.
 """
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from caches.embed.types import EmbedderAway, TooLong
 from caches.semantic.flushes import Flushes
+from caches.types import Entry
 from caches.vectors.faults import DECLINED
 from caches.vectors.types import Point, StoreAway
 from caches.which import Which
@@ -52,7 +53,7 @@ class Writer:
         self.shared = shared
         self._cache = cache
         self._wall = wall
-        self._waiting: deque[tuple[Point, float]] = deque()  # with when their making began
+        self._waiting: deque[tuple[Point, Entry]] = deque()  # with what marks are held against: no bodies
         self._storing = asyncio.Lock()  # a flush comes before an answer is written, or behind it: never in the middle
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
@@ -62,14 +63,15 @@ class Writer:
         self._noted = 0.0
         self._expired = 0.0
 
-    def post(self, point: Point, began_at: float) -> None:
-        """Keep an answer, soon."""
-        if len(self._waiting) >= _MOST_WAITING or self.flushes.mean(point, began_at):
+    def post(self, point: Point, entry: Entry) -> bool:
+        """Keep an answer, soon. Whether that can be."""
+        if len(self._waiting) >= _MOST_WAITING or self.flushes.marks.bars(entry):
             self.dropped += 1
-            return
-        self._waiting.append((point, began_at))
+            return False
+        self._waiting.append((point, replace(entry, body=b"")))
         self._idle.clear()
         self._wake.set()
+        return True
 
     def wake(self) -> None:
         """There is something to remember: not in a while, but now."""
@@ -88,15 +90,24 @@ class Writer:
             for each in await self.flushes.obey():
                 self._cache.gate.remove(each)
 
-    async def delete(self, point: str, tenant: str | None) -> bool:
+    async def delete(self, point: str, tenant: str | None) -> Point | None:
         """Delete a kept answer, if `tenant` owns it; None is the operator. Raises StoreAway."""
         async with self._storing:
             known = await self._cache.store.fetch(point)
             if known is None or tenant not in (None, known.tenant):
-                return False
+                return None
             await self._cache.store.delete([point])
             self._cache.gate.remove(point)
-        return True
+        return known
+
+    async def forget(self, exact: str, tenant: str | None) -> int:
+        """Delete what is kept of an exact answer, in whichever partition; also what waits, or is being made. Raises StoreAway."""
+        self.flushes.marks.deleted(exact, tenant, self._wall())
+        async with self._storing:
+            ids = await self._cache.store.flush(Which(tenant=tenant, tag=exact))
+            for each in ids:
+                self._cache.gate.remove(each)
+        return len(ids)
 
     async def settled(self) -> None:
         """Returns when everything that was posted is written, or given up."""
@@ -200,21 +211,21 @@ class Writer:
     async def _write(self) -> None:
         while self._waiting:
             batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
-            made = [(point, began_at) for posted, began_at in batch if (point := await self._embedded(posted)) is not None]
+            made = [(point, entry) for posted, entry in batch if (point := await self._embedded(posted)) is not None]
             async with self._storing:
                 await self._hear()
-                ready = [(point, began_at) for point, began_at in made if not self.flushes.mean(point, began_at)]
+                ready = [(point, entry) for point, entry in made if not self.flushes.marks.bars(entry)]
                 if ready and await self._put([point for point, _ in ready]):
                     for point in await self._lasting(ready):
                         self._cache.gate.add(point.id, point.partition, point.text, point.expires_at)
                         self._cache.vectors.put(point.id, point.vector)
 
-    async def _lasting(self, written: list[tuple[Point, float]]) -> list[Point]:
+    async def _lasting(self, written: list[tuple[Point, Entry]]) -> list[Point]:
         """Those that nobody has flushed while they were written; the others are taken back."""
         gone = {point.id for point, _ in written}  # as long as it is not known
         try:
             await self._hear()
-            gone = {point.id for point, began_at in written if self.flushes.mean(point, began_at)}
+            gone = {point.id for point, entry in written if self.flushes.marks.bars(entry)}
             if gone:
                 await self._cache.store.delete(list(gone))
         except StoreAway:

@@ -55,6 +55,7 @@ def build_semantic(config: Config, dispatcher: Dispatcher, clock: Clock, wall: C
         max_answer=semantic.max_entry,
         preset=semantic.preset,
         max_error=semantic.max_error,
+        cut=semantic.cut,
         askers=semantic.askers,
         shared=semantic.qdrant.url is not None,
     )

@@ -119,10 +119,6 @@ class Link:
         if len(entry.body) <= MOST_KEPT:
             self.offer(m.Store(kept_of(entry)))
 
-    async def delete_entry(self, entry: str, tenant: str | None) -> bool:
-        answer = await self.call("delete", msgspec.msgpack.encode((entry, tenant)))
-        return bool(msgspec.msgpack.decode(answer))
-
     async def first_to_renew(self, key: bytes) -> bool:
         try:
             return bool(msgspec.msgpack.decode(await self.call("renew", key, once=True)))

@@ -44,9 +44,6 @@ class LocalDispatcher:
     async def store_entry(self, entry: Entry) -> None:
         await self.exact.put(entry)
 
-    async def delete_entry(self, entry: str, tenant: str | None) -> bool:
-        return await self.exact.delete(entry, tenant)
-
     async def first_to_renew(self, key: bytes) -> bool:
         now = asyncio.get_running_loop().time()
         if self._renewing.get(key, now) > now:

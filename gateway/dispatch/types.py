@@ -167,8 +167,6 @@ class Dispatcher(Protocol):
     async def store_entry(self, entry: Entry) -> None:
         """Keep an answer that no request waits for."""
 
-    async def delete_entry(self, entry: str, tenant: str | None) -> bool: ...
-
     async def first_to_renew(self, key: bytes) -> bool:
         """Whether a stale answer is this caller's to renew: one at a time is, whichever process asks."""
 
