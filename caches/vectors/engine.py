@@ -41,6 +41,7 @@ class Setup(msgspec.Struct, frozen=True):
     max_points: int
     lock_seconds: float = 5.0  # to wait for it: an engine whose owner was killed still ends what it is doing
     aside: bool = False  # begin anew: the process before died of what is there
+    as_it_is: bool = False  # never begin anew: for one who only looks
 
     @property
     def home(self) -> Path:
@@ -80,12 +81,22 @@ def run(setup: Setup, stream: io.BufferedRWPair) -> None:
 
 def opened(setup: Setup) -> tuple[Shard, Hello]:
     """Raises CannotBegin."""
+    if setup.as_it_is:
+        return _only_opened(setup)
     if setup.aside and setup.home.exists():
         return _anew(setup, "the process that opened it died")
     try:
         shard = _shard(setup)
     except BaseException as error:  # noqa: BLE001 - the engine raises bare exceptions; a panic of it is not even an Exception
         return _anew(setup, f"{type(error).__name__}: {error}"[:500])
+    return shard, Hello(points=shard.stats().points)
+
+
+def _only_opened(setup: Setup) -> tuple[Shard, Hello]:
+    try:
+        shard = _shard(setup)
+    except BaseException as error:
+        raise CannotBegin(f"{type(error).__name__}: {error}"[:500]) from error
     return shard, Hello(points=shard.stats().points)
 
 
@@ -165,6 +176,15 @@ def _held(setup: Setup) -> Iterator[None]:
         file.write(str(os.getpid()))
         file.flush()
         yield
+
+
+def holder(home: Path) -> str:
+    """The number of the process that has the directory, as far as it is known; empty: none has it."""
+    try:
+        with home.with_name(f"{home.name}.lock").open(encoding="utf-8") as file:
+            return "" if _locked(file.fileno()) else file.read(20).strip() or "unknown"
+    except OSError:
+        return ""
 
 
 def _locked(descriptor: int) -> bool:

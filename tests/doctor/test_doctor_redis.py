@@ -63,7 +63,7 @@ async def server(*, ahead=0.0, password=None, raw=None, hang=False):
 
 
 async def look(port, *, credentials="", seconds=3.0):
-    return redis.judge(WHERE, await redis.ask(f"redis://{credentials}127.0.0.1:{port}/0", seconds, time.time))
+    return redis.judge(WHERE, await redis.ask(f"redis://{credentials}127.0.0.1:{port}/0", seconds, time.time), 10.0)
 
 
 @pytest.mark.parametrize("password", [None, "s3cr3t"])
