@@ -122,8 +122,8 @@ def judge(config: Config, about: Description, facts: EmbedderFacts) -> list[Find
         what = f"the embedder {about.name} cannot be used: {shown(facts.trouble.encode())}"
         return [fail((*WHERE, "kind"), what, "Correct cache.semantic.embedder: until then every question is a miss.")]
     found = _pool(config, facts) if own.kind == "pool" else []
-    if any(finding.severity == "fail" for finding in found):
-        return found
+    if found:
+        return [*found, *_scripts(config, about), *_fingerprint(about)]
     if facts.seconds > own.deadline / 2:
         what = (
             f"a sentence takes {facts.seconds * 1000:.1f} ms, and may take {own.deadline * 1000:.0f} ms: questions become misses"
@@ -132,7 +132,7 @@ def judge(config: Config, about: Description, facts: EmbedderFacts) -> list[Find
     found += [*_scripts(config, about), *_fingerprint(about)]
     loads = f", and loads in {facts.loaded:.1f} s" if facts.loaded else ""
     told = f"{about.name} embeds a sentence in {facts.seconds * 1000:.1f} ms{loads}; {about.dimension} numbers"
-    return [*found, ok((*WHERE, "kind"), f"{told}, fingerprint {about.fingerprint}")] if facts.seconds else found
+    return [*found, ok((*WHERE, "kind"), f"{told}, fingerprint {about.fingerprint}")]
 
 
 def _pool(config: Config, facts: EmbedderFacts) -> list[Finding]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -117,11 +118,11 @@ async def request(replica: Replica, path: bytes, body: bytes, seconds: float, wa
     if body:
         head += b"content-type: application/json\r\ncontent-length: %d\r\n" % len(body)
     loop = asyncio.get_running_loop()
-    asked, began = wall(), loop.time()
-    deadlines = Deadlines(seconds, seconds, seconds, began + seconds)
+    asked, began = wall(), time.perf_counter()  # the loop's own clock goes by milliseconds
+    deadlines = Deadlines(seconds, seconds, seconds, loop.time() + seconds)
     async with asyncio.timeout(seconds), replica.client.request(head + b"\r\n", body, deadlines) as answer:
         data = await answer.read(_MAX_BODY)
-        return Reply(answer.status, tuple(answer.headers), data, asked, loop.time() - began)
+        return Reply(answer.status, tuple(answer.headers), data, asked, time.perf_counter() - began)
 
 
 def silence(error: UpstreamError | TimeoutError, replica: Replica, seconds: float) -> Silence:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -91,10 +92,9 @@ async def _talk(
     if hello:
         await command(*hello)
     await command("PING")
-    loop = asyncio.get_running_loop()
-    asked, began = wall(), loop.time()
+    asked, began = wall(), time.perf_counter()  # the loop's own clock goes by milliseconds
     second, micros = await command("TIME")
-    took = loop.time() - began
+    took = time.perf_counter() - began
     told: dict[str, str] = {}
     with suppress(_RefusalError):  # a user that may do what a cache does need not be one that may ask this
         for section in ("server", "memory", "replication"):

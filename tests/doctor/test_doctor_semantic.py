@@ -2,16 +2,29 @@
 
 import json
 import shutil
+import tempfile
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
+import yaml
 from doctor_talk import config
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (the extra `semantic`)")
 pytest.importorskip("qdrant_edge", reason="qdrant-edge-py is not installed (the extra `semantic`)")
 
+from gateway.config import examine
+from gateway.doctor.semantic import policy
+
 SEMANTIC = "cache.semantic"
 EMBEDDER = f"{SEMANTIC}.embedder"
+
+
+@pytest.fixture(autouse=True)
+def _in_memory(monkeypatch):
+    """The store is tried in a directory for temporary files, and an engine writes through to the disk."""
+    if Path("/dev/shm").is_dir():
+        monkeypatch.setattr(tempfile, "tempdir", "/dev/shm")
 
 
 def semantic(url, tenants=None, plans=None, exact=None, **own):
@@ -50,6 +63,7 @@ async def test_the_embedder_that_comes_along_is_well(doctor, fake):
     said = " ".join(line.what for line in well)
     assert "embeds a sentence in" in said
     assert "fingerprint bab1e4f22557" in said
+    assert "the embedded store takes and gives a point back" in said
     assert "46 %" in said
     assert "Chinese" in said
 
@@ -99,7 +113,7 @@ async def test_chinese_with_minilm_is_a_warning_where_it_is_let_in(doctor, fake,
 @pytest.mark.parametrize(
     ("plant", "key", "said"),
     [
-        (lambda home: shutil.rmtree(home), f"{EMBEDDER}.model", "no folder of an embedder"),
+        (shutil.rmtree, f"{EMBEDDER}.model", "no folder of an embedder"),
         (lambda home: (home / "model.onnx").write_bytes(b"no model"), f"{EMBEDDER}.kind", "is not the file that"),
         (lambda home: (home / "embedder.json").write_text("{"), f"{EMBEDDER}.model", "embedder.json"),
     ],
@@ -184,13 +198,28 @@ async def test_a_name_that_leads_to_no_embeddings_is_the_configs_error(doctor, s
 
 # -- policy
 
+NOWHERE = "http://127.0.0.1:1/v1"
 
-async def test_a_semantic_cache_of_deterministic_requests_only_is_a_warning(doctor, fake):
+
+@pytest.fixture
+def judged(tmp_path):
+    """`judged(tree)` → the findings that are not well, by key; all of them are in `judged.lines`."""
+
+    def look(tree):
+        path = tmp_path / "config.yaml"
+        path.write_text(yaml.safe_dump(tree))
+        look.lines = policy(examine(path, {}).config)
+        return [(line.severity, line.key) for line in look.lines if line.severity != "ok"]
+
+    return look
+
+
+def test_a_semantic_cache_of_deterministic_requests_only_is_a_warning(judged):
     """Requests without temperature 0 or a seed are not kept, and so never found: said with the tenants that this is so for."""
     tenants = [("acme", {}), ("globex", {"keep": "all"}), ("initech", {"keep": "none"})]
-    bad, _ = await told(doctor, semantic((await fake()).url, tenants, exact={"keep": "deterministic"}))
+    bad = judged(semantic(NOWHERE, tenants, exact={"keep": "deterministic"}))
     assert bad == [("warn", "cache.exact.keep")] * 2
-    one, other = [line.what for line in doctor.bad]
+    one, other = [line.what for line in judged.lines]
     assert ('"initech"' in one, "keep: none" in one) == (True, True)
     assert ('"acme"' in other, "globex" in other, "temperature 0" in other) == (True, False, True)
 
@@ -205,39 +234,40 @@ async def test_a_semantic_cache_of_deterministic_requests_only_is_a_warning(doct
         ({"shadow": {"share": 0}}, []),
     ],
 )
-async def test_a_bound_that_nothing_can_show_is_a_warning(doctor, fake, own, found):
+def test_a_bound_that_nothing_can_show_is_a_warning(judged, own, found):
     """Labels come from shadow verification alone, so without it a bound is a promise that nobody keeps."""
-    bad, _ = await told(doctor, semantic((await fake()).url, **own))
+    bad = judged(semantic(NOWHERE, **own))
     assert bad == [("warn", f"{SEMANTIC}.{key}") for key in found]
 
 
-async def test_who_has_it_is_said_where_the_section_says_otherwise(doctor, fake):
+def test_who_has_it_is_said_where_the_section_says_otherwise(judged):
     """Off here, on for one tenant."""
     tenants = [("acme", {"semantic": True}), ("globex", {})]
-    bad, well = await told(doctor, semantic((await fake()).url, tenants, enabled=False))
+    bad = judged(semantic(NOWHERE, tenants, enabled=False))
     assert bad == []
-    assert 'for "acme" only, though it is off here' in [line.what for line in well if line.key == f"{SEMANTIC}.enabled"][0]
+    (line,) = judged.lines
+    assert (line.severity, line.key) == ("ok", f"{SEMANTIC}.enabled")
+    assert 'for "acme" only, though it is off here' in line.what
 
 
-async def test_a_plan_that_turns_it_on_for_nobody_is_a_warning(doctor, fake):
+def test_a_plan_that_turns_it_on_for_nobody_is_a_warning(judged):
     """Somebody meant to have it."""
-    bad, _ = await told(doctor, semantic((await fake()).url, enabled=False, plans={"gold": {"cache": {"semantic": True}}}))
+    bad = judged(semantic(NOWHERE, enabled=False, plans={"gold": {"cache": {"semantic": True}}}))
     assert ("warn", "plans.gold.cache.semantic") in bad
 
 
 @pytest.mark.parametrize(("askers", "found"), [(3, [("warn", f"{SEMANTIC}.askers")]), (2, [])])
-async def test_a_scope_of_fewer_tenants_than_must_ask_is_a_warning(doctor, fake, askers, found):
+def test_a_scope_of_fewer_tenants_than_must_ask_is_a_warning(judged, askers, found):
     """Two tenants share, and three must have asked: nothing is ever shared."""
     tenants = [("acme", {"scope": "help"}), ("globex", {"scope": "help"}), ("initech", {})]
-    bad, _ = await told(doctor, semantic((await fake()).url, tenants, askers=askers))
+    bad = judged(semantic(NOWHERE, tenants, askers=askers))
     assert bad == found
 
 
 @pytest.mark.parametrize("section", [{"verifier": {"model": "voice"}}, {"shadow": {"judge": "voice"}}])
 async def test_a_judge_that_cannot_be_asked_is_found(doctor, fake, section):
     """A model that serves no chat can say neither yes nor no."""
-    engine = await fake()
-    tree = semantic(engine.url, **section)
+    tree = semantic((await fake()).url, **section)
     tree["models"].append({**tree["models"][0], "name": "voice", "endpoints": ["audio"]})
     bad, _ = await told(doctor, tree)
     assert [severity for severity, _ in bad] == ["fail"]
