@@ -3,7 +3,7 @@
     gate       nothing that is kept shares enough words: a miss, without an embedding
     guards     nothing of what does could be served, however near its vector: likewise
     embed      one forward, shared with whoever asks the same just now
-    search     the nearest few of the partition, cosine recomputed
+    near       the cosine of each of those that the gate has named; where their vectors are not at hand, the store is searched
     decide     the likest first: refused pairs, guards, the cut (`decision`, `evidence`); the first that passes is served
     fetch      its answer
 
@@ -30,13 +30,14 @@ from caches.semantic.evidence import Evidence
 from caches.semantic.gate import Gate
 from caches.semantic.ids import hit_id, point_id, read_hit
 from caches.semantic.likeness import rank
+from caches.semantic.near import Near, Vectors
 from caches.semantic.packed import Packed, pack, said, unpack
 from caches.semantic.presets import preset_for
 from caches.semantic.refused import Refused, pair_of
 from caches.semantic.types import Asked, Found, Grey, SemanticStats, Shown
 from caches.semantic.writer import Writer
 from caches.types import Entry
-from caches.vectors.types import Match, Point, StoreAway, VectorStore
+from caches.vectors.types import Point, StoreAway, VectorStore
 from caches.which import Which
 
 _STANDS_FOR = {"strict": 0.02, "balanced": 0.05}  # the share of wrong answers that a preset promises to stay under
@@ -75,6 +76,7 @@ class SemanticCache:
         self.evidence = evidence or Evidence()
         self.refused = Refused()
         self.gate = gate or Gate()
+        self.vectors = Vectors(embedder.dimension)
         self.embedder = embedder
         self.store = store
         self.writer = Writer(self, wall, shared=shared)
@@ -105,8 +107,8 @@ class SemanticCache:
             return Found(why="guards")
         try:
             vector = await self.embedder.embed(asked.text, scope=asked.tenant)
-            matches = await self._search(rooms, vector)
-            return await self._decide(asked, question, matches)
+            near = self._at_hand(likely, vector) or await self._search(rooms, vector)
+            return await self._decide(asked, question, near)
         except TooLong:
             return Found(why="too long")
         except EmbedderAway as away:
@@ -148,30 +150,39 @@ class SemanticCache:
                 return True
         return False
 
-    async def _search(self, rooms: list[str], vector: Vector) -> list[Match]:
-        return [match for room in rooms for match in await self.store.search(room, vector)]
+    def _at_hand(self, likely: list[tuple[str, list[str]]], vector: Vector) -> list[Near]:
+        """All that the gate has named; nothing if the vector of one of them is not at hand."""
+        ids = [id_ for _, found in likely for id_ in found]
+        cosines = self.vectors.cosines(ids, vector)
+        return [Near(id_, self.gate.text(id_), cosine) for id_, cosine in zip(ids, cosines, strict=True)] if cosines else []
 
-    async def _decide(self, asked: Asked, question: Reading, matches: list[Match]) -> Found:
+    async def _search(self, rooms: list[str], vector: Vector) -> list[Near]:
+        matches = [match for room in rooms for match in await self.store.search(room, vector)]
+        for match in matches:
+            self.vectors.put(match.id, match.vector)
+        return [Near(match.id, match.text, match.cosine) for match in matches]
+
+    async def _decide(self, asked: Asked, question: Reading, near: list[Near]) -> Found:
         preset = preset_for(asked.preset, self.embedder.fingerprint)
         cut = self.cut(asked.scope, preset, asked.max_error)
         grey: Grey | None = None
-        why, now = "", self._wall()
-        for match in sorted(matches, key=lambda each: -rank(asked.text, each.text, each.cosine)):
-            id_, barred = self._hit(asked, match.text, match.id)
-            if barred or (asked.max_age is not None and now - match.stored_at > asked.max_age):
+        why = ""
+        for each in sorted(near, key=lambda each: -rank(asked.text, each.text, each.cosine)):
+            id_, barred = self._hit(asked, each.text, each.id)
+            if barred:
                 why = why or "refused"
                 continue
-            verdict = judge(question, self._reading(match.id, match.text), match.cosine, preset, cut)
+            verdict = judge(question, self._reading(each.id, each.text), each.cosine, preset, cut)
             if verdict.serve:
-                point = await self.store.fetch(match.id)
+                point = await self.store.fetch(each.id)
                 entry = None if point is None else self._entry(asked, point, id_)
                 if entry is not None:
                     self._remember(asked, id_)
-                    return Found(entry, verdict.score, kept=match.text)
+                    return Found(entry, verdict.score, kept=each.text)
                 continue
             why = why or verdict.reason
             if verdict.grey and (grey is None or verdict.score > grey.score):
-                grey = Grey(id_, verdict.score, match.text)
+                grey = Grey(id_, verdict.score, each.text)
         return Found(why=why or "nothing near", grey=grey)
 
     def cut(self, scope: str, preset: Preset, max_error: float | None) -> float:
@@ -193,7 +204,10 @@ class SemanticCache:
 
     def _entry(self, asked: Asked, point: Point, id_: str) -> Entry | None:
         packed = unpack(point.answer)
-        if packed is None or point.expires_at <= self._wall() or point.partition not in (asked.partition, asked.own):
+        now = self._wall()
+        if packed is None or point.expires_at <= now or point.partition not in (asked.partition, asked.own):
+            return None
+        if asked.max_age is not None and now - point.stored_at > asked.max_age:
             return None
         return Entry(
             id=id_, key=b"", tenant=point.tenant, model=point.model, tier=packed.tier, endpoint=packed.endpoint, body=packed.body,

@@ -215,6 +215,7 @@ class Writer:
                     await self._cache.store.put(ready)
                 for point in ready:
                     self._cache.gate.add(point.id, point.partition, point.text, point.expires_at)
+                    self._cache.vectors.put(point.id, point.vector)
 
     async def _embedded(self, point: Point) -> Point | None:
         try:

@@ -52,6 +52,7 @@ class Match:
     tenant: str
     stored_at: float
     expires_at: float
+    vector: Vector = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

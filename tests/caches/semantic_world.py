@@ -78,7 +78,7 @@ class DictStore:
         self._there()
         self.searches += 1
         found = [
-            Match(p.id, float(p.vector @ vector), p.text, p.tenant, p.stored_at, p.expires_at)
+            Match(p.id, float(p.vector @ vector), p.text, p.tenant, p.stored_at, p.expires_at, p.vector)
             for p in self.points.values()
             if p.partition == partition and p.expires_at > self._clock.now
         ]

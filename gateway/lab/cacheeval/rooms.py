@@ -56,7 +56,7 @@ class MemoryStore:
     async def search(self, partition: str, vector: Vector, limit: int = 5) -> list[Match]:  # noqa: ARG002 - there is one partition
         near = [(self._points.get(it.key), it.score) for it in self._shelf.nearest(vector)[:limit]]
         return [
-            Match(point.id, cosine, point.text, point.tenant, point.stored_at, point.expires_at)
+            Match(point.id, cosine, point.text, point.tenant, point.stored_at, point.expires_at, point.vector)
             for point, cosine in near
             if point is not None
         ]
