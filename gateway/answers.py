@@ -139,10 +139,13 @@ class Answers:
     async def _renew(self, job: Job, key: bytes, produce: Produce) -> None:
         """On the tenant's account: a request like any other, but that nobody waits for it."""
         try:
+            if not await self._behind.first_to_renew(key):
+                return
             made = await self._behind.answer(job, produce, paid=True)
             if made is not None and job.use is not None and job.use.store:
                 again, body = made
                 await job.admitted.store(self.entries.made(again, body))
+            await self._behind.renewed(key)
         finally:  # a moment later: who has looked before may be told of the old one only now
             asyncio.get_running_loop().call_later(_RENEWED, self._renewing.discard, key)
 

@@ -97,8 +97,8 @@ class SemanticCache:
     # -- a question
 
     async def look(self, asked: Asked) -> Found:
-        if not self.writer.open or self.writer.pending:
-            return Found(away="flush pending" if self.writer.pending else "starting")
+        if not self.writer.open or self.writer.flushes.pending:
+            return Found(away="flush pending" if self.writer.flushes.pending else "starting")
         if self.refused.bars_request(asked.exact, asked.tenant):
             return Found(why="refused")
         likely = [(room, found) for room in (asked.partition, asked.own) if room and (found := self._likely(room, asked.text))]
@@ -130,7 +130,7 @@ class SemanticCache:
 
     async def stands(self, hit: str, body: bytes, maker: str, tenant: str, request_id: str) -> bool:
         known = read_hit(self._secret, hit, maker)
-        if known is None or known.pair is None or self._barred(known.pair, known.point, tenant) or self.writer.pending:
+        if known is None or known.pair is None or self._barred(known.pair, known.point, tenant) or self.writer.flushes.pending:
             return False
         try:
             point = await self.store.fetch(known.point)

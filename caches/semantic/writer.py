@@ -1,7 +1,7 @@
 """What the semantic cache does beside requests: keep answers, remember what was learned, follow the store's coming and going.
 
 - Answers wait in a bounded queue and are embedded and written in batches; one that finds the queue full is not kept.
-- An answer whose making began before a flush or a delete that means it is not kept (`caches.marks`).
+- An answer whose making began before a flush or a delete that means it is not kept, whoever was asked for it (see `flushes`).
 - A store that is away is opened again with growing pauses. Meanwhile every question is a miss.
 - What others write into the same store (a cluster behind several nodes), and what they refuse, is learned of every few seconds.
 """
@@ -13,13 +13,14 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from caches.embed.types import EmbedderAway, TooLong
-from caches.marks import Marks, field_of
+from caches.semantic.flushes import Flushes
 from caches.semantic.ids import twin_of
 from caches.types import Entry
+from caches.vectors.faults import DECLINED
 from caches.vectors.types import Point, StoreAway
 from caches.which import Which
 
@@ -41,12 +42,6 @@ _LONGEST_PAUSE = 30.0
 _EXPIRE_EVERY = 60.0
 
 
-@dataclass(slots=True, eq=False)
-class _Flush:
-    which: Which
-    taken: int = 0
-
-
 class Writer:
     """Runs as one task beside the cache: `run`. `status` is `ok`, or what is wrong."""
 
@@ -54,7 +49,7 @@ class Writer:
         self.open = False
         self.status = "starting"
         self.doomed: dict[str, str | None] = {}  # points to be deleted as soon as the store is there, if that tenant owns them
-        self.pending: list[_Flush] = []  # flushes that the store has not heard of
+        self.flushes = Flushes(cache.store, wall, shared=shared)
         self.dropped = 0
         self.shared = shared
         self._cache = cache
@@ -64,14 +59,14 @@ class Writer:
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._marks = Marks()
+        self._renewals = 0  # of the store, when all that it has was learned
         self._scanned = 0.0
         self._noted = 0.0
         self._expired = 0.0
 
     def post(self, point: Point, entry: Entry) -> bool:
         """Keep an answer, soon. Whether that can be."""
-        if len(self._waiting) >= _MOST_WAITING or self._marks.bars(entry):
+        if len(self._waiting) >= _MOST_WAITING or self.flushes.marks.bars(entry):
             self.dropped += 1
             return False
         self._waiting.append((point, replace(entry, body=b"")))
@@ -85,26 +80,16 @@ class Writer:
 
     async def flush(self, which: Which) -> int:
         """Delete what is kept, what waits, and what is being made. Raises StoreAway: it stays pending."""
-        self._mark(which)
-        flush = _Flush(which)
-        self.pending.append(flush)
+        flush = self.flushes.begin(which)
+        if not self.shared:
+            await self.flushes.tell()  # that needs no engine
         await self._flush_pending()
         return flush.taken
 
     async def _flush_pending(self) -> None:
         async with self._storing:
-            while self.pending:
-                flush = self.pending[0]
-                ids = await self._cache.store.flush(flush.which)
-                flush.taken = len(ids)
-                del self.pending[0]
-                for each in ids:
-                    self._cache.gate.remove(each)
-
-    def _mark(self, which: Which) -> None:
-        now = self._wall()
-        born_by = which.born_by(now)
-        self._marks.flushed(field_of(which), now if born_by is None else born_by)
+            for each in await self.flushes.obey():
+                self._cache.gate.remove(each)
 
     async def delete(self, point: str, tenant: str | None) -> Point | None:
         """Delete a kept answer, wherever it is, if `tenant` owns it; None is the operator. Raises StoreAway."""
@@ -124,7 +109,7 @@ class Writer:
             return await self._forget(exact, tenant)
 
     async def _forget(self, exact: str, tenant: str | None) -> int:
-        self._marks.deleted(exact, tenant, self._wall())
+        self.flushes.marks.deleted(exact, tenant, self._wall())
         ids = await self._cache.store.flush(Which(tenant=tenant, tag=exact))
         for each in ids:
             self._cache.gate.remove(each)
@@ -165,12 +150,14 @@ class Writer:
 
     async def _turn(self) -> None:
         try:
+            if self._renewals != self._cache.store.renewals:
+                await self._learn()
             await self._flush_pending()
             await self._write()
             await self._delete_doomed()
-            await self._note(now=False)
             await self._follow()
             self._expire()
+            await self._note(now=False)
         except StoreAway as away:
             self.status = away.reason
         else:
@@ -185,8 +172,8 @@ class Writer:
             await cache.embedder.open()
         try:
             await cache.store.open()
-            cache.gate.clear()
-            await self._scan(0.0)
+            await self.flushes.hear()
+            await self._learn()
             for name, part in (("refused", cache.refused), ("evidence", cache.evidence)):
                 noted = await cache.store.note(self._named(name))
                 if noted is not None:
@@ -196,6 +183,12 @@ class Writer:
             return False
         self.open, self.status = True, "ok"
         return True
+
+    async def _learn(self) -> None:
+        """All that the store has, and nothing that it had."""
+        self._renewals = self._cache.store.renewals
+        self._cache.gate.clear()
+        await self._scan(0.0)
 
     def _named(self, name: str) -> str:
         return name if name == "refused" else f"{name}-{self._cache.embedder.fingerprint}"
@@ -210,6 +203,7 @@ class Writer:
 
     async def _follow(self) -> None:
         if self.shared and self._wall() >= self._scanned + _SCAN_EVERY:
+            await self._hear()
             await self._scan(self._scanned - _OVERLAP)
             noted = await self._cache.store.note("refused")
             self._cache.refused.join(noted or b"")
@@ -225,12 +219,42 @@ class Writer:
             batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
             made = [(point, entry) for posted, entry in batch if (point := await self._embedded(posted)) is not None]
             async with self._storing:
-                ready = [point for point, entry in made if not self._marks.bars(entry)]
-                if ready:
-                    await self._cache.store.put(ready)
-                for point in ready:
-                    self._cache.gate.add(point.id, point.partition, point.text, point.expires_at)
-                    self._cache.vectors.put(point.id, point.vector)
+                await self._hear()
+                ready = [(point, entry) for point, entry in made if not self.flushes.marks.bars(entry)]
+                if ready and await self._put([point for point, _ in ready]):
+                    for point in await self._lasting(ready):
+                        self._cache.gate.add(point.id, point.partition, point.text, point.expires_at)
+                        self._cache.vectors.put(point.id, point.vector)
+
+    async def _lasting(self, written: list[tuple[Point, Entry]]) -> list[Point]:
+        """Those that nobody has flushed while they were written; the others are taken back."""
+        gone = {point.id for point, _ in written}  # as long as it is not known
+        try:
+            await self._hear()
+            gone = {point.id for point, entry in written if self.flushes.marks.bars(entry)}
+            if gone:
+                await self._cache.store.delete(list(gone))
+        except StoreAway:
+            self.doomed |= dict.fromkeys(gone)
+            raise
+        return [point for point, _ in written if point.id not in gone]
+
+    async def _hear(self) -> None:
+        if self.shared:
+            await self.flushes.hear()
+            if self.flushes.pending:
+                self._wake.set()
+
+    async def _put(self, ready: list[Point]) -> bool:
+        """False: the store keeps nothing new just now, as its own status says; all else goes on."""
+        try:
+            await self._cache.store.put(ready)
+        except StoreAway as away:
+            if away.reason not in DECLINED:
+                raise
+            self.dropped += len(ready)
+            return False
+        return True
 
     async def _embedded(self, point: Point) -> Point | None:
         try:

@@ -74,7 +74,7 @@ def build_node(
     metrics = Metrics(pids=lambda: pids(node.sessions))
     tally = Tally(metrics)
     own = build_pipeline(config, owner.local, owner.semantic, owner.both, metrics, secret, clock, wall)
-    status = Status(owner.lanes, owner.semantic)
+    status = Status(owner.lanes, owner.exact, owner.semantic)
     status.register(metrics)
 
     async def keys_changed() -> None:
@@ -139,6 +139,8 @@ class NodeCalls:
             "admin": self._admin_call,
             "page": self._metrics,
             "ready": self._ready,
+            "renew": self._renew,
+            "renewed": self._renewed,
             "standing": self._standing,
             **semantic_calls(self._owner.semantic),
             **both_calls(self._owner.both),
@@ -155,6 +157,13 @@ class NodeCalls:
 
     async def _ready(self, _: Session, __: bytes) -> bytes:
         return _encode(self._status.ready())
+
+    async def _renew(self, _: Session, key: bytes) -> bytes:
+        return _encode(await self._owner.local.first_to_renew(key))
+
+    async def _renewed(self, _: Session, key: bytes) -> bytes:
+        await self._owner.local.renewed(key)
+        return b""
 
     async def _standing(self, session: Session, payload: bytes) -> bytes:
         numbers = msgspec.msgpack.decode(payload, type=list[int])

@@ -56,7 +56,7 @@ def build(config: Config, log: RequestLog) -> Parts:
     secret, metrics = draw_secret(config), Metrics()
     owner = build_owner(config, clock, wall, secret)
     own = build_pipeline(config, owner.local, owner.semantic, owner.both, metrics, secret, clock, wall)
-    status = Status(owner.lanes, owner.semantic)
+    status = Status(owner.lanes, owner.exact, owner.semantic)
     status.register(metrics)
     register(metrics, workers=lambda: 1, restarts=lambda: {"dispatcher": 0, "worker": 0})
     admin = Admin(config.admin.key.reveal(), build_calls(config, owner, own, status, refreshing(own.ring)))
