@@ -34,7 +34,7 @@ from caches.semantic.near import Near, Vectors
 from caches.semantic.packed import Packed, pack, said, unpack
 from caches.semantic.presets import preset_for
 from caches.semantic.refused import Refused, pair_of
-from caches.semantic.types import Asked, Found, Grey, SemanticStats, Shown
+from caches.semantic.types import Asked, Found, Glance, Grey, SemanticStats, Shown
 from caches.semantic.writer import Writer
 from caches.types import Entry
 from caches.vectors.types import Point, StoreAway, VectorStore
@@ -94,17 +94,10 @@ class SemanticCache:
     # -- a question
 
     async def look(self, asked: Asked) -> Found:
-        if not self.writer.open or self.writer.pending:
-            return Found(away="flush pending" if self.writer.pending else "starting")
-        likely = [(room, found) for room in (asked.partition, asked.own) if room and (found := self._likely(room, asked.text))]
-        if not likely:
-            return Found(why="gate")
-        if not self.embedder.covers(asked.text):
-            return Found(why="script")
-        question = Reading.of(asked.text)
-        rooms = [room for room, found in likely if self._hopeful(asked, question, found)]
-        if not rooms:
-            return Found(why="guards")
+        passed = self._sifted(asked)
+        if isinstance(passed, Found):
+            return passed
+        question, likely, rooms = passed
         try:
             vector = await self.embedder.embed(asked.text, scope=asked.tenant)
             near = self._at_hand(likely, vector) or await self._search(rooms, vector)
@@ -115,6 +108,26 @@ class SemanticCache:
             return Found(away=f"embedder {away.reason}")
         except StoreAway as away:
             return Found(away=f"vector store {away.reason}")
+
+    def glance(self, asked: Asked) -> Glance:
+        passed = self._sifted(asked)
+        stage = passed.away or passed.why if isinstance(passed, Found) else ""
+        preset = preset_for(asked.preset, self.embedder.fingerprint)
+        cut = self.cut(asked.scope, preset, asked.max_error)
+        return Glance(self.embedder.fingerprint, cut, self.embedder.covers(asked.text), stage)
+
+    def _sifted(self, asked: Asked) -> Found | tuple[Reading, list[tuple[str, list[str]]], list[str]]:
+        """Why it needs no vector; or how it reads, the kept questions that resemble it by partition, and where to search."""
+        if not self.writer.open or self.writer.pending:
+            return Found(away="flush pending" if self.writer.pending else "starting")
+        likely = [(room, found) for room in (asked.partition, asked.own) if room and (found := self._likely(room, asked.text))]
+        if not likely:
+            return Found(why="gate")
+        if not self.embedder.covers(asked.text):
+            return Found(why="script")
+        question = Reading.of(asked.text)
+        rooms = [room for room, found in likely if self._hopeful(asked, question, found)]
+        return (question, likely, rooms) if rooms else Found(why="guards")
 
     async def take(self, asked: Asked, grey: Grey) -> Found:
         found = await self._kept(asked, grey.id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from caches.semantic.types import Asked, Found, Grey, SemanticStats, Shown
+from caches.semantic.types import Asked, Found, Glance, Grey, SemanticStats, Shown
 from caches.types import Entry
 from caches.which import Which
 
@@ -37,6 +37,9 @@ class NullSemantic:
 
     async def close(self) -> None:
         """Nothing is open."""
+
+    def glance(self, asked: Asked) -> Glance | None:  # noqa: ARG002 - the protocol's
+        return None
 
     def standing(self) -> SemanticStats | None:
         return None

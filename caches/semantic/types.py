@@ -74,6 +74,20 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
+class Glance:
+    """What can be told of a question without a vector, and without asking the store.
+
+    `cut`: the score from which answers are served, infinite where none are. `stage`: what would turn it away before a vector is
+    made for it, or why the cache could not be asked; empty: it would be embedded.
+    """
+
+    embedder: str
+    cut: float
+    covered: bool  # the embedder reads its script
+    stage: str
+
+
+@dataclass(frozen=True, slots=True)
 class SemanticStats:
     entries: int
     partitions: int
@@ -126,6 +140,10 @@ class OwnedSemantic(Semantic, Protocol):
         ...
 
     async def close(self) -> None: ...
+
+    def glance(self, asked: Asked) -> Glance | None:
+        """Nothing is changed by it. None: there is no such cache."""
+        ...
 
     def standing(self) -> SemanticStats | None:
         """Without a word to the store. None: there is no such cache."""
