@@ -91,7 +91,7 @@ def semantic(cli):
 
 
 def test_what_the_caches_would_do_is_explained(semantic):
-    """How long the answer would be kept and for whom; whether the question's meaning is compared, with what and from which score."""
+    """How long the answer would be kept and for whom; whether meaning is compared, and from which score."""
     code, out, _ = semantic("How do I reset my password?", "--header", "x-tiergate-cache: tag=faq, max-age=60")
     assert code == 0
     assert "exact: keep all, of tenant acme alone, fresh for 600 s, stale for 60 s more; none older than 60 s; tags faq" in out
