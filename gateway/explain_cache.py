@@ -12,6 +12,7 @@ from caches.errors import ExactStoreAway
 from caches.freshness import Freshness
 from caches.policy import Use
 from caches.scope import Scope
+from caches.semantic.ids import body_digest
 from caches.semantic.types import OwnedSemantic
 from caches.types import ExactStore
 from gateway.answers import Answers, unanswered
@@ -27,9 +28,9 @@ async def cache_view(
     verdict, reason = unanswered(use)
     entry, held = "", None
     if use.lookup or use.store:
-        key = answers.key(job)
+        job.key = key = answers.key(job)
         entry = answers.entry_id(key)
-        held = await _held(answers, job, key, exact) if live and use.lookup else None
+        held = await _held(answers, job, key, exact, semantic) if live and use.lookup else None
     if held is not None and held.state in ("fresh", "stale"):
         verdict, reason = "exact", ""
     return CacheView(
@@ -45,7 +46,7 @@ async def cache_view(
     )
 
 
-async def _held(answers: Answers, job: Job, key: bytes, exact: ExactStore) -> Held:
+async def _held(answers: Answers, job: Job, key: bytes, exact: ExactStore, semantic: OwnedSemantic) -> Held:
     try:
         entry = await exact.peek(key)
     except ExactStoreAway as away:
@@ -53,7 +54,11 @@ async def _held(answers: Answers, job: Job, key: bytes, exact: ExactStore) -> He
     if entry is None:
         return Held("none", None, "")
     good = answers.good(job, entry)
-    return Held("none" if good is Freshness.GONE else good.value, answers.age(entry), "")
+    if good is Freshness.GONE:
+        return Held("none", None, "too old")
+    if entry.alias and not await semantic.would_stand(entry.alias, body_digest(entry.body), entry.tenant, job.principal.tenant):
+        return Held("none", None, "the answer that it stands for is gone")
+    return Held(good.value, answers.age(entry), "")
 
 
 def _exact(answers: Answers, job: Job, use: Use, held: Held | None) -> ExactView:

@@ -52,7 +52,9 @@ class ScopeView(msgspec.Struct, frozen=True):
 
 
 class Held(msgspec.Struct, frozen=True):
-    """`state`: none, fresh, stale (to be served once more while it is renewed), or away, with the reason. `age` in seconds."""
+    """`state`: none, fresh, stale (to be served once more while it is renewed), or away. `age` in seconds; `reason`: why what is
+    there is not served, or why the store cannot be asked.
+    """
 
     state: str
     age: int | None

@@ -131,7 +131,7 @@ class Intake:
     def said(self, message: m.FeedHead | m.Piece | m.FeedEnd) -> None:
         if isinstance(message, m.FeedEnd):
             if message.fault == GONE and self._patience is not None:  # the maker has not found the next dispatcher yet
-                asyncio.get_running_loop().call_later(_RETRY, self.again)
+                asyncio.get_running_loop().call_later(_RETRY, self.again, self._patience)
                 return
             if message.work:
                 learn(self._work, message.work)
@@ -152,9 +152,9 @@ class Intake:
         self._taken = 0  # the maker counts anew
         self._patience = asyncio.get_running_loop().call_later(_PATIENCE, self._give_up)
 
-    def again(self) -> None:
-        """Ask the next dispatcher for the rest."""
-        if self._patience is None:
+    def again(self, amid: asyncio.TimerHandle | None = None) -> None:
+        """Ask the next dispatcher for the rest; not if it is not `amid` the same loss any more. Asked twice, it comes twice."""
+        if self._patience is None or amid not in (None, self._patience):
             return
         priority = 0 if self._flight is None else self._flight.priority
         self._feeds.send(m.Subscribe(self._number, self._share, 0, self.stream, priority, self._had))

@@ -123,13 +123,13 @@ def judge(config: Config, about: Description, facts: EmbedderFacts) -> list[Find
         return [fail((*WHERE, "kind"), what, "Correct cache.semantic.embedder: until then every question is a miss.")]
     found = _pool(config, facts) if own.kind == "pool" else []
     if found:
-        return [*found, *_scripts(config, about), *_fingerprint(about)]
+        return [*found, *_scripts(config, about), *_fingerprint(config, about)]
     if facts.seconds > own.deadline / 2:
         what = (
             f"a sentence takes {facts.seconds * 1000:.1f} ms, and may take {own.deadline * 1000:.0f} ms: questions become misses"
         )
         found.append(warn((*WHERE, "deadline"), what, "Give it more time, or take a smaller model."))
-    found += [*_scripts(config, about), *_fingerprint(about)]
+    found += [*_scripts(config, about), *_fingerprint(config, about)]
     loads = f", and loads in {facts.loaded:.1f} s" if facts.loaded else ""
     told = f"{about.name} embeds a sentence in {facts.seconds * 1000:.1f} ms{loads}; {about.dimension} numbers"
     return [*found, ok((*WHERE, "kind"), f"{told}, fingerprint {about.fingerprint}")]
@@ -172,8 +172,10 @@ def _scripts(config: Config, about: Description) -> list[Finding]:
     return [ok(where, f"it reads {', '.join(about.scripts)}: questions in other scripts{such} are not looked up by meaning")]
 
 
-def _fingerprint(about: Description) -> list[Finding]:
-    if about.fingerprint in MEASURED:
+def _fingerprint(config: Config, about: Description) -> list[Finding]:
+    if about.fingerprint in MEASURED or config.cache.semantic.cut is not None:
         return []
     what = f"no preset was measured with {about.name} (fingerprint {about.fingerprint}): careful cuts hold, which serve little"
-    return [warn(WHERE, what, "Measure it with `tiergate cache eval --calibrate`, and set max_error so that it learns.")]
+    return [
+        warn(WHERE, what, "Measure it with `tiergate cache eval --calibrate`, and write what that finds as cache.semantic.cut.")
+    ]

@@ -53,7 +53,7 @@ class Meaning:
 
     def findings(self, now: float) -> list[Finding]:
         found, qdrant = list(self._found), self._config.cache.semantic.qdrant
-        placed = vectors.folder(qdrant.path) if qdrant.url is None else []
+        placed = vectors.folder(qdrant.path, self._about) if qdrant.url is None else []
         found += placed
         if self._about is None:
             return found

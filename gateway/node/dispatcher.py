@@ -20,6 +20,7 @@ from limits.vault import Vault
 
 _log = logging.getLogger("tiergate.node")
 _FIRST_LOOK = 1.0  # seconds; who has not answered by then is not up yet
+_BEAT = 0.1  # seconds
 
 
 class DispatcherProcess:
@@ -58,10 +59,17 @@ class DispatcherProcess:
             asyncio.create_task(owner.monitor.run(), name="health"),
             asyncio.create_task(watch_keys(parts.own.ring), name="keys"),
             asyncio.create_task(parts.node.run(), name="roster"),
+            asyncio.create_task(self._beat(), name="pulse"),
             asyncio.create_task(owner.semantic.run(), name="semantic"),
             *(asyncio.create_task(watch.run(), name="discovery") for watch in owner.watches),
         ]
         self._server = await listen(self._inherited.listening(), self._channel)
+
+    async def _beat(self) -> None:
+        """For ever: show the supervisor that the event loop turns."""
+        while True:
+            self._inherited.pulse.beat()
+            await asyncio.sleep(_BEAT)
 
     def _channel(self) -> Channel:
         return self.parts.node.session().channel

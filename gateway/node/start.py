@@ -85,6 +85,7 @@ def serve(config: Config, load: Callable[[], Config]) -> int:
             _child(worker.run, configs, inherited),
             server.workers,
             server.drain_timeout,
+            inherited.pulse.read,
             sockets=[*sockets, *metrics],
             on_ready=lambda: _say(config, sockets[0].getsockname()[1]),
             reread=configs.reread,

@@ -8,7 +8,8 @@ Rules of this file
    trying again would not help. Later there is a node to keep: such a process is tried again like any other.
 3. SIGTERM and SIGINT drain, a second one ends at once. SIGHUP replaces the workers one by one, each only when its
    replacement is ready; before them the dispatcher, if there is another config. One that cannot start with it gets the old.
-4. Every wait for a child to get ready, or to end, has an end; then comes SIGKILL.
+4. Every wait for a child to get ready, or to end, has an end; then comes SIGKILL. It also comes for a dispatcher that serves,
+   and does not run any more: every request waits for it. Who comes next is started when it is gone, so there are never two.
 
 What is expected of a worker: SIGTERM begins its drain (it accepts on, to say so); SIGHUP begins one in which it stops accepting
 and serves whom it has (`Server.retire`); SIGTERM amid either ends it at once; its lifeline is as a first SIGTERM. The
@@ -28,6 +29,7 @@ from collections.abc import Callable, Sequence
 from gateway.node.child import Child, Process, Run
 from gateway.node.family import Family
 from gateway.node.posts import Post, Reload
+from gateway.node.pulse import Vigil
 from gateway.node.signals import how
 
 CANNOT_START = 2
@@ -50,7 +52,8 @@ class Supervisor:
     `sockets` are those that workers accept from: the dispatcher does not get them, and they are closed here when a drain
     begins, so that nobody waits in the backlog of a node that has gone. `on_ready` is called once, when all are ready,
     and `on_restart` with the number of whoever has died and will be started again.
-    Whoever has not ended `grace` seconds after `drain_timeout`, or after a second signal, is killed.
+    Whoever has not ended `grace` seconds after `drain_timeout`, or after a second signal, is killed; and the dispatcher when
+    the number that `pulse` reads, which grows while it runs, has been the same for `still` seconds.
     """
 
     def __init__(
@@ -59,6 +62,8 @@ class Supervisor:
         worker: Run,
         workers: int,
         drain_timeout: float,
+        pulse: Callable[[], int],
+        still: float = 2.5,
         ready_timeout: float = 30.0,
         sockets: Sequence[socket.socket] = (),
         on_ready: Callable[[], None] = lambda: None,
@@ -84,6 +89,7 @@ class Supervisor:
         self._unproven = False  # no dispatcher has started with the config that there is now
         self._clock = clock
         self._family = Family(clock)
+        self._vigil = Vigil(pulse, still, clock)
         self._reload = Reload()
         self._code = 0
         self._was_ready = False
@@ -104,6 +110,7 @@ class Supervisor:
                 for number in numbers:
                     self._signalled(number)
                 self._kill_late()
+                self._kill_still()
         return self._code
 
     # -- starting
@@ -139,7 +146,8 @@ class Supervisor:
 
     def _next_due(self) -> float:
         starts = (post.due for post in self._posts if post.holder is None and self._wanted(post))
-        return min((*starts, *(process.deadline for process in self._family.members.values())), default=float("inf"))
+        look = self._vigil.due if self._dispatcher.serving else float("inf")
+        return min((look, *starts, *(process.deadline for process in self._family.members.values())))
 
     # -- what is heard
 
@@ -150,6 +158,7 @@ class Supervisor:
         if process is self._dispatcher.holder and not process.retiring:
             self._unproven = False
             self._prove()
+            self._vigil.begin()
         if process is self._reload.heir:
             self._hand_over()
         if not self._was_ready and all(post.serving for post in self._posts):
@@ -200,6 +209,12 @@ class Supervisor:
                 _log.error("%s %s in time: it is killed (pid %d)", process.name, why, process.pid)
                 process.deadline = float("inf")
                 process.signal(signal.SIGKILL)
+
+    def _kill_still(self) -> None:
+        process = self._dispatcher.holder
+        if process is not None and self._dispatcher.serving and self._vigil.look(process.pid):
+            _log.error("%s stands still: it is killed (pid %d)", process.name, process.pid)
+            process.signal(signal.SIGKILL)
 
     # -- reload
 

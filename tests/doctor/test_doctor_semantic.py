@@ -100,6 +100,7 @@ async def test_an_embedder_that_nobody_has_measured_is_a_warning(doctor, fake, t
     assert bad == [("warn", EMBEDDER)]
     assert "careful cuts" in doctor.only().what
     assert "--calibrate" in doctor.only().mend
+    assert (await told(doctor, semantic((await fake()).url, embedder={"kind": "onnx", "model": str(home)}, cut=0.7)))[0] == []
 
 
 async def test_chinese_with_minilm_is_a_warning_where_it_is_let_in(doctor, fake, tmp_path):

@@ -15,6 +15,7 @@ import signal
 import sys
 from pathlib import Path
 
+from gateway.node.pulse import Pulse
 from gateway.node.sockets import listen
 from gateway.node.supervisor import Reread, Supervisor
 
@@ -68,6 +69,7 @@ class Config:
 
 
 CONFIG = Config()
+PULSE = Pulse()
 
 
 class Toy:
@@ -113,7 +115,9 @@ class Toy:
         watched = {sock.fileno(): sock for sock in self.sockets}
         for number in (signals, *watched, *([] if self.draining else [self.child.lifeline])):
             poll.register(number, select.POLLIN)
-        for number, _ in poll.poll(20 if self.draining or not self.ready else None):
+        if not self.child.number:
+            PULSE.beat()
+        for number, _ in poll.poll(20 if self.draining or not self.ready or not self.child.number else None):
             if number in watched:
                 self.answer(watched[number])
             elif number == self.child.lifeline:
@@ -155,6 +159,8 @@ def main():
         lambda child: Toy(child, sockets).run(),
         OPTIONS.get("workers", 2),
         drain_timeout=OPTIONS.get("drain_timeout", 60),
+        pulse=PULSE.read,
+        still=OPTIONS.get("still", 60),
         ready_timeout=OPTIONS.get("ready_timeout", 60),
         grace=OPTIONS.get("grace", 60),
         sockets=sockets,

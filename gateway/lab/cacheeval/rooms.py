@@ -43,6 +43,7 @@ class MemoryStore:
     """Compares with every point."""
 
     status = "ok"
+    renewals = 0
 
     def __init__(self, dimension: int, room: int) -> None:
         self._points: dict[str, Point] = {}
@@ -91,3 +92,12 @@ class MemoryStore:
 
     async def keep_note(self, name: str, data: bytes) -> None:
         self._notes[name] = data
+
+    async def mark(self, name: str, data: bytes) -> None:
+        raise NotImplementedError("nobody flushes here")
+
+    async def marks(self) -> dict[str, bytes]:
+        return {}
+
+    async def unmark(self, names: Sequence[str]) -> None:
+        raise NotImplementedError("nobody flushes here")
