@@ -152,6 +152,9 @@ def judge(config: Config, facts: StoreFacts, now: float) -> list[Finding]:
     where = (*WHERE, "path")
     if facts.user:
         return [ok(where, f"process {facts.user} has the store: a gateway is running, so it was not opened")]
+    if facts.new and (trouble := facts.trouble or facts.declined):
+        what = f"no store can be made, as tried in {tempfile.gettempdir()}: {shown(trouble.encode())}"
+        return [fail(where, what, "Mend that, or name another directory for temporary files (TMPDIR).")]
     if facts.trouble:
         what = f"the store cannot be opened: {shown(facts.trouble.encode())}"
         mend = "A gateway that starts moves what is damaged aside and begins anew; if it does not, remove the folder."

@@ -4,7 +4,7 @@ import random
 
 import pytest
 from gateway_talk import ADMIN_KEY, CHAT, KEY, OTHER_KEY, scrape, shift_cache
-from semantic_talk import EGG, NEAR, PASSWORD, PLANTS, TRAPS, opened, semantic, settled
+from semantic_talk import EGG, NEAR, PASSWORD, PLANTS, TRAPS, opened, scripted, semantic, settled
 
 from gateway.lab.fake import Options
 
@@ -184,3 +184,23 @@ async def test_a_store_that_does_not_answer_is_told(start, free_port):
     assert told["cache"]["exact"]["held"]["state"] == "away"
     assert told["cache"]["exact"]["held"]["reason"]
     assert (told["cache"]["verdict"], told["route"]["model"]) == ("miss", "small-model")
+
+
+async def test_an_alias_is_told_as_long_as_what_it_stands_for_is_there(start, tmp_path):
+    """A right pair has become an exact entry: it is held until the answer that it came from is deleted."""
+    fakes = {"s1": scripted(tmp_path, {"password": "Click on forgot."}), "l1": Options()}
+    stack = await opened(await start(semantic(shadow={"share": 1, "per_minute": 1000}), fakes=fakes))
+    first = {"model": "small-model", "temperature": 0, "messages": [{"role": "user", "content": PASSWORD[0]}]}
+    other = {**first, "messages": [{"role": "user", "content": PASSWORD[1]}]}
+    await send(stack, first)
+    served, _ = await send(stack, other)
+    assert served.headers["x-tiergate-cache"] == "semantic"
+    before = list(stack.gateway.parts.semantic._recent._served)
+    assert (await explained(stack, other))["cache"]["exact"]["held"]["state"] == "fresh"
+    assert list(stack.gateway.parts.semantic._recent._served) == before
+    assert (await send(stack, other))[0].headers["x-tiergate-cache"] == "exact"
+    gone = await stack.client.delete(f"/admin/cache/{served.headers['x-tiergate-cache-id']}", headers=OWNER)
+    assert gone.status_code == 200
+    told = await explained(stack, other)
+    assert told["cache"]["exact"]["held"]["state"] == "none"
+    assert not (await send(stack, other))[0].headers["x-tiergate-cache"].startswith("exact")
