@@ -83,28 +83,28 @@ def _tried(make: Callable[[], Model]) -> tuple[float, float]:
     return loaded, quickest
 
 
-async def ask(facts: EmbedderFacts, replicas: Sequence[Replica], target: Target, prefix: str, seconds: float) -> None:
-    """Every replica of the pool at once. Closes their clients."""
+async def ask(facts: EmbedderFacts, replicas: Sequence[tuple[Replica, str]], target: Target, prefix: str, seconds: float) -> None:
+    """Every replica of the pool at once, each with the key that it wants. Closes their clients."""
     body = msgspec.json.encode({"model": target.served_name, "input": [prefix + SENTENCE]})
 
-    async def one(replica: Replica) -> None:
+    async def one(replica: Replica, secret: str) -> None:
         try:
             path = client_of(replica).origin.base_path.encode() + b"/embeddings"
             reply = await request(replica, path, body, seconds, time.time)
-            facts.answers[replica.name] = _vector(reply.status, reply.body)
+            facts.answers[replica.name] = _vector(reply.status, reply.body, secret)
             facts.seconds = max(facts.seconds, reply.seconds)
         except (UpstreamError, TimeoutError) as error:
             facts.answers[replica.name] = silence(error, replica, seconds).why
         finally:
             await replica.client.close()
 
-    await asyncio.gather(*map(one, replicas))
+    await asyncio.gather(*(one(replica, secret) for replica, secret in replicas))
     facts.finished = True
 
 
-def _vector(status: int, body: bytes) -> list[float] | str:
+def _vector(status: int, body: bytes, secret: str) -> list[float] | str:
     if status != 200:
-        return f"/v1/embeddings answers {status}: {shown(body)}"
+        return f"/v1/embeddings answers {status}: {shown(body, secret)}"
     try:
         (row,) = read_rows(body).data
         unit(np.asarray(row.embedding, np.float32))

@@ -45,7 +45,7 @@ class Meaning:
             self._embedder.finished = True
             return
         (model,) = [model for model in self._config.models if model.name == target.model.name]
-        replicas = [self._make(model.name, spec) for spec in model.replicas if spec.url]
+        replicas = [(self._make(model.name, spec), spec.api_key.reveal()) for spec in model.replicas if spec.url]
         yield embedder.ask(self._embedder, replicas, target, own.prefix, seconds)
 
     async def _ask_store(self, about: Description, seconds: float) -> None:

@@ -204,3 +204,17 @@ async def test_an_alias_is_told_as_long_as_what_it_stands_for_is_there(start, tm
     told = await explained(stack, other)
     assert told["cache"]["exact"]["held"]["state"] == "none"
     assert not (await send(stack, other))[0].headers["x-tiergate-cache"].startswith("exact")
+
+
+async def test_a_scope_that_is_off_is_told(start):
+    """Its answers were wrong too often for the bound: no score is enough, and nothing is served."""
+    stack = await opened(await start(semantic(max_error=0.02)))
+    body = {"model": "small-model", "temperature": 0, "messages": [{"role": "user", "content": PASSWORD[0]}]}
+    assert (await explained(stack, body))["cache"]["semantic"]["cut"] == 0.5
+    for _ in range(400):
+        stack.gateway.parts.semantic.evidence.learn("t:acme", 0.9, right=False)
+    told = (await explained(stack, body))["cache"]["semantic"]
+    assert (told["eligible"], told["cut"]) == (True, None)
+    await send(stack, body)
+    other, _ = await send(stack, {**body, "messages": [{"role": "user", "content": PASSWORD[1]}]})
+    assert other.headers["x-tiergate-cache"].startswith("miss")
