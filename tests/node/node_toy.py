@@ -15,6 +15,7 @@ import signal
 import sys
 from pathlib import Path
 
+from gateway.node.child import END, RETIRE
 from gateway.node.pulse import Pulse
 from gateway.node.sockets import listen
 from gateway.node.supervisor import Reread, Supervisor
@@ -96,9 +97,8 @@ class Toy:
         reading, writing = os.pipe()
         os.set_blocking(writing, False)
         signal.set_wakeup_fd(writing)
-        signal.signal(signal.SIGTERM, lambda *_: None)
-        if self.child.number:
-            signal.signal(signal.SIGHUP, lambda *_: None)
+        for number in (END, RETIRE) if self.child.number else (END,):
+            signal.signal(number, lambda *_: None)
         while not self.ended and not (self.draining and not (FOLDER / "hold").exists()):
             self.turn(reading)
         tell(name, "ended")
@@ -137,10 +137,10 @@ class Toy:
             taken.sendall(b"%d\n" % os.getpid())
 
     def signalled(self, number):
-        tell(self.child.name, number.name)
+        tell(self.child.name, {END: "end", RETIRE: "retire"}[number])
         if (FOLDER / "deaf").exists():
             return
-        if number == signal.SIGHUP:
+        if number == RETIRE:
             for sock in self.sockets:
                 sock.close()
             self.sockets = []
@@ -161,6 +161,7 @@ def main():
         drain_timeout=OPTIONS.get("drain_timeout", 60),
         pulse=PULSE.read,
         still=OPTIONS.get("still", 60),
+        again=OPTIONS.get("again", 0),
         ready_timeout=OPTIONS.get("ready_timeout", 60),
         grace=OPTIONS.get("grace", 60),
         sockets=sockets,

@@ -110,7 +110,7 @@ def test_one_that_stands_still_amid_a_drain_is_replaced(node):
     one.listening()
     hold = one.file("hold")
     one.send()
-    one.come("SIGTERM", count=2)
+    one.come("end", count=2)
     os.kill(one.pids("ready", "dispatcher")[0], signal.SIGSTOP)
     one.come("ready", "dispatcher", 2)
     hold.unlink()
