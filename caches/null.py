@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from caches.types import CacheStats, Entry
+from caches.types import CacheStats, Entry, StoreState
 from caches.which import Which
 
 
 class NullStore:
     away: str | None = None
+    state = StoreState("off")
 
     async def start(self) -> None: ...
 

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from caches.redis.changes import LEASE, Changes
 from caches.redis.store import CHANNEL, RedisStore
 from caches.shelf import Shelf
-from caches.types import CacheStats, Entry
+from caches.types import CacheStats, Entry, StoreState
 from caches.which import Which
 
 _MOST_CHANGES = 1024
@@ -46,6 +46,10 @@ class TwoLevelStore:
         self._news = News()
         self._changes = Changes(shared.server, CHANNEL, shared.me, self._heard, tick, rng or random.Random())
         self._hits = 0
+
+    @property
+    def state(self) -> StoreState:
+        return self._shared.state
 
     async def start(self) -> None:
         await self._shared.start()

@@ -126,22 +126,26 @@ class Answers:
     async def _hit(self, x: Exchange, job: Job, entry: Entry, reply: Reply, produce: Produce) -> bool:
         """Serve it, unless it is too old. A stale one is served once more, and renewed meanwhile."""
         found = freshness(entry, self._cachings[job.principal.tenant].exact, self._wall(), job.wishes.cache.max_age)
-        if found is Freshness.GONE:
+        if found is Freshness.GONE or (entry.alias and not await self._similar.stands(x, job, entry)):
             return False
         self._metrics.cache_lookups.add(("exact", "hit"))
         if found is Freshness.STALE and entry.key not in self._renewing:
             self._renewing.add(entry.key)
             self._behind.spawn(self._renew(job, entry.key, produce))
+        self._similar.heard(x, job, entry)
         await self._replay(x, job, entry, reply)
         return True
 
     async def _renew(self, job: Job, key: bytes, produce: Produce) -> None:
         """On the tenant's account: a request like any other, but that nobody waits for it."""
         try:
+            if not await self._behind.first_to_renew(key):
+                return
             made = await self._behind.answer(job, produce, paid=True)
             if made is not None and job.use is not None and job.use.store:
                 again, body = made
                 await job.admitted.store(self.entries.made(again, body))
+            await self._behind.renewed(key)
         finally:  # a moment later: who has looked before may be told of the old one only now
             asyncio.get_running_loop().call_later(_RENEWED, self._renewing.discard, key)
 
@@ -194,6 +198,7 @@ class Answers:
                         seat.flight.note = job.work
                     else:
                         job.admitted.follow()
+                        self._similar.heard(x, job)
                         x.shared, x.cache, x.work = True, "shared", cast(Work, seat.flight.note)
                     if seat.leader and job.wishes.deadline is None:  # the work's own clocks are enough
                         await self._follow(x, job, seat, reply)

@@ -4,6 +4,8 @@
     look       its nearest kept neighbours, through the owner of the state
     verify     one that is not sure, or any, may be put to a model, if the operator names one (`gateway.verify`)
     keep       a whole and good answer, under its question
+    stands     an answer that was approved for another question is in the exact cache, and goes when the one it came from goes
+    heard      in a scope that tenants share, who is answered by the exact cache or an answer in flight has asked it, too
     shadow     some served answers, and all that were nearly served, are compared with what the model says (`gateway.shadow`)
 
 Whatever is slow or away here is a miss: nothing raises, and the request goes on to a model.
@@ -11,22 +13,27 @@ Whatever is slow or away here is a miss: nothing raises, and the request goes on
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
 from caches.scope import Scope
 from caches.semantic.eligible import refusal
+from caches.semantic.ids import body_digest
 from caches.semantic.partition import Split, partition, split
 from caches.semantic.types import Asked, Found, Semantic, SemanticPolicy
 from caches.types import Entry
-from gateway.behind import Produce
+from gateway.behind import Behind, Produce
 from gateway.caching import Caching
 from gateway.entries import Entries
 from gateway.exchange import Exchange
 from gateway.job import Job
 from gateway.metrics import Metrics
 from gateway.shadow import Shadows
+
+_HEARD_SECONDS = 60.0  # between telling the owner twice that a tenant has asked the same
+_MOST_HEARD = 10_000
 
 Models = Callable[[Job], list[tuple[str, str]]]
 """Every model that may answer a job, with its version."""
@@ -51,6 +58,8 @@ class Similar:
         models: Models,
         secret: bytes,
         metrics: Metrics,
+        behind: Behind,
+        clock: Callable[[], float],
         verify: Verify | None,
         shadow: Shadows,
     ) -> None:
@@ -60,6 +69,9 @@ class Similar:
         self._models = models
         self._secret = secret
         self._metrics = metrics
+        self._behind = behind
+        self._clock = clock
+        self._heard: OrderedDict[tuple[str, bytes], float] = OrderedDict()  # when the owner was told last
         self._verify = verify
         self._shadow = shadow
 
@@ -106,6 +118,32 @@ class Similar:
         if job.nearly is not None:
             nearly, job.nearly = job.nearly, None
             self._shadow.nearly(asked, nearly, entry.body)
+
+    async def stands(self, x: Exchange, job: Job, entry: Entry) -> bool:
+        """Whether an alias may be served."""
+        digest, request_id = body_digest(entry.body), x.client_id or x.id
+        return await self._semantic.stands(entry.alias, digest, entry.tenant, job.principal.tenant, request_id)
+
+    def heard(self, x: Exchange, job: Job, entry: Entry | None = None) -> None:
+        """It was answered without the semantic cache: by `entry`, or by an answer in flight. Returns at once."""
+        tenant, key, question = job.principal.tenant, job.key, job.split
+        if question is None or key is None or job.use is None or not job.use.store or not self._cachings[tenant].scope.shared:
+            return
+        heard, now = self._heard, self._clock()
+        if now - heard.get((tenant, key), -_HEARD_SECONDS) < _HEARD_SECONDS:
+            return
+        heard[tenant, key] = now
+        heard.move_to_end((tenant, key))
+        if len(heard) > _MOST_HEARD:
+            heard.popitem(last=False)
+        self._behind.spawn(self._tell(x, job, question, entry))
+
+    async def _tell(self, x: Exchange, job: Job, question: Split, entry: Entry | None) -> None:
+        if refusal(question.text, personal=self._policy(job).skip_personal) is not None:
+            return
+        asked = self._asked(x, job, question)
+        if await self._semantic.heard(asked) and entry is not None and not entry.alias:
+            await self._semantic.keep(asked, self._entries.meant(job, entry))
 
     async def _verified(self, verify: Verify, job: Job, asked: Asked, found: Found) -> Found:
         grey = found.grey

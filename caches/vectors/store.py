@@ -20,6 +20,7 @@ from typing import TypeVar
 from caches.embed.types import Vector
 from caches.vectors import points, probe, rows
 from caches.vectors.backend import Backend
+from caches.vectors.faults import DECLINED, Declined
 from caches.vectors.notes import check_name
 from caches.vectors.rows import BadRow, Row, Where
 from caches.vectors.types import Known, Match, Point, StoreAway, VectorStats
@@ -78,6 +79,10 @@ class QdrantStore:
     def status(self) -> str:
         return self._watch.status
 
+    @property
+    def renewals(self) -> int:
+        return self._backend.renewals
+
     async def open(self) -> None:
         if self._tender is None:
             self._tender = asyncio.create_task(self._tend())
@@ -109,7 +114,7 @@ class QdrantStore:
         with _refusals():
             made = [points.row(point, self._dimension) for point in given]
         for batch in _batches(made):
-            await self._written(partial(self._backend.put, batch))
+            await self._kept(partial(self._backend.put, batch))
 
     async def delete(self, ids: Sequence[str]) -> None:
         for start in range(0, len(ids), _PAGE):
@@ -131,11 +136,20 @@ class QdrantStore:
 
     async def note(self, name: str) -> bytes | None:
         check_name(name)
-        return await self._written(partial(self._backend.note, name))
+        return await self._noted(partial(self._backend.note, name))
 
     async def keep_note(self, name: str, data: bytes) -> None:
         check_name(name)
-        await self._written(partial(self._backend.keep_note, name, data))
+        await self._noted(partial(self._backend.keep_note, name, data))
+
+    async def mark(self, name: str, data: bytes) -> None:
+        await self._noted(partial(self._backend.mark, check_name(name), data))
+
+    async def marks(self) -> dict[str, bytes]:
+        return await self._noted(self._backend.marks)
+
+    async def unmark(self, names: Sequence[str]) -> None:
+        await self._noted(partial(self._backend.unmark, names))
 
     async def tend(self) -> None:
         """One round of what is done in the background. Raises StoreAway."""
@@ -177,12 +191,15 @@ class QdrantStore:
             try:
                 async with asyncio.timeout(self._times.open):
                     how = await self._backend.begin()
-                    await self._probe()
+                    declines = self._backend.declines
+                    if declines is None:
+                        await self._probe()
             except Exception as error:  # whatever keeps it from beginning: it is told, and tried again
                 await self._put_off(error)
                 raise StoreAway("failed") from error
             self._failures = 0
             self._watch.opened(how)
+            self._watch.writes(declines)
 
     async def _put_off(self, error: Exception) -> None:
         wait = self._times.retry * 2 ** min(self._failures, 16)
@@ -216,10 +233,35 @@ class QdrantStore:
         return await self._asked(work, self._times.write, search=False)
 
     async def _asked(self, work: Callable[[], Awaitable[T]], seconds: float, *, search: bool) -> T:
-        refusal = self._backend.refusal(search=search)
+        loop = asyncio.get_running_loop()
+        latest = loop.time() + seconds
+        refusal = await self._backend.refusal(search=search, seconds=seconds)
         if refusal is not None:
             raise StoreAway(refusal)
-        return await self._watch.run(work, seconds)
+        return await self._watch.run(work, max(0.0, latest - loop.time()))
+
+    async def _noted(self, work: Callable[[], Awaitable[T]]) -> T:
+        if not self._backend.notes_apart:
+            return await self._written(work)
+        try:
+            async with asyncio.timeout(self._times.write):
+                return await work()
+        except Declined as declined:
+            raise StoreAway(declined.reason) from None
+        except TimeoutError:
+            raise StoreAway("timeout") from None
+        except OSError as error:
+            raise StoreAway("failed") from error
+
+    async def _kept(self, work: Callable[[], Awaitable[None]]) -> None:
+        """A put: what is declined here is told of the store as a whole."""
+        try:
+            await self._written(work)
+        except StoreAway as away:
+            if away.reason in DECLINED:
+                self._watch.writes(away.reason)
+            raise
+        self._watch.writes(None)
 
 
 def _batches(made: Sequence[Row]) -> Iterator[list[Row]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any, NoReturn
 
 import msgspec
@@ -132,7 +133,8 @@ def _cache(desk: Desk) -> APIRouter:
     @router.get("", response_model=shapes.Caches)
     async def caches() -> object:
         """How full the caches are, and what they were good for."""
-        return {"exact": await desk.exact.stats(), "semantic": desk.semantic.standing()}
+        exact = asdict(await desk.exact.stats())
+        return {"exact": {"store": str(desk.exact.state), **exact}, "semantic": desk.semantic.standing()}
 
     @router.post("/flush", response_model=shapes.Flushed)
     async def flush(wanted: shapes.Flush) -> object:

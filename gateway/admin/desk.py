@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from caches.both import Both
 from caches.errors import CacheAway
-from caches.semantic.ids import exact_of
 from caches.semantic.types import OwnedSemantic
 from caches.types import ExactStore
 from caches.which import Which
@@ -43,6 +43,7 @@ class Desk:
     status: Callable[[], dict[str, object]]
     exact: ExactStore
     semantic: OwnedSemantic
+    both: Both
     limiter: Limiter
     pipeline: Pipeline
     lanes: Mapping[str, Lane]
@@ -168,15 +169,10 @@ class Desk:
             which = Which(everything=bool(wanted.pop("all", False)), **wanted)
         except ValueError:
             raise _invalid("say what to flush: tenant, model, tag, older_than or all", None) from None
-        flushed = 0
-        trouble: CacheAway | None = None
-        for cache in (self.semantic, self.exact):  # one that is away keeps nobody from the other
-            try:
-                flushed += await cache.flush(which, dry_run=dry_run)
-            except CacheAway as away:
-                trouble = away
-        if trouble is not None:
-            raise refusal(CacheAway(f"not everything is flushed: {trouble}"))
+        try:
+            flushed = await self.both.flush(which, dry_run=dry_run)
+        except CacheAway as away:
+            raise refusal(CacheAway(f"not everything is flushed: {away}")) from None
         if not dry_run:
             _log.info("cache: the operator flushed %s: %d entries", _named(which), flushed)
         return flushed
@@ -184,10 +180,7 @@ class Desk:
     async def delete_entry(self, entry: str) -> None:
         """Raises ApiError 404."""
         try:
-            deleted = entry.startswith("cs-") and await self.semantic.delete(entry, None)
-            exact = exact_of(entry)
-            if exact and await self.exact.delete(exact, None):
-                deleted = True
+            deleted = await self.both.delete(entry, None)
         except CacheAway as away:
             raise refusal(away) from None
         if not deleted:

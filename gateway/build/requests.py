@@ -26,6 +26,7 @@ from gateway.cors import Cors
 from gateway.dispatch.types import Dispatcher
 from gateway.edge import AdminCalls, Edge, Face
 from gateway.entries import Entries
+from gateway.feedback import Deletes
 from gateway.forward import Forwarder, Station
 from gateway.inner import Inner
 from gateway.keys import KeyRing
@@ -86,7 +87,14 @@ class Understanding:
 
 
 def build_pipeline(
-    config: Config, dispatcher: Dispatcher, semantic: Semantic, metrics: Metrics, secret: bytes, clock: Clock, wall: Clock
+    config: Config,
+    dispatcher: Dispatcher,
+    semantic: Semantic,
+    both: Deletes,
+    metrics: Metrics,
+    secret: bytes,
+    clock: Clock,
+    wall: Clock,
 ) -> Understanding:
     catalog = catalog_of(config)
     ring = KeyRing(config.keys.path, [tenant.name for tenant in config.tenants])
@@ -105,6 +113,8 @@ def build_pipeline(
         models=lambda job: models_of(job, versions),
         secret=secret,
         metrics=metrics,
+        behind=behind,
+        clock=clock,
         verify=None if verifier is None else Verifier(inner, verifier.model, verifier.deadline, clock, all=verifier.ask == "all"),
         shadow=shadows,
     )
@@ -125,7 +135,7 @@ def build_pipeline(
     pipeline = Pipeline(
         authenticator=Authenticator(config, ring, clock=wall),
         dispatcher=dispatcher,
-        semantic=semantic,
+        both=both,
         catalog=catalog,
         rules=_rules(config),
         answers=answers,

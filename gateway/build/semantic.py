@@ -12,7 +12,7 @@ import msgspec
 
 from caches.embed.description import Description, Folder
 from caches.embed.desk import DeskRules
-from caches.embed.types import Embedder
+from caches.embed.types import Embedder, TooLong
 from caches.semantic.cache import SemanticCache
 from caches.vectors.options import IndexOptions, ServerOptions
 from caches.vectors.rows import collection_name
@@ -21,12 +21,14 @@ from caches.vectors.types import VectorStore
 from gateway.build.requests import catalog_of, stations_of
 from gateway.config import Config
 from gateway.dispatch.types import Dispatcher
-from gateway.forward import Forwarder
+from gateway.errors import BackendAnswer
+from gateway.forward import ContextOverflow, Forwarder
 from gateway.inner import Inner
 from gateway.metrics import Metrics
 from limits.types import Priority
 
 Clock = Callable[[], float]
+_TOO_LARGE = 413  # what some engines call a text that is longer than they read
 
 
 class _Row(msgspec.Struct):
@@ -53,6 +55,7 @@ def build_semantic(config: Config, dispatcher: Dispatcher, clock: Clock, wall: C
         max_answer=semantic.max_entry,
         preset=semantic.preset,
         max_error=semantic.max_error,
+        cut=semantic.cut,
         askers=semantic.askers,
         shared=semantic.qdrant.url is not None,
     )
@@ -90,7 +93,14 @@ def _asking(config: Config, dispatcher: Dispatcher, clock: Clock) -> Callable[[S
     inner = Inner(dispatcher, catalog_of(config), stations_of(config), Forwarder(clock, Metrics(worker=True)), clock)
 
     async def ask(texts: Sequence[str]) -> list[list[float]]:
-        body = await inner.post("embeddings", own.model, {"input": list(texts)}, seconds=own.deadline, priority=Priority.REALTIME)
+        try:
+            body = await inner.post(
+                "embeddings", own.model, {"input": list(texts)}, seconds=own.deadline, priority=Priority.REALTIME
+            )
+        except ContextOverflow:
+            raise TooLong from None
+        except BackendAnswer as answer:
+            raise (TooLong if answer.status == _TOO_LARGE else answer) from None
         return [row.embedding for row in sorted(_read_rows(body).data, key=lambda row: row.index)]
 
     return ask

@@ -252,6 +252,10 @@ class SemanticCache:
     qdrant: Qdrant = section(Qdrant, "Where vectors are kept.")
     embedder: Embedder = section(Embedder, "What turns a question into a vector.")
     preset: t.Preset = key("strict", "How sure a match must be.")
+    cut: Annotated[float, Number(0.01, 1.0)] | None = key(
+        None,
+        "Least score that is served, for this embedder, from `tiergate cache eval --calibrate`; null: the preset's.",
+    )
     max_error: t.Share | None = key(
         None, "Share of served answers that may be wrong, once enough were verified; null: the preset's."
     )

@@ -119,9 +119,15 @@ class Link:
         if len(entry.body) <= MOST_KEPT:
             self.offer(m.Store(kept_of(entry)))
 
-    async def delete_entry(self, entry: str, tenant: str | None) -> bool:
-        answer = await self.call("delete", msgspec.msgpack.encode((entry, tenant)))
-        return bool(msgspec.msgpack.decode(answer))
+    async def first_to_renew(self, key: bytes) -> bool:
+        try:
+            return bool(msgspec.msgpack.decode(await self.call("renew", key, once=True)))
+        except ApiError:
+            return False  # somebody will ask again
+
+    async def renewed(self, key: bytes) -> None:
+        with suppress(ApiError):
+            await self.call("renewed", key)
 
     async def call(self, verb: str, payload: bytes = b"", seconds: float = 30.0, *, once: bool = False) -> bytes:
         """Something that is no request of a model. Raises ApiError: what the owner says, or 503 when it stays away.

@@ -74,6 +74,7 @@ class Kept(msgspec.Struct, array_like=True, gc=False):
     generation: int
     tags: tuple[str, ...]
     began_at: float
+    alias: str
 
 
 class Known(msgspec.Struct, array_like=True, gc=False):

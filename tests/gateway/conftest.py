@@ -24,7 +24,7 @@ WORKERS = int(os.environ.get("TIERGATE_TEST_WORKERS", "0"))
 
 BOTH = {f"test_gateway_{name}.py" for name in
         ("admin", "cache", "caching", "failover", "flight", "hostile", "limits", "log", "metrics", "queue", "random", "semantic",
-         "semantic_away", "semantic_delete", "semantic_verify", "stream")}  # fmt: skip
+         "semantic_away", "semantic_delete", "semantic_verify", "stream", "twins")}  # fmt: skip
 """Those that touch what a dispatcher decides run in both forms without being asked to."""
 
 KEY = "tg-test-key-of-acme"

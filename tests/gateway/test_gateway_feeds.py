@@ -1,6 +1,7 @@
 """Identical requests on different workers share one answer: who comes, who goes, who dies, and what each is told."""
 
 import asyncio
+import time
 from contextlib import AsyncExitStack
 
 import pytest
@@ -447,3 +448,35 @@ async def test_a_worker_takes_so_many_feeds_and_no_more(start, monkeypatch):
     answers = await asyncio.gather(*asked)
     assert [answer.headers["x-tiergate-cache"] for answer in answers] == ["miss", "miss", "shared", "miss"]
     await done(pair, 4)
+
+
+def later(pair, seconds):
+    """For the caches of all processes, it is that much later."""
+    wall = lambda: time.time() + seconds  # noqa: E731 - one clock for all
+    exact = pair.dispatcher.parts.owner.exact
+    exact._clock = exact._shelf._clock = wall
+    for worker in (pair.a, pair.b):
+        answers = worker.process.parts.own.pipeline.answers
+        answers._wall = answers.entries._wall = wall
+
+
+async def test_a_stale_answer_is_renewed_once_for_all_workers(start):
+    """Both serve it at once and go on serving it, and one request is made in its place; next time it is one again."""
+    pair = await start({"cache": {"secret": "s", "exact": {"ttl": "10s", "stale": "1h"}}})
+    body = chat("[[say: hello]]", **GREEDY)
+    await ask(pair.a, body)
+    for round_, seconds in enumerate((11, 22)):
+        later(pair, seconds)
+        wake = hold(pair.small)
+        answers = await asyncio.gather(*(ask(worker, body) for worker in (pair.a, pair.b) * 3))
+        assert [answer.headers["x-tiergate-cache"] for answer in answers] == ["exact"] * 6
+        await pair.a.until(lambda round_=round_: len(posts(pair.small)) == 2 + round_)
+        wake()
+        for worker in (pair.a, pair.b):
+            await worker.process.parts.own.behind.settled()
+        assert len(posts(pair.small)) == 2 + round_
+        fresh = await ask(pair.b, body)
+        assert (fresh.headers["x-tiergate-cache"], int(fresh.headers["age"]) < 5) == ("exact", True)
+        pair.node.local._renewing.clear()
+        for worker in (pair.a, pair.b):
+            worker.process.parts.own.pipeline.answers._renewing.clear()

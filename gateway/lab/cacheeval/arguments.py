@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import math
-from collections.abc import Callable
 from pathlib import Path
 
 from gateway.lab.cacheeval.drawing import ZIPF
 from gateway.lab.cacheeval.judge import Judge
 from gateway.lab.cacheeval.shadow import SHARE
+from gateway.lab.numbers import number, whole
 
 PRESETS = ("strict", "balanced")
 MAX_ASKS = 1_000_000
@@ -91,28 +90,16 @@ def judge_of(args: argparse.Namespace) -> Judge | None:
 
 
 def _score(text: str) -> float:
-    return _number(text, lambda value: -1 <= value <= 1, "a number from -1 to 1")
+    return number(text, lambda value: -1 <= value <= 1, "a number from -1 to 1")
 
 
 def _share(text: str) -> float:
-    return _number(text, lambda value: 0 < value <= 1, "a share above 0, and at most 1")
+    return number(text, lambda value: 0 < value <= 1, "a share above 0, and at most 1")
 
 
 def _exponent(text: str) -> float:
-    return _number(text, lambda value: 0 <= value <= 10, "an exponent from 0 to 10")
-
-
-def _number(text: str, good: Callable[[float], bool], what: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not good(value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
-    return value
+    return number(text, lambda value: 0 <= value <= 10, "an exponent from 0 to 10")
 
 
 def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 0 < int(text[:12]) <= MAX_ASKS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {MAX_ASKS:,}")
-    return int(text)
+    return whole(text, MAX_ASKS)
