@@ -67,7 +67,7 @@ class DispatcherProcess:
     async def _beat(self) -> None:
         """For ever: show the supervisor that the event loop turns."""
         while True:
-            self._inherited.pulse.beat()
+            self._inherited.pulse.beat(0)
             await asyncio.sleep(_BEAT)
 
     def _channel(self) -> Channel:

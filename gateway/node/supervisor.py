@@ -9,8 +9,9 @@ Rules of this file
 3. SIGTERM and SIGINT drain, a second one ends at once; not one that comes `again` within a moment, for `timeout` and others send
    the same to the process and to its group. SIGHUP replaces the workers one by one, each only when its
    replacement is ready; before them the dispatcher, if there is another config. One that cannot start with it gets the old.
-4. Every wait for a child to get ready, or to end, has an end; then comes SIGKILL. It also comes for a dispatcher that serves,
-   and does not run any more: every request waits for it. Who comes next is started when it is gone, so there are never two.
+4. Every wait for a child to get ready, or to end, has an end; then comes SIGKILL. It also comes for who serves, and does
+   not run any more: soon for the dispatcher, as every request waits for it. Who comes next is started when it is gone, so there
+   are never two dispatchers.
 
 What is expected of a worker: END begins its drain (it accepts on, to say so); RETIRE begins one in which it stops accepting
 and serves whom it has (`Server.retire`); END amid either ends it at once; its lifeline is as a first END. The dispatcher ends on
@@ -25,6 +26,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from gateway.node.child import END, RETIRE, Child, Process, Run
 from gateway.node.family import Family
@@ -53,7 +55,7 @@ class Supervisor:
     begins, so that nobody waits in the backlog of a node that has gone. `on_ready` is called once, when all are ready,
     and `on_restart` with the number of whoever has died and will be started again.
     Whoever has not ended `grace` seconds after `drain_timeout`, or after a second signal, is killed; and the dispatcher when
-    the number that `pulse` reads, which grows while it runs, has been the same for `still` seconds.
+    its number that `pulse` reads, which grows while it runs, has been the same for `still` seconds, a worker for `worker_still`.
     """
 
     def __init__(
@@ -62,8 +64,9 @@ class Supervisor:
         worker: Run,
         workers: int,
         drain_timeout: float,
-        pulse: Callable[[], int],
+        pulse: Callable[[int], int],
         still: float = 2.5,
+        worker_still: float = 30.0,
         ready_timeout: float = 30.0,
         sockets: Sequence[socket.socket] = (),
         on_ready: Callable[[], None] = lambda: None,
@@ -76,8 +79,11 @@ class Supervisor:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sockets = list(sockets)
-        self._dispatcher = Post("dispatcher", 0, self._without_sockets(dispatcher))
-        self._workers = [Post(f"worker {number}", number, worker) for number in range(1, workers + 1)]
+        self._dispatcher = Post("dispatcher", 0, self._without_sockets(dispatcher), Vigil(partial(pulse, 0), still, clock))
+        self._workers = [
+            Post(f"worker {number}", number, worker, Vigil(partial(pulse, number), worker_still, clock))
+            for number in range(1, workers + 1)
+        ]
         self._posts = (self._dispatcher, *self._workers)
         self._drain_timeout = drain_timeout
         self._ready_timeout = ready_timeout
@@ -91,7 +97,6 @@ class Supervisor:
         self._unproven = False  # no dispatcher has started with the config that there is now
         self._clock = clock
         self._family = Family(clock)
-        self._vigil = Vigil(pulse, still, clock)
         self._reload = Reload()
         self._code = 0
         self._was_ready = False
@@ -149,8 +154,8 @@ class Supervisor:
 
     def _next_due(self) -> float:
         starts = (post.due for post in self._posts if post.holder is None and self._wanted(post))
-        look = self._vigil.due if self._dispatcher.serving else float("inf")
-        return min((look, *starts, *(process.deadline for process in self._family.members.values())))
+        looks = (post.vigil.due for post in self._posts if post.serving)
+        return min((*looks, *starts, *(process.deadline for process in self._family.members.values())), default=float("inf"))
 
     # -- what is heard
 
@@ -161,7 +166,6 @@ class Supervisor:
         if process is self._dispatcher.holder and not process.retiring:
             self._unproven = False
             self._prove()
-            self._vigil.begin()
         if process is self._reload.heir:
             self._hand_over()
         if not self._was_ready and all(post.serving for post in self._posts):
@@ -214,10 +218,11 @@ class Supervisor:
                 process.signal(signal.SIGKILL)
 
     def _kill_still(self) -> None:
-        process = self._dispatcher.holder
-        if process is not None and self._dispatcher.serving and self._vigil.look(process.pid):
-            _log.error("%s stands still: it is killed (pid %d)", process.name, process.pid)
-            process.signal(signal.SIGKILL)
+        for post in self._posts:
+            process = post.holder
+            if process is not None and post.serving and post.vigil.look(process.pid):
+                _log.error("%s stands still: it is killed (pid %d)", process.name, process.pid)
+                process.signal(signal.SIGKILL)
 
     # -- reload
 

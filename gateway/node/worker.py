@@ -70,6 +70,7 @@ class WorkerProcess:
 
     async def _report(self) -> None:
         while True:
+            self._inherited.pulse.beat(self._number)
             await asyncio.sleep(_REPORT_SECONDS)
             self._report_now(b"")
 

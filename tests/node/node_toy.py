@@ -70,7 +70,7 @@ class Config:
 
 
 CONFIG = Config()
-PULSE = Pulse()
+PULSE = Pulse(1 + OPTIONS.get("workers", 2))
 
 
 class Toy:
@@ -115,9 +115,8 @@ class Toy:
         watched = {sock.fileno(): sock for sock in self.sockets}
         for number in (signals, *watched, *([] if self.draining else [self.child.lifeline])):
             poll.register(number, select.POLLIN)
-        if not self.child.number:
-            PULSE.beat()
-        for number, _ in poll.poll(20 if self.draining or not self.ready or not self.child.number else None):
+        PULSE.beat(self.child.number)
+        for number, _ in poll.poll(20):
             if number in watched:
                 self.answer(watched[number])
             elif number == self.child.lifeline:
@@ -161,6 +160,7 @@ def main():
         drain_timeout=OPTIONS.get("drain_timeout", 60),
         pulse=PULSE.read,
         still=OPTIONS.get("still", 60),
+        worker_still=OPTIONS.get("still", 60),
         again=OPTIONS.get("again", 0),
         ready_timeout=OPTIONS.get("ready_timeout", 60),
         grace=OPTIONS.get("grace", 60),
