@@ -45,7 +45,7 @@ class Meaning:
             self._embedder.finished = True
             return
         (model,) = [model for model in self._config.models if model.name == target.model.name]
-        replicas = [self._make(model.name, spec) for spec in model.replicas if spec.url]
+        replicas = [(self._make(model.name, spec), spec.api_key.reveal()) for spec in model.replicas if spec.url]
         yield embedder.ask(self._embedder, replicas, target, own.prefix, seconds)
 
     async def _ask_store(self, about: Description, seconds: float) -> None:
@@ -53,7 +53,7 @@ class Meaning:
 
     def findings(self, now: float) -> list[Finding]:
         found, qdrant = list(self._found), self._config.cache.semantic.qdrant
-        placed = vectors.folder(qdrant.path) if qdrant.url is None else []
+        placed = vectors.folder(qdrant.path, self._about) if qdrant.url is None else []
         found += placed
         if self._about is None:
             return found
