@@ -182,7 +182,7 @@ def other_unit(text: str, random: Random) -> str | None:
 
 def narrowed(text: str, random: Random) -> str:
     """A condition that the one has and the other has not."""
-    scope, end = random.choice(_SCOPES), text[-1] if text[-1:] in "?.!" else ""
+    scope, end = random.choice(_SCOPES), text[-1:] if text[-1:] in ("?", ".", "!") else ""
     if random.random() < 0.25 and text:
         return f"{scope[0].upper()}{scope[1:]}, {_uncapitalised(text)}"
     return f"{text[: len(text) - len(end)]} {scope}{end}"
