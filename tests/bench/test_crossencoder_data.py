@@ -1,4 +1,4 @@
-"""What the cross-encoder is trained on: parts that never meet, labels that do not contradict each other, rules that do what they say."""
+"""What the cross-encoder is trained on: parts that never meet, labels without contradictions, rules that do what they say."""
 
 import json
 from random import Random
