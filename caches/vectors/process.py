@@ -30,11 +30,7 @@ class EngineGone(Exception):  # noqa: N818 - it names what happened
 
 
 class EngineError(Exception):
-    """The engine answered with an error. `damaged`: of what it had written, and it has ended."""
-
-    def __init__(self, why: str, *, damaged: bool = False) -> None:
-        super().__init__(why)
-        self.damaged = damaged
+    """The engine answered with an error."""
 
 
 class EngineProcess:
@@ -67,7 +63,12 @@ class EngineProcess:
 
     @property
     def alive(self) -> bool:
-        return not self._line.closed
+        return not self._line.closed and self._line.damage is None
+
+    @property
+    def damage(self) -> str | None:
+        """What it could not read of what it had written; it ends then. Also when nobody waits for the answer any more."""
+        return self._line.damage
 
     @property
     def died_reading(self) -> bool:
@@ -89,7 +90,7 @@ class EngineProcess:
         if reply.declined is not None:
             raise Declined(reply.declined)
         if reply.error is not None:
-            raise EngineError(reply.error, damaged=reply.damaged)
+            raise EngineError(reply.error)
         return reply.answer
 
     async def end(self, seconds: float) -> None:
@@ -108,6 +109,7 @@ class _Line(asyncio.Protocol):
         self.reads: set[int] = set()  # of them, those that write nothing
         self.closed = False
         self.died_reading = False
+        self.damage: str | None = None
         self.queued = 0
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self.heard_at = steady()
@@ -172,6 +174,8 @@ class _Line(asyncio.Protocol):
             self.hello.set_result(msgspec.msgpack.decode(frame, type=asks.Hello))
             return
         reply = self._replies.decode(frame)
+        if reply.damaged:
+            self.damage = reply.error
         future = self.waiting.pop(reply.number)
         self.reads.discard(reply.number)
         self._turns.release()
