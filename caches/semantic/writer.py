@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from caches.embed.types import EmbedderAway, TooLong
 from caches.semantic.flushes import Flushes
+from caches.semantic.ids import twin_of
 from caches.types import Entry
 from caches.vectors.faults import DECLINED
 from caches.vectors.types import Point, StoreAway
@@ -91,22 +92,27 @@ class Writer:
                 self._cache.gate.remove(each)
 
     async def delete(self, point: str, tenant: str | None) -> Point | None:
-        """Delete a kept answer, if `tenant` owns it; None is the operator. Raises StoreAway."""
+        """Delete a kept answer, wherever it is, if `tenant` owns it; None is the operator. Raises StoreAway."""
         async with self._storing:
             known = await self._cache.store.fetch(point)
             if known is None or tenant not in (None, known.tenant):
                 return None
+            if twin := twin_of(known.tags):  # it may be in a partition that tenants share, and in its own
+                await self._forget(twin, known.tenant)
             await self._cache.store.delete([point])
             self._cache.gate.remove(point)
         return known
 
     async def forget(self, exact: str, tenant: str | None) -> int:
         """Delete what is kept of an exact answer, in whichever partition; also what waits, or is being made. Raises StoreAway."""
-        self.flushes.marks.deleted(exact, tenant, self._wall())
         async with self._storing:
-            ids = await self._cache.store.flush(Which(tenant=tenant, tag=exact))
-            for each in ids:
-                self._cache.gate.remove(each)
+            return await self._forget(exact, tenant)
+
+    async def _forget(self, exact: str, tenant: str | None) -> int:
+        self.flushes.marks.deleted(exact, tenant, self._wall())
+        ids = await self._cache.store.flush(Which(tenant=tenant, tag=exact))
+        for each in ids:
+            self._cache.gate.remove(each)
         return len(ids)
 
     async def settled(self) -> None:

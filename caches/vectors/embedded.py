@@ -48,6 +48,9 @@ class Tidying:
     silent: float = 30.0  # what any other answer may take, before the process is given up
 
 
+LOCK_SECONDS = 5.0
+"""A gateway that ends still has its directory for a moment."""
+
 _OPTIONS, _TIDYING, _TIMES = IndexOptions(), Tidying(), Times()
 
 
@@ -60,15 +63,17 @@ def embedded_store(
     max_points: int = 100_000,
     tidying: Tidying = _TIDYING,
     times: Times = _TIMES,
-    lock_seconds: float = 5.0,
+    lock_seconds: float = LOCK_SECONDS,
+    as_it_is: bool = False,
     clock: Callable[[], float] = time.time,
     steady: Callable[[], float] = time.monotonic,
     rng: random.Random | None = None,
 ) -> QdrantStore:
     """`path` is a directory for any number of collections, `name` this one's (`rows.collection_name`); the oldest of more than
-    `max_points` go. A directory that another process has is waited for `lock_seconds`.
+    `max_points` go. A directory that another process has is waited for `lock_seconds`. `as_it_is`: one that cannot be opened is
+    left as it is, rather than moved aside and begun anew.
     """
-    setup = Setup(str(path), name, dimension, options, max_points, lock_seconds)
+    setup = Setup(str(path), name, dimension, options, max_points, lock_seconds, as_it_is=as_it_is)
     engine = EmbeddedEngine(setup, tidying, times, steady)
     return QdrantStore(engine, dimension, times=times, clock=clock, steady=steady, rng=rng)
 

@@ -48,6 +48,7 @@ class Setup(msgspec.Struct, frozen=True):
     max_points: int
     lock_seconds: float = 5.0  # to wait for it: an engine whose owner was killed still ends what it is doing
     aside: str | None = None  # begin anew, for this reason: what is there was found to be damaged
+    as_it_is: bool = False  # never begin anew: for one who only looks
 
     @property
     def home(self) -> Path:
@@ -95,6 +96,8 @@ def run(setup: Setup, stream: io.BufferedRWPair) -> None:
 
 def opened(setup: Setup) -> tuple[Shard, Hello]:
     """Raises CannotBegin."""
+    if setup.as_it_is:
+        return _only_opened(setup)
     there = setup.home.exists()
     if setup.aside is not None and there:
         return _anew(setup, setup.aside)
@@ -108,6 +111,15 @@ def opened(setup: Setup) -> tuple[Shard, Hello]:
             return _anew(setup, _said(error))
         if not there:
             shutil.rmtree(setup.home, ignore_errors=True)
+        raise CannotBegin(_said(error)) from error
+    return shard, Hello(points=points, declines="full" if short(setup.home, ROOM) else None)
+
+
+def _only_opened(setup: Setup) -> tuple[Shard, Hello]:
+    try:
+        shard = _shard(setup)
+        points = shard.stats().points
+    except BaseException as error:
         raise CannotBegin(_said(error)) from error
     return shard, Hello(points=points, declines="full" if short(setup.home, ROOM) else None)
 
@@ -193,7 +205,7 @@ def _held(setup: Setup) -> Iterator[None]:
     """Raises InUse and CannotBegin."""
     try:
         setup.home.parent.mkdir(parents=True, exist_ok=True)
-        if setup.home.is_dir():
+        if setup.home.is_dir() and not setup.as_it_is:
             setup.home.chmod(0o700)  # made by an engine that was less careful
         lock = setup.home.with_name(f"{setup.name}.lock").open("a+", encoding="utf-8")
     except OSError as error:
@@ -209,6 +221,15 @@ def _held(setup: Setup) -> Iterator[None]:
         file.write(str(os.getpid()))
         file.flush()
         yield
+
+
+def holder(home: Path) -> str:
+    """The number of the process that has the directory, as far as it is known; empty: none has it."""
+    try:
+        with home.with_name(f"{home.name}.lock").open(encoding="utf-8") as file:
+            return "" if _locked(file.fileno()) else file.read(20).strip() or "unknown"
+    except OSError:
+        return ""
 
 
 def _locked(descriptor: int) -> bool:

@@ -64,7 +64,7 @@ class QdrantStore:
         rng: random.Random | None = None,
     ) -> None:
         self._backend = backend
-        self._dimension = dimension
+        self.dimension = dimension
         self._times = times
         self._clock = clock
         self._steady = steady
@@ -98,7 +98,7 @@ class QdrantStore:
     async def search(self, partition: str, vector: Vector, limit: int = 5) -> list[Match]:
         now, times = self._clock(), self._times
         with _refusals():
-            packed = points.packed(vector, self._dimension)
+            packed = points.packed(vector, self.dimension)
         where = Where(partition=partition, alive_at=now)
         found = await self._asked(partial(self._backend.search, where, packed, limit), times.search, search=True)
         with _refusals():
@@ -108,11 +108,11 @@ class QdrantStore:
         numbers = rows.numbers([id])
         found = await self._asked(partial(self._backend.fetch, numbers), self._times.search, search=True)
         with _refusals():
-            return points.only(found, id, self._dimension, self._clock())
+            return points.only(found, id, self.dimension, self._clock())
 
     async def put(self, given: Sequence[Point]) -> None:
         with _refusals():
-            made = [points.row(point, self._dimension) for point in given]
+            made = [points.row(point, self.dimension) for point in given]
         for batch in _batches(made):
             await self._kept(partial(self._backend.put, batch))
 
@@ -211,14 +211,14 @@ class QdrantStore:
     async def _probe(self) -> None:
         """Write, search, read, delete. Raises whatever is wrong."""
         backend, now = self._backend, self._clock()
-        point = probe.point(f"{self._rng.getrandbits(64):016x}", self._dimension, now)
-        row, numbers = points.row(point, self._dimension), rows.numbers([point.id])
+        point = probe.point(f"{self._rng.getrandbits(64):016x}", self.dimension, now)
+        row, numbers = points.row(point, self.dimension), rows.numbers([point.id])
         await backend.put([row])
         found = await backend.search(Where(partition=point.partition, alive_at=now), row.vector, 5)
         fetched = await backend.fetch(numbers)
         await backend.delete(numbers)
         matches = points.matches(found, point.partition, point.vector, now)
-        probe.check(point, matches, points.only(fetched, point.id, self._dimension, now))
+        probe.check(point, matches, points.only(fetched, point.id, self.dimension, now))
 
     async def _pages(self, where: Where, fields: list[str], *, delete: bool = False) -> AsyncIterator[list[Row]]:
         start: str | None = None

@@ -164,13 +164,16 @@ def test_calibration(tiergate, many):
 
 
 def test_the_config_lines_are_taken(tiergate, many, tmp_path):
-    """What is printed can be pasted as it is."""
+    """What is printed can be pasted as it is: of an embedder that was never measured, the cut that was found."""
+    told = document(tiergate, many, "--calibrate", "--max-error", "0.1")["results"][0]
     _, out, _ = tiergate(many, "--calibrate", "--max-error", "0.1")
     pasted = out[out.index("cache:") :].partition("\n\n")[0]
     assert "preset:" in pasted
     models = "models: [{name: m, context: 1000, replicas: [{name: r, url: 'http://127.0.0.1:1/v1'}]}]\n"
     (tmp_path / "config.yaml").write_text(models + pasted)
-    assert load(tmp_path / "config.yaml", {}).cache.semantic.max_error == 0.1
+    semantic = load(tmp_path / "config.yaml", {}).cache.semantic
+    assert semantic.max_error == 0.1
+    assert (semantic.preset, semantic.cut) in [(it["preset"], it["cut"]) for it in told["calibrations"]]
 
 
 def test_too_little_evidence_is_said(tiergate, pairs):

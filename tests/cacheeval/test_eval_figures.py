@@ -7,7 +7,7 @@ from eval_words import Cut, WordModel, opened
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.lab.cacheeval.calibrate import at, calibrate, lowest, needed
+from gateway.lab.cacheeval.calibrate import at, calibrate, lines, lowest, needed
 from gateway.lab.cacheeval.clusters import clusters_of
 from gateway.lab.cacheeval.curve import MAX_POINTS, curve
 from gateway.lab.cacheeval.halves import halves
@@ -262,6 +262,21 @@ def test_too_little_evidence_chooses_nothing():
     """Better no cut than one that nobody can vouch for."""
     chosen = [(0.9, True)] * 188
     assert calibrate(curve("chosen", chosen), chosen, [], 0.02).cut is None
+
+
+def test_the_lines_for_a_config():
+    """A preset whose own cut holds needs no other, where the embedder has one; else the cut that serves most is named."""
+    scored = [(0.9, True)] * 200 + [(0.4, True)] * 100
+    halves_of = {"strict": scored[:200], "balanced": scored}
+    found = {name: calibrate(curve(name, part), part, [], 0.02) for name, part in halves_of.items()}
+    own = {name: at(0.5, scored) for name in found}
+    assert [line for line in lines(found, own, 0.02, measured=True) if "cut:" in line] == []
+    assert lines(found, own, 0.02, measured=False)[2:4] == [
+        "    preset: balanced",
+        "    cut: 0.4000  # of this embedder alone: holds the bound on these data",
+    ]
+    bad = {name: at(0.5, [(0.9, False)] * 200) for name in found}
+    assert lines(found, bad, 0.02, measured=True)[3].startswith("    cut: 0.4000")
 
 
 @given(CANDIDATES, st.sampled_from([0.05, 0.2, 0.5]))

@@ -5,7 +5,21 @@ from contextlib import AsyncExitStack
 
 import pytest
 from gateway_talk import ADMIN_KEY, KEY, OTHER_KEY, chat, freeze_limits, payloads, posts, said, scrape, total, usage, wire
-from semantic_talk import EGG, PASSWORD, PLANTS, TRAPS, Forwards, ask, asked, cache_of, fill, opened, scripted, semantic, settled
+from semantic_talk import (
+    EGG,
+    PASSWORD,
+    PLANTS,
+    TRAPS,
+    Forwards,
+    ask,
+    asked,
+    cache_of,
+    fill,
+    opened,
+    scripted,
+    semantic,
+    settled,
+)
 
 from gateway.lab.fake import Options
 
@@ -356,6 +370,18 @@ async def test_a_shared_scope_serves_what_enough_of_its_tenants_asked(start):
     assert cache_of(await ask(stack, PASSWORD[2])) == "semantic"
     assert cache_of(await fill(stack, PASSWORD[0], key=OTHER_KEY, headers={"x-tiergate-cache": "no-cache"})) == "bypass"
     assert cache_of(await ask(stack, PASSWORD[1], key=OTHER_KEY)) == "semantic"
+
+
+async def test_a_cut_of_ones_own_decides(start):
+    """What a preset would serve, a higher cut does not; the same in other words passes both."""
+    stain = "How do I remove a wine stain from a carpet?", "What removes wine stains from carpets?"
+    for cut, expected in ((None, "semantic"), (0.9, "miss")):
+        stack = await opened(await start(semantic(cut=cut)))
+        for one in (PASSWORD[0], stain[0]):
+            await fill(stack, one)
+        found = [cache_of(await ask(stack, other, headers={"x-tiergate-cache": "no-store"})) for other in (PASSWORD[1], stain[1])]
+        assert found == ["semantic", expected]
+        await stack.gateway.stop()
 
 
 # -- what the operator sees

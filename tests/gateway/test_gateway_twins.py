@@ -215,3 +215,28 @@ async def test_a_tag_that_looks_like_an_id_is_refused(start, tag):
     for fine in ("ces-1", "csv", "x.cs-1"):
         assert (await ask(stack, "hello", headers={"x-tiergate-cache": f"tag={fine}"})).status_code == 200
     assert (await shown(stack, "hello")).startswith("ce-")
+
+
+ENDS = {
+    "a delete": lambda stack, hit: delete(stack, hit.headers["x-tiergate-cache-id"]),
+    "a flush": lambda stack, hit: stack.client.post("/admin/cache/flush", json={"tenant": "acme"}, headers=ADMIN),
+    "a complaint": lambda stack, hit: stack.client.post(
+        "/v1/feedback",
+        json={"request_id": hit.headers["x-request-id"], "score": 0},
+        headers={"authorization": f"Bearer {KEY}"},
+    ),
+}
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+async def test_what_was_said_of_a_hit_holds_behind_a_restart(start, end):
+    """A pair that was refused, and an answer that was flushed, are not served by the next process."""
+    stack = await opened(await start(semantic()))
+    await fill(stack, PASSWORD[0])
+    assert (await end(stack, await ask(stack, PASSWORD[1]))).status_code == 200
+    assert await kept(stack, PASSWORD[1]) == ""
+    await stack.gateway.stop()
+    stack = await opened(await start(semantic()))
+    assert await kept(stack, PASSWORD[1]) == ""
+    await fill(stack, PASSWORD[0])
+    assert await kept(stack, PASSWORD[1]) == ("semantic" if end is ENDS["a flush"] else "")

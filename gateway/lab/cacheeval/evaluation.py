@@ -7,6 +7,7 @@ from math import floor
 from random import Random
 from typing import Any
 
+from caches.semantic.presets import MEASURED
 from gateway.lab.cacheeval import report
 from gateway.lab.cacheeval.calibrate import Calibration, calibrate, lines
 from gateway.lab.cacheeval.clusters import clusters_of
@@ -27,6 +28,7 @@ from gateway.lab.cacheeval.shelf import choose
 from gateway.lab.cacheeval.stream import run as run_policy
 from gateway.lab.cacheeval.vectors import Vectors
 
+_LEAST = 0.01  # the lowest cut that a config takes
 Scored = list[tuple[float | None, bool]]
 
 
@@ -137,13 +139,18 @@ class Evaluation:
         return {
             "fingerprint": self._opened.model.fingerprint,
             "calibrations": [{"preset": name, **report.calibration(it, *own[name])} for name, it in found.items()],
-            "config": lines(found, {name: on_chosen for name, (on_chosen, _) in own.items()}, max_error),
+            "config": lines(
+                found,
+                {name: on_chosen for name, (on_chosen, _) in own.items()},
+                max_error,
+                measured=self._opened.model.fingerprint in MEASURED,
+            ),
         }
 
     def _calibration(self, preset: str, chosen: Sequence[Candidate], told: Sequence[Candidate]) -> Calibration:
         policy = self._guards.all(preset)
         one, other = _scores(policy, chosen), _scores(policy, told)
-        rounded = curve("chosen", [(None if cut is None else _down(cut), same) for cut, same in one])
+        rounded = curve("chosen", [(None if cut is None or cut < _LEAST else _down(cut), same) for cut, same in one])
         return calibrate(rounded, one, other, self._settings.max_error)
 
 
