@@ -158,7 +158,7 @@ def _scripts(config: Config, about: Description) -> list[Finding]:
         return [warn((*WHERE, "scripts"), what, "Write scripts: [latin].")]
     if everything:
         return [ok(where, "it is said to read every script: see with `tiergate cache eval` that it does")]
-    such = "" if "han" in about.scripts else f", such as Chinese,{f' ({_CHINESE})' if 'minilm' in name else ''}"
+    such = "" if "han" in about.scripts else f", such as Chinese{f' ({_CHINESE})' if 'minilm' in name else ''},"
     return [ok(where, f"it reads {', '.join(about.scripts)}: questions in other scripts{such} are not looked up by meaning")]
 
 
