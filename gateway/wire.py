@@ -6,7 +6,7 @@ Rules of this file
    a pool wants them and the endpoint reads them, and the privileged fields below deleted. Nothing else is touched, not
    even white space. (The one field of a form that is replaced is in `multipart`.)
 2. A duplicate key at the top level is refused: two readers of one body could disagree about which counts. Below it the last
-   one counts, here and in the engines whose reader is Python's (vLLM's and SGLang's are).
+   one counts, here and in engines whose reader is Python's, as vLLM's is.
 3. A body is hostile: size is bounded by the server, depth, numbers and types here. Whatever is wrong is a 400.
 """
 

@@ -18,7 +18,7 @@ answer deletes it, or complains of it, for itself alone.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable
 from math import inf
 
@@ -32,14 +32,14 @@ from caches.semantic.compare import same_answer
 from caches.semantic.decision import Preset, judge
 from caches.semantic.evidence import Evidence
 from caches.semantic.gate import Gate
-from caches.semantic.ids import body_digest, hit_id, is_exact, point_id, read_hit, twin_of
+from caches.semantic.ids import body_digest, hit_id, is_exact, point_id, read_hit
 from caches.semantic.likeness import rank
 from caches.semantic.near import Near, Vectors
 from caches.semantic.packed import Packed, pack, said, unpack
 from caches.semantic.presets import preset_for
-from caches.semantic.recent import Recent, Served
-from caches.semantic.refused import Refused, pair_of
+from caches.semantic.refused import pair_of
 from caches.semantic.types import Asked, Found, Glance, Gone, Grey, SemanticStats, Shown
+from caches.semantic.verdicts import Verdicts
 from caches.semantic.verified import verified
 from caches.semantic.writer import Writer
 from caches.types import Entry
@@ -52,8 +52,6 @@ _ANY = ""  # in place of an id: no kept question in particular
 _NEAREST = 0.97  # a cosine that questions in other words hardly exceed (of 97 that were served, in 13,000 public ones, none)
 _MOST_LIKELY = 16  # kept questions that are judged before there is a vector
 _READINGS = 4096  # kept questions whose reading is at hand
-_BAD = 0.5  # a score under it is a complaint
-_STRIKES = 2  # wrong answers that retire a kept one
 _NO_VECTOR: Vector = np.zeros(0, dtype=np.float32)  # until the writer makes one
 
 
@@ -82,13 +80,14 @@ class SemanticCache:
         gate: Gate | None = None,
     ) -> None:
         self.evidence = evidence or Evidence()
-        self.refused = Refused(secret)
         self.gate = gate or Gate()
         self.vectors = Vectors(embedder.dimension)
         self.embedder = embedder
         self.store = store
         self.verifier = verifier
         self.writer = Writer(self, wall, shared=shared)
+        self._verdicts = Verdicts(self, secret)
+        self.refused = self._verdicts.refused
         self._secret = secret
         self._wall = wall
         self._max_answer = max_answer
@@ -97,8 +96,6 @@ class SemanticCache:
         self._cut = cut
         self._askers = Askers(askers)
         self._readings: OrderedDict[str, tuple[str, Reading]] = OrderedDict()
-        self._recent = Recent()
-        self._strikes: Counter[str] = Counter()
 
     # -- a question
 
@@ -144,13 +141,13 @@ class SemanticCache:
         found = await self._kept(asked, grey.id)
         if found.entry is not None:
             found.score, found.kept = grey.score, grey.text
-            self._remember(asked.tenant, asked.request_id, grey.id, found.entry.tenant)
+            self._verdicts.served(asked.tenant, asked.request_id, grey.id, found.entry.tenant)
         return found
 
     async def stands(self, hit: str, body: bytes, maker: str, tenant: str, request_id: str) -> bool:
         point = await self._original(hit, body, maker, tenant)
         if point is not None:
-            self._remember(tenant, request_id, hit, point.tenant, maker)
+            self._verdicts.served(tenant, request_id, hit, point.tenant, maker)
         return point is not None
 
     async def would_stand(self, hit: str, body: bytes, maker: str, tenant: str) -> bool:
@@ -159,7 +156,12 @@ class SemanticCache:
     async def _original(self, hit: str, body: bytes, maker: str, tenant: str) -> Point | None:
         """The answer that an alias stands for."""
         known = read_hit(self._secret, hit, maker)
-        if known is None or known.pair is None or self._barred(known.pair, known.point, tenant) or self.writer.flushes.pending:
+        if (
+            known is None
+            or known.pair is None
+            or self._verdicts.bars(known.pair, known.point, tenant)
+            or self.writer.flushes.pending
+        ):
             return None
         try:
             point = await self.store.fetch(known.point)
@@ -173,7 +175,7 @@ class SemanticCache:
     async def _kept(self, asked: Asked, id_: str) -> Found:
         """What was found before, unless it is gone or refused by now."""
         known = read_hit(self._secret, id_, asked.tenant)
-        if known is None or (known.pair is not None and self._barred(known.pair, known.point, asked.tenant)):
+        if known is None or (known.pair is not None and self._verdicts.bars(known.pair, known.point, asked.tenant)):
             return Found()
         try:
             point = await self.store.fetch(known.point)
@@ -228,7 +230,7 @@ class SemanticCache:
                 point = await self.store.fetch(each.id)
                 entry = None if point is None else self._entry(asked, point, id_)
                 if entry is not None:
-                    self._remember(asked.tenant, asked.request_id, id_, entry.tenant)
+                    self._verdicts.served(asked.tenant, asked.request_id, id_, entry.tenant)
                     return Found(entry, verdict.score, kept=each.text)
                 continue
             why = why or verdict.reason
@@ -245,10 +247,7 @@ class SemanticCache:
     def _hit(self, asked: Asked, kept: str, point: str) -> tuple[str, bool]:
         """The id of a hit on a kept question, and whether it is never to be served."""
         pair = pair_of(self._secret, asked.partition, asked.text, kept)
-        return hit_id(self._secret, point, pair, asked.tenant, asked.exact), self._barred(pair, point, asked.tenant)
-
-    def _barred(self, pair: bytes, point: str, tenant: str) -> bool:
-        return point in self.writer.doomed or self.refused.bars(pair, tenant)
+        return hit_id(self._secret, point, pair, asked.tenant, asked.exact), self._verdicts.bars(pair, point, asked.tenant)
 
     def _reading(self, id_: str, text: str) -> Reading:
         known = self._readings.get(id_)
@@ -305,75 +304,18 @@ class SemanticCache:
         return Shown(right, found.entry.body if right is None else b"")
 
     async def learn(self, asked: Asked, id: str, score: float, *, right: bool, weight: float) -> None:  # noqa: A002 - the protocol's
-        known = read_hit(self._secret, id, asked.tenant)
-        if known is None or known.pair is None or self._barred(known.pair, known.point, asked.tenant):
-            return
-        self.evidence.learn(asked.scope, score, right=right, weight=weight)
-        if not right:
-            self._refuse(known.pair, None)
-            await self._strike(known.point)
-
-    def _refuse(self, pair: bytes, tenant: str | None) -> None:
-        self.refused.refuse(pair, tenant)
-        self.writer.wake()
-
-    async def _strike(self, point: str) -> None:
-        self._strikes[point] += 1
-        if self._strikes[point] < _STRIKES:
-            return
-        del self._strikes[point]
-        try:
-            await self.store.delete([point])
-        except StoreAway:
-            self.writer.doomed[point] = None
-        self.gate.remove(point)
+        await self._verdicts.learn(asked, id, score, right=right, weight=weight)
 
     async def feedback(self, tenant: str, request_id: str, score: float) -> str:
-        """A bad score refuses the pair. It is no label: complaints do not come at random, so they show no share of wrong answers.
-        A good one changes nothing: no caller may loosen what protects the others. Nor does one retire another tenant's answer.
-        """
-        served = self._recent.take(tenant, request_id) if score < _BAD else None
-        if served is None:
-            return ""
-        self._refuse(served.pair, tenant)
-        if served.owner == tenant:
-            await self._strike(served.point)
-        return served.id
-
-    def _remember(self, tenant: str, request_id: str, id_: str, owner: str, maker: str | None = None) -> None:
-        known = read_hit(self._secret, id_, maker or tenant)
-        if known is None or known.pair is None:
-            return
-        self._recent.add(tenant, request_id, Served(id_, known.point, known.pair, owner))
+        return await self._verdicts.feedback(tenant, request_id, score)
 
     # -- the operator's, and the owner's
 
     async def delete(self, id: str, tenant: str | None) -> Gone:  # noqa: A002 - the protocol's
-        known = read_hit(self._secret, id, tenant)
-        if known is None:
-            return Gone()
-        if known.pair is not None:
-            self._refuse(known.pair, tenant)
-        try:
-            point = await self.writer.delete(known.point, tenant)
-        except StoreAway as away:
-            if known.pair is None:
-                raise CacheAway(f"the vector store is away ({away.reason})") from None
-            self.writer.doomed[known.point] = tenant
-            return Gone(found=True)
-        return Gone(known.pair is not None or point is not None, "" if point is None else twin_of(point.tags))
+        return await self._verdicts.delete(id, tenant)
 
     async def forget(self, exact: str, tenant: str | None, *, known: bool) -> bool:
-        many = 0
-        try:
-            many = await self.writer.forget(exact, tenant)
-        except StoreAway as away:
-            raise CacheAway(f"the vector store is away ({away.reason})") from None
-        finally:
-            if known or many:
-                self.refused.refuse_request(exact, tenant)
-                self.writer.wake()
-        return many > 0
+        return await self._verdicts.forget(exact, tenant, known=known)
 
     async def flush(self, which: Which, *, dry_run: bool = False) -> int:
         """Raises CacheAway: then it is done as soon as the store is there, and nothing is served before that."""

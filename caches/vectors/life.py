@@ -61,11 +61,11 @@ class EngineLife:
             log.warning("the vector store begins anew (%s); what was there is at %s", hello.trouble, hello.aside)
         return f"{hello.points} points"
 
-    async def ask(self, ask: asks.Ask, kind: type[T]) -> T:
+    async def ask(self, ask: asks.Ask, kind: type[T], patience: float) -> T:
         """Raises EngineGone, EngineError and Declined."""
         if self._process is None:
             raise EngineGone("the engine's process has not begun")
-        return msgspec.msgpack.decode(await self._process.ask(ask), type=kind)
+        return msgspec.msgpack.decode(await self._process.ask(ask, patience), type=kind)
 
     async def part(self, silent: float) -> None:
         """Give up a process that has been silent for longer than that, while an answer was awaited."""

@@ -17,7 +17,7 @@ from caches.vectors import asks
 from caches.vectors.engine import Setup
 from caches.vectors.faults import Declined
 
-_AT_ONCE = 8  # asks with the engine: it never waits for the next one
+_AT_ONCE = 4  # asks with the engine: it never waits for the next one
 _KILL_SECONDS = 5.0  # until the system has taken a killed process away; not longer, should somebody else have waited for it
 
 
@@ -84,9 +84,9 @@ class EngineProcess:
         """Seconds since it last answered, while it has something to answer."""
         return self._steady() - self._line.heard_at if self._line.waiting else 0.0
 
-    async def ask(self, ask: asks.Ask) -> msgspec.Raw:
-        """Raises EngineGone, EngineError and Declined."""
-        reply = await self._line.ask(ask)
+    async def ask(self, ask: asks.Ask, patience: float) -> msgspec.Raw:
+        """Waits for its turn for `patience` seconds. Raises EngineGone, EngineError and Declined."""
+        reply = await self._line.ask(ask, patience)
         if reply.declined is not None:
             raise Declined(reply.declined)
         if reply.error is not None:
@@ -145,12 +145,8 @@ class _Line(asyncio.Protocol):
             self._turns.release()
         self.waiting.clear()
 
-    async def ask(self, ask: asks.Ask) -> asks.Reply:
-        self.queued += 1
-        try:
-            await self._turns.acquire()
-        finally:
-            self.queued -= 1
+    async def ask(self, ask: asks.Ask, patience: float) -> asks.Reply:
+        await self._turn(patience)
         if self.closed or self._transport is None:
             self._turns.release()
             raise EngineGone("the engine's process has ended")
@@ -164,6 +160,19 @@ class _Line(asyncio.Protocol):
         self._number += 1
         self._transport.write(frame)
         return await future
+
+    async def _turn(self, patience: float) -> None:
+        if not self._turns.locked():
+            await self._turns.acquire()
+            return
+        self.queued += 1
+        try:
+            async with asyncio.timeout(patience):
+                await self._turns.acquire()
+        except TimeoutError:
+            raise Declined("overload") from None  # a burst says nothing against the engine
+        finally:
+            self.queued -= 1
 
     def close(self) -> None:
         if self._transport is not None:

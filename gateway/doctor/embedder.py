@@ -21,13 +21,12 @@ from caches.embed.thread import CallThread
 from caches.embed.types import Model
 from caches.embed.vector import unit
 from caches.semantic.presets import MEASURED
-from gateway.build.requests import catalog_of
 from gateway.build.semantic import loader, read_rows
 from gateway.config import Config
 from gateway.config.problems import Path, quote
 from gateway.doctor.findings import Finding, fail, ok, shown, warn
 from gateway.doctor.probe import client_of, request, silence
-from routing.types import EndpointNotServed, Target, UnknownModel
+from routing.types import Target
 
 WHERE: Path = ("cache", "semantic", "embedder")
 SENTENCE = "How long does a parcel to the islands take?"
@@ -45,15 +44,6 @@ class EmbedderFacts:
     seconds: float = 0.0
     answers: dict[str, list[float] | str] = field(default_factory=dict)
     finished: bool = False
-
-
-def target_of(config: Config) -> Target | None:
-    """The model or adapter that embeds, for kind pool. None: the config's own error says why there is none."""
-    try:
-        found = catalog_of(config).resolve(config.cache.semantic.embedder.model, "embeddings", lambda _: True)
-    except (EndpointNotServed, UnknownModel, ValueError):
-        return None
-    return found.pinned
 
 
 async def load(facts: EmbedderFacts, config: Config, about: Description, seconds: float) -> None:
@@ -168,7 +158,7 @@ def _scripts(config: Config, about: Description) -> list[Finding]:
         return [warn((*WHERE, "scripts"), what, "Write scripts: [latin].")]
     if everything:
         return [ok(where, "it is said to read every script: see with `tiergate cache eval` that it does")]
-    such = "" if "han" in about.scripts else f", such as Chinese,{f' ({_CHINESE})' if 'minilm' in name else ''}"
+    such = "" if "han" in about.scripts else f", such as Chinese{f' ({_CHINESE})' if 'minilm' in name else ''},"
     return [ok(where, f"it reads {', '.join(about.scripts)}: questions in other scripts{such} are not looked up by meaning")]
 
 

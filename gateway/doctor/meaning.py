@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 from backends.replica import Replica
 from caches.embed.description import Description
-from gateway.build.semantic import describe
+from gateway.build.semantic import describe, pool_of
 from gateway.config import Config
 from gateway.config.schema import Replica as Spec
 from gateway.doctor import embedder, vectors
@@ -40,10 +40,7 @@ class Meaning:
         if own.kind != "pool":
             yield embedder.load(self._embedder, self._config, about, seconds)
             return
-        target = embedder.target_of(self._config)
-        if target is None:  # the config's own error says why
-            self._embedder.finished = True
-            return
+        target = pool_of(self._config)
         (model,) = [model for model in self._config.models if model.name == target.model.name]
         replicas = [(self._make(model.name, spec), spec.api_key.reveal()) for spec in model.replicas if spec.url]
         yield embedder.ask(self._embedder, replicas, target, own.prefix, seconds)

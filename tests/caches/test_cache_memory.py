@@ -36,8 +36,8 @@ async def test_a_peek_saves_nothing_from_going():
     for n in range(10):
         await store.put(entry(n))
     await store.get(entry(1).key)
-    for n in range(10):
-        assert await store.peek(entry(n).key) is not None
+    for _ in range(3):
+        assert await store.peek(entry(0).key) is not None
     await store.put(entry(10))
     assert await store.peek(entry(0).key) is None
     assert await store.peek(entry(1).key) is not None

@@ -2,24 +2,12 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
+import yaml
 from gateway_talk import ADMIN_KEY, KEY, OTHER_KEY, chat, freeze_limits, payloads, posts, said, scrape, total, usage, wire
-from semantic_talk import (
-    EGG,
-    PASSWORD,
-    PLANTS,
-    TRAPS,
-    Forwards,
-    ask,
-    asked,
-    cache_of,
-    fill,
-    opened,
-    scripted,
-    semantic,
-    settled,
-)
+from semantic_talk import EGG, PASSWORD, PLANTS, TRAPS, Forwards, ask, asked, cache_of, fill, opened, scripted, semantic, settled
 
 from gateway.lab.fake import Options
 
@@ -360,6 +348,16 @@ async def test_a_tenant_without_it_is_not_part_of_it(start):
     for key, expected in ((OTHER_KEY, "miss"), (KEY, "semantic")):
         await fill(stack, PASSWORD[0], key=key)
         assert cache_of(await ask(stack, PASSWORD[1], key=key)) == expected
+
+
+async def test_the_examples_tenant_is_served_without_naming_a_temperature(start):
+    """Who copies the example's line for a tenant has hits for ordinary requests, in the same words and in others."""
+    example = yaml.safe_load((Path(__file__).parents[2] / "config.yaml").read_text())
+    own = {"tenants": {0: {"cache": example["tenants"][0]["cache"]}}}
+    stack = await opened(await start({**semantic(enabled=False), **own}))
+    assert cache_of(await stack.chat(PASSWORD[0])) == "miss"
+    await settled(stack)
+    assert [cache_of(await stack.chat(content)) for content in PASSWORD[:2]] == ["exact", "semantic"]
 
 
 async def test_a_shared_scope_serves_what_enough_of_its_tenants_asked(start):
