@@ -40,6 +40,8 @@ def _wanted(config: Config) -> list[tuple[Path, str, tuple[str, ...]]]:
         return wanted
     if semantic.embedder.kind in _EMBEDDERS:
         wanted.append(((*_SEMANTIC, "embedder", "kind"), *_EMBEDDERS[semantic.embedder.kind]))
+    if semantic.verifier is not None and semantic.verifier.kind == "onnx":
+        wanted.append(((*_SEMANTIC, "verifier", "kind"), *_EMBEDDERS["onnx"]))
     if semantic.qdrant.url is None:
         wanted.append(((*_SEMANTIC, "qdrant", "path"), "semantic", ("numpy", "qdrant_edge")))
     else:

@@ -29,6 +29,7 @@ def problems(section):
 SERVER = "qdrant: {url: 'http://q'}"
 MINILM = {"numpy": "semantic", "onnxruntime": "semantic", "tokenizers": "semantic"}
 EMBEDDER = "embedder: {{kind: pool, dimension: 2, model: {}}}"
+CROSS = "verifier: {kind: onnx, path: cross}"
 JUDGES = ("verifier: {{model: {}}}", "shadow: {{judge: {}}}")
 
 
@@ -77,6 +78,7 @@ def test_a_model_that_does_not_chat_cannot_judge(section, name):
         (SERVER, "memory", "true", {**MINILM, "qdrant_client": "qdrant"}),
         (EMBEDDER.format("vectors"), "memory", "true", {"numpy": "semantic", "qdrant_edge": "semantic"}),
         (f"{EMBEDDER.format('vectors')}, {SERVER}", "memory", "true", {"numpy": "qdrant", "qdrant_client": "qdrant"}),
+        (f"{EMBEDDER.format('vectors')}, {CROSS}", "memory", "true", {**MINILM, "qdrant_edge": "semantic"}),
         ("embedder: {kind: sentence_transformers, model: m}", "memory", "false", {}),
         (NOTHING, "two_level", "false", {"redis": "redis"}),
     ],
