@@ -5,9 +5,11 @@
     embed      one forward, shared with whoever asks the same just now
     near       the cosine of each of those that the gate has named; where their vectors are not at hand, the store is searched
     decide     the likest first: refused pairs, guards, the cut (`decision`, `evidence`); the first that passes is served
+    verify     a cross-encoder, where there is one, may approve the best that was nearly served (`verified`)
     fetch      its answer
 
-What is away (embedder, store) is a miss with a reason; no question raises. Answers are kept by `writer`, off the requests' path.
+What is away (embedder, store, verifier) is a miss with a reason; no question raises. Answers are kept by `writer`, off the
+requests' path.
 
 A tenant that shares with others reads their partition, and its own. A question enters the shared one only once so many
 different tenants (`askers`) have asked it: before that nobody learns from a hit that somebody else has asked. Who did not make an
@@ -38,9 +40,11 @@ from caches.semantic.presets import preset_for
 from caches.semantic.refused import pair_of
 from caches.semantic.types import Asked, Found, Glance, Gone, Grey, SemanticStats, Shown
 from caches.semantic.verdicts import Verdicts
+from caches.semantic.verified import verified
 from caches.semantic.writer import Writer
 from caches.types import Entry
 from caches.vectors.types import Point, StoreAway, VectorStore
+from caches.verify.types import Verifier
 from caches.which import Which
 
 _STANDS_FOR = {"strict": 0.02, "balanced": 0.05}  # the share of wrong answers that a preset promises to stay under
@@ -63,6 +67,7 @@ class SemanticCache:
         *,
         embedder: Embedder,
         store: VectorStore,
+        verifier: Verifier | None = None,
         secret: bytes,
         wall: Callable[[], float],
         max_answer: int,
@@ -79,6 +84,7 @@ class SemanticCache:
         self.vectors = Vectors(embedder.dimension)
         self.embedder = embedder
         self.store = store
+        self.verifier = verifier
         self.writer = Writer(self, wall, shared=shared)
         self._verdicts = Verdicts(self, secret)
         self.refused = self._verdicts.refused
@@ -189,7 +195,7 @@ class SemanticCache:
         preset = self._preset_of(asked.preset)
         for each in found:
             verdict = judge(question, self._reading(each, self.gate.text(each)), _NEAREST, preset)
-            if verdict.serve or (verdict.grey and asked.wants_grey):
+            if verdict.serve or (verdict.grey and (asked.wants_grey or self.verifier is not None)):
                 return True
         return False
 
@@ -208,6 +214,10 @@ class SemanticCache:
     async def _decide(self, asked: Asked, question: Reading, near: list[Near]) -> Found:
         preset = self._preset_of(asked.preset)
         cut = self.cut(asked.scope, preset, asked.max_error)
+        found = await self._best(asked, question, near, preset, cut)
+        return found if self.verifier is None else await verified(self, self.verifier, asked, found, cut)
+
+    async def _best(self, asked: Asked, question: Reading, near: list[Near], preset: Preset, cut: float) -> Found:
         grey: Grey | None = None
         why = ""
         for each in sorted(near, key=lambda each: -rank(asked.text, each.text, each.cosine)):

@@ -22,6 +22,7 @@ from caches.semantic.ids import twin_of
 from caches.types import Entry
 from caches.vectors.faults import DECLINED
 from caches.vectors.types import Point, StoreAway
+from caches.verify.types import VerifierAway
 from caches.which import Which
 
 if TYPE_CHECKING:
@@ -147,6 +148,8 @@ class Writer:
                 await self._note(now=True)
         await self._cache.store.close()
         await self._cache.embedder.close()
+        if self._cache.verifier is not None:
+            await self._cache.verifier.close()
 
     async def _turn(self) -> None:
         try:
@@ -170,6 +173,9 @@ class Writer:
         cache = self._cache
         with suppress(EmbedderAway):  # it goes on trying by itself
             await cache.embedder.open()
+        if cache.verifier is not None:
+            with suppress(VerifierAway):  # likewise
+                await cache.verifier.open()
         try:
             await cache.store.open()
             await self.flushes.hear()

@@ -45,6 +45,7 @@ from routing.types import Classifier, Model
 
 Clock = Callable[[], float]
 _SECRET_BYTES = 32
+_ASKED_SECONDS = 0.3  # that a verifier of kind pool has, where the config does not say
 
 
 def draw_secret(config: Config) -> bytes:
@@ -125,7 +126,6 @@ def build_pipeline(
     inner = Inner(dispatcher, catalog, stations, forwarder, clock)
     behind, entries = Behind(dispatcher, clock), Entries(known, secret, clock, wall)
     shadows = _shadows(config, semantic, behind, dispatcher, inner, entries, metrics, clock)
-    verifier = config.cache.semantic.verifier
     similar = Similar(
         semantic,
         known,
@@ -135,7 +135,7 @@ def build_pipeline(
         metrics=metrics,
         behind=behind,
         clock=clock,
-        verify=None if verifier is None else Verifier(inner, verifier.model, verifier.deadline, clock, all=verifier.ask == "all"),
+        verify=_verifier(config, inner, clock),
         shadow=shadows,
     )
     answers = Answers(
@@ -218,6 +218,14 @@ def _rules(config: Config) -> RoutingRules:
     if routing.classifier.kind == "fixed":
         classifier = Fixed(routing.classifier.tier or default_tier)
     return RoutingRules(classifier, default_tier, routing.classifier.threshold, routing.tiers, routing.fallback)
+
+
+def _verifier(config: Config, inner: Inner, clock: Clock) -> Verifier | None:
+    """A model that is asked. A cross-encoder is the owner's: see `build_semantic`."""
+    own = config.cache.semantic.verifier
+    if own is None or own.model is None:
+        return None
+    return Verifier(inner, own.model, own.deadline or _ASKED_SECONDS, clock, all=own.ask == "all")
 
 
 def _shadows(

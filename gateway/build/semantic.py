@@ -10,13 +10,14 @@ from typing import Literal, cast
 
 import msgspec
 
-from caches.embed.description import Description, Folder
-from caches.embed.desk import DeskRules
+from caches.embed.description import Description, Folder, read_folder
+from caches.embed.desk import RULES, DeskRules
 from caches.embed.types import Embedder, Model, TooLong
 from caches.semantic.cache import SemanticCache
 from caches.vectors.options import IndexOptions, ServerOptions
 from caches.vectors.rows import collection_name
 from caches.vectors.store import QdrantStore, Times
+from caches.verify.types import Verifier
 from gateway.build.requests import catalog_of, stations_of
 from gateway.config import Config
 from gateway.dispatch.types import Dispatcher
@@ -44,12 +45,13 @@ read_rows = msgspec.json.Decoder(Rows).decode
 
 
 def build_semantic(config: Config, dispatcher: Dispatcher, clock: Clock, wall: Clock, secret: bytes) -> SemanticCache:
-    """Raises ValueError for an embedder that is none."""
+    """Raises ValueError for an embedder or a verifier that is none."""
     semantic = config.cache.semantic
     about = describe(config)
     return SemanticCache(
         embedder=_embedder(config, about, dispatcher, clock),
         store=store_of(config, about, clock, wall),
+        verifier=_verifier(config, clock),
         secret=secret,
         wall=wall,
         max_answer=semantic.max_entry,
@@ -105,10 +107,10 @@ def loader(config: Config, about: Description) -> Callable[[], Model]:
     return partial(onnx.OnnxModel, _folder(config))
 
 
-def _folder(config: Config) -> Folder:
+def _folder(config: Config) -> Folder[Description]:
     own = config.cache.semantic.embedder
     if own.kind == "onnx":
-        return Folder.read(Path(own.model))
+        return read_folder(Path(own.model))
     from caches.embed import minilm  # noqa: PLC0415 - each kind loads what it needs
 
     return minilm.folder()
@@ -144,6 +146,20 @@ def _asking(config: Config, dispatcher: Dispatcher, clock: Clock) -> Callable[[S
         return [row.embedding for row in sorted(read_rows(body).data, key=lambda row: row.index)]
 
     return ask
+
+
+def _verifier(config: Config, clock: Clock) -> Verifier | None:
+    """A model of the config that is asked instead is the workers': see `build_pipeline`."""
+    own = config.cache.semantic.verifier
+    if own is None or own.path is None:
+        return None
+    from caches.verify import crossencoder, description, onnx  # noqa: PLC0415 - each kind loads what it needs
+
+    folder = description.read_folder(own.path)
+    return crossencoder.CrossEncoder(
+        folder.about, partial(onnx.OnnxPairs, folder), clock=clock, rng=random.Random(), threshold=own.threshold,
+        all=own.ask == "all", rules=DeskRules(deadline=own.deadline or RULES.deadline),
+    )  # fmt: skip
 
 
 def collection_of(about: Description) -> str:

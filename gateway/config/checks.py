@@ -13,7 +13,7 @@ from gateway.config.extras import missing
 from gateway.config.kinds import is_pattern
 from gateway.config.problems import Path, Problems, quote, render_path, suggest
 from gateway.config.reader import Reader
-from gateway.config.schema import Config, LiteLLM, Model, Tenant
+from gateway.config.schema import Config, LiteLLM, Model, Tenant, Verifier
 
 _DECIDED = frozenset(LiteLLM.__dataclass_fields__) | {
     "base_url", "client", "custom_llm_provider", "fallbacks", "input", "max_retries", "messages", "mock_response", "no-log",
@@ -225,7 +225,8 @@ def _semantic(config: Config, report: Report) -> None:
         report((*here, "embedder", "kind"), f"embedder kind {embedder.kind} needs a model")
     asked = [((*here, "shadow", "judge"), semantic.shadow.judge or "", "chat")]
     if semantic.verifier is not None:
-        asked.append(((*here, "verifier", "model"), semantic.verifier.model, "chat"))
+        asked.append(((*here, "verifier", "model"), semantic.verifier.model or "", "chat"))
+        _verifier((*here, "verifier"), semantic.verifier, report)
     if embedder.kind == "pool":
         asked.append(((*here, "embedder", "model"), embedder.model, "embeddings"))
         if config.routing.aliases.get(embedder.model, embedder.model) == config.routing.auto:
@@ -234,6 +235,16 @@ def _semantic(config: Config, report: Report) -> None:
         report.unknown(where, "model", name, known)
         if (pools := _behind(config, name)) and not any(endpoint in pool.endpoints for pool in pools):
             report(where, f"the model {report.show(name)} does not serve {endpoint}")
+
+
+def _verifier(here: Path, verifier: Verifier, report: Report) -> None:
+    """What its kind needs, and what belongs to the other one."""
+    needs, others = ("model", ("path", "threshold")) if verifier.kind == "pool" else ("path", ("model",))
+    if getattr(verifier, needs) is None and not report.told(here):
+        report(here, f"verifier kind {verifier.kind} needs a {needs}")
+    for name in others:
+        if getattr(verifier, name) is not None:
+            report((*here, name), f"verifier kind {verifier.kind} has no {name}")
 
 
 def _behind(config: Config, name: str) -> list[Model]:

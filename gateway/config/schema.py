@@ -239,11 +239,18 @@ class Shadow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verifier:
-    model: t.ModelName = required("The model that is asked whether one answer would serve both questions.")
+    kind: Annotated[str, Choice("verifier kind", ("pool", "onnx"))] = key(
+        "pool", "Who says whether one answer would serve both questions: `pool`: a model of this config; `onnx`: a cross-encoder."
+    )
+    model: t.ModelName | None = key(None, "kind pool: the model that is asked.")
+    path: t.File | None = key(None, "kind onnx: the folder with its model.onnx, tokenizer.json and verifier.json.")
+    threshold: t.Share | None = key(None, "kind onnx: how sure it must be; null: what its verifier.json says.")
     ask: Annotated[str, Choice("verified", ("grey", "all"))] = key(
         "grey", "Which matches it is asked about: those that are near but not served, or all."
     )
-    deadline: t.Seconds = key(0.3, "For its answer; over it the request goes on as a miss.")
+    deadline: t.Seconds | None = key(
+        None, "For its answer; over it the request goes on as a miss. null: 300ms, and 50ms for kind onnx."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,7 +276,7 @@ class SemanticCache:
     )
     askers: t.Count = key(3, "Tenants that must have asked a question before those who share a scope are served its answer.")
     shadow: Shadow = section(Shadow, "How served answers are verified.")
-    verifier: Verifier | None = key(None, "A model that is asked about matches that are not sure; null: none.")
+    verifier: Verifier | None = key(None, "What is asked about matches that are not sure; null: nobody.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -477,12 +484,15 @@ def complete(config: Config, directory: Path) -> Config:
     embedder = semantic.embedder
     if embedder.kind == "onnx" and embedder.model:
         embedder = replace(embedder, model=str(directory / embedder.model))
+    verifier = semantic.verifier
+    if verifier is not None and verifier.path is not None:
+        verifier = replace(verifier, path=directory / verifier.path)
     return replace(
         config,
         server=replace(config.server, tls=_located(config.server.tls, directory)),
         models=tuple(_model_located(model, directory) for model in config.models),
         routing=replace(config.routing, tiers=tiers, classifier=classifier),
-        cache=replace(config.cache, semantic=replace(semantic, qdrant=qdrant, embedder=embedder)),
+        cache=replace(config.cache, semantic=replace(semantic, qdrant=qdrant, embedder=embedder, verifier=verifier)),
         keys=replace(config.keys, path=directory / config.keys.path),
     )
 

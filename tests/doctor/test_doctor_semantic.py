@@ -114,7 +114,7 @@ async def test_chinese_with_minilm_is_a_warning_where_it_is_let_in(doctor, fake,
 @pytest.mark.parametrize(
     ("plant", "key", "said"),
     [
-        (shutil.rmtree, f"{EMBEDDER}.model", "no folder of an embedder"),
+        (shutil.rmtree, f"{EMBEDDER}.model", "no embedder's folder"),
         (lambda home: (home / "model.onnx").write_bytes(b"no model"), f"{EMBEDDER}.kind", "is not the file that"),
         (lambda home: (home / "embedder.json").write_text("{"), f"{EMBEDDER}.model", "embedder.json"),
     ],

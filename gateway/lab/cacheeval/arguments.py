@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from gateway.lab.cacheeval.drawing import ZIPF
-from gateway.lab.cacheeval.judge import Judge
+from gateway.lab.cacheeval.judge import CrossEncoderJudge, Judge, ScriptedJudge
 from gateway.lab.cacheeval.shadow import SHARE
 from gateway.lab.numbers import number, whole
 
@@ -47,6 +47,10 @@ def _policies(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--judge", metavar="RIGHT/WRONG", help="a scripted verifier that approves so many right pairs and traps: 0.98/0.01"
     )
+    group.add_argument("--verifier", type=Path, metavar="DIR", help="the same by a cross-encoder: a folder, as in verifier.path")
+    group.add_argument(
+        "--verifier-threshold", type=_share, metavar="X", help="from which score on it approves (as its verifier.json has it)"
+    )
     group.add_argument(
         "--grey", type=_score, metavar="X", help="the verifier is asked from this cosine on (as the preset has it)"
     )
@@ -86,7 +90,13 @@ def _results(group: argparse._ArgumentGroup) -> None:
 
 def judge_of(args: argparse.Namespace) -> Judge | None:
     """Raises ValueError."""
-    return Judge.parse(args.judge, args.seed) if args.judge is not None else None
+    if args.judge is not None and args.verifier is not None:
+        raise ValueError("--judge or --verifier: one at a time")
+    if args.verifier is None and args.verifier_threshold is not None:
+        raise ValueError("--verifier-threshold needs --verifier")
+    if args.verifier is not None:
+        return CrossEncoderJudge(args.verifier, args.verifier_threshold)
+    return ScriptedJudge.parse(args.judge, args.seed) if args.judge is not None else None
 
 
 def _score(text: str) -> float:

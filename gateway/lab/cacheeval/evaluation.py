@@ -11,11 +11,12 @@ from caches.semantic.presets import MEASURED
 from gateway.lab.cacheeval import report
 from gateway.lab.cacheeval.calibrate import Calibration, calibrate, lines
 from gateway.lab.cacheeval.clusters import clusters_of
-from gateway.lab.cacheeval.cost import of_decision, of_embedding
+from gateway.lab.cacheeval.cost import of_decision, of_embedding, of_verification
 from gateway.lab.cacheeval.course import Course
 from gateway.lab.cacheeval.curve import Curve, curve
 from gateway.lab.cacheeval.drawing import Ask, Plan, ceilings, draw
 from gateway.lab.cacheeval.halves import halves
+from gateway.lab.cacheeval.judge import CrossEncoderJudge
 from gateway.lab.cacheeval.lookups import Lookup, look_up, lookups
 from gateway.lab.cacheeval.pairs import BadData, Data, Kind
 from gateway.lab.cacheeval.policies import ALL, Cosine, Policy, Verdict
@@ -58,7 +59,11 @@ class Evaluation:
         seed = self._settings.seed
         embedding = of_embedding(self._opened.model, [asked for _, asked in pairs], seed)
         deciding = of_decision(self._guards.all(self._settings.presets[0]), pairs, seed)
-        return {"embedding": report.cost(embedding), "decision": report.cost(deciding)}
+        told = {"embedding": report.cost(embedding), "decision": report.cost(deciding)}
+        judge = self._settings.judge
+        if isinstance(judge, CrossEncoderJudge):
+            told["verification"] = report.cost(of_verification(judge, pairs, seed))
+        return told
 
     def _embed(self, data: Data, texts: Sequence[str]) -> None:
         self._vectors.learn(texts, self._progress.step(f"{data.name}: embedding with {self._opened.name}", len(texts)))
