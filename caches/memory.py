@@ -40,6 +40,9 @@ class MemoryStore:
             self._hits += 1
         return entry
 
+    async def peek(self, key: bytes) -> Entry | None:
+        return self._shelf.peek(key)
+
     async def put(self, entry: Entry) -> bool:
         if self._marks.bars(entry) or not self._shelf.put(entry):
             return False

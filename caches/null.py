@@ -17,6 +17,9 @@ class NullStore:
     async def get(self, key: bytes) -> Entry | None:  # noqa: ARG002 - the protocol's
         return None
 
+    async def peek(self, key: bytes) -> Entry | None:  # noqa: ARG002 - the protocol's
+        return None
+
     async def put(self, entry: Entry) -> bool:  # noqa: ARG002 - the protocol's
         return False
 

@@ -73,6 +73,10 @@ class TwoLevelStore:
             self._front.put(entry)
         return entry
 
+    async def peek(self, key: bytes) -> Entry | None:
+        front = self._front.peek(key) if self._changes.believed else None
+        return front or await self._shared.peek(key)
+
     async def put(self, entry: Entry) -> bool:
         asked = self._news.count
         try:

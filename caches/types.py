@@ -104,6 +104,10 @@ class ExactStore(Protocol):
 
     async def get(self, key: bytes) -> Entry | None: ...
 
+    async def peek(self, key: bytes) -> Entry | None:
+        """What `get` would find, and nothing notices: neither counts nor what is to go first. Raises `ExactStoreAway`."""
+        ...
+
     async def put(self, entry: Entry) -> bool:
         """False when the entry was refused: too large, expired already, or its making began before a flush or delete of it."""
         ...

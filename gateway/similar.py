@@ -8,6 +8,7 @@
     heard      in a scope that tenants share, who is answered by the exact cache or an answer in flight has asked it, too
     shadow     some served answers, and all that were nearly served, are compared with what the model says (`gateway.shadow`)
 
+`read`, `refusal` and `asked` are pure: `gateway.explain` tells by them.
 Whatever is slow or away here is a miss: nothing raises, and the request goes on to a model.
 """
 
@@ -18,6 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
+from caches.policy import Use
 from caches.scope import Scope
 from caches.semantic.eligible import refusal
 from caches.semantic.ids import body_digest
@@ -77,26 +79,34 @@ class Similar:
 
     def split(self, job: Job) -> Split | None:
         """The question, if the tenant wants meaning compared and this request's may be; it is read again by nobody else."""
+        found = None if job.use is None else self.read(job, job.use)
+        if found is None or not found.reason:
+            return found
+        self._metrics.cache_lookups.add(("semantic", "bypass"))
+        return None
+
+    def read(self, job: Job, use: Use) -> Split | None:
+        """The question, or why there is none. None: meaning has no part in what the tenant, or this request, wants of a cache."""
         policy = self._cachings[job.principal.tenant].semantic
-        if policy is None or job.use is None or not (job.use.lookup or job.use.store):
+        if policy is None or not (use.lookup or use.store):
             return None
-        found = split(job.endpoint.name, job.ask.fields, policy)
-        if found.reason:
-            self._metrics.cache_lookups.add(("semantic", "bypass"))
-            return None
-        return found
+        return split(job.endpoint.name, job.ask.fields, policy)
+
+    def refusal(self, job: Job, question: Split) -> str | None:
+        """Why it is not looked up all the same."""
+        return refusal(question.text, personal=self._policy(job).skip_personal)
 
     async def look(self, x: Exchange, job: Job, produce: Produce) -> Entry | None:
         """The answer of a neighbour, if one fits."""
         question = job.split
         if question is None:
             return None
-        reason = refusal(question.text, personal=self._policy(job).skip_personal)
+        reason = self.refusal(job, question)
         if reason is not None:
             job.split, x.similar = None, reason
             self._metrics.cache_lookups.add(("semantic", "bypass"))
             return None
-        job.asked = asked = self._asked(x, job, question)
+        job.asked = asked = self.asked(job, question, x.client_id or x.id)
         if job.use is None or not job.use.lookup:
             return None
         found = await self._semantic.look(asked)
@@ -139,9 +149,9 @@ class Similar:
         self._behind.spawn(self._tell(x, job, question, entry))
 
     async def _tell(self, x: Exchange, job: Job, question: Split, entry: Entry | None) -> None:
-        if refusal(question.text, personal=self._policy(job).skip_personal) is not None:
+        if self.refusal(job, question) is not None:
             return
-        asked = self._asked(x, job, question)
+        asked = self.asked(job, question, x.client_id or x.id)
         if await self._semantic.heard(asked) and entry is not None and not entry.alias:
             await self._semantic.keep(asked, self._entries.meant(job, entry))
 
@@ -162,7 +172,8 @@ class Similar:
         assert policy is not None, "asked for a tenant that has one"
         return policy
 
-    def _asked(self, x: Exchange, job: Job, question: Split) -> Asked:
+    def asked(self, job: Job, question: Split, request_id: str) -> Asked:
+        """What the semantic cache is asked."""
         caching, policy, rest = self._cachings[job.principal.tenant], self._policy(job), question.rest()
         models = self._models(job)
 
@@ -179,7 +190,7 @@ class Similar:
             scope=caching.scope.tag,
             preset=policy.preset,
             max_error=policy.max_error,
-            request_id=x.client_id or x.id,
+            request_id=request_id,
             exact="" if job.key is None else self._entries.id_of(job.key),
             max_age=job.wishes.cache.max_age,
             wants_grey=self._verify is not None or policy.max_error is not None,

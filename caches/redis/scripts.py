@@ -89,13 +89,14 @@ end
 
 GET = Script(
     _COMMON
-    + """-- entry, marks -> whether there is one (2: something that is none of ours), its value, milliseconds left, the moment
+    + """-- entry, marks; perhaps `peek`: delete nothing
+-- -> whether there is one (2: something that is none of ours), its value, milliseconds left, the moment
 local value = redis.pcall('GET', KEYS[1])
 if not value then return {0, '', 0, now()} end
 local fields, born = head(value)
 if not fields then return {2, '', 0, now()} end
 if flushed(KEYS[2], fields, born) then
-    redis.pcall('UNLINK', KEYS[1])  -- where nothing may be written, it is left to its end
+    if ARGV[1] ~= 'peek' then redis.pcall('UNLINK', KEYS[1]) end  -- where nothing may be written, it is left to its end
     return {0, '', 0, now()}
 end
 return {1, value, redis.call('PTTL', KEYS[1]), now()}

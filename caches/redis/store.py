@@ -115,6 +115,9 @@ class RedisStore:
             self._hits += 1
         return entry
 
+    async def peek(self, key: bytes) -> Entry | None:
+        return await self._get(key, peek=True)
+
     async def put(self, entry: Entry) -> bool:
         if len(entry.body) > self._max_entry or len(entry.tags) > MOST_TAGS or entry.id != self._ident(entry.key):
             return False
@@ -164,9 +167,9 @@ class RedisStore:
             evictions=0,
         )
 
-    async def _get(self, key: bytes) -> Entry | None:
+    async def _get(self, key: bytes, *, peek: bool = False) -> Entry | None:
         id, sent = self._ident(key), self._clock()  # noqa: A001 - the name of the field it is
-        state, value, left, now = await self._run(scripts.GET, [_ENTRIES + id, _MARKS])
+        state, value, left, now = await self._run(scripts.GET, [_ENTRIES + id, _MARKS], *((b"peek",) if peek else ()))
         if state == 0:
             return None
         if state != 1 or left <= 0:
@@ -174,7 +177,8 @@ class RedisStore:
         try:
             kept, born = await _in_thread(len(value), unseal, value, id, key, self._max_entry)
         except Foreign:
-            self._spawn(self._drop(id))
+            if not peek:
+                self._spawn(self._drop(id))
             return None
         ahead = now / _MICRO - self._clock()
         return Entry(

@@ -36,7 +36,7 @@ from caches.semantic.near import Near, Vectors
 from caches.semantic.packed import Packed, pack, said, unpack
 from caches.semantic.presets import preset_for
 from caches.semantic.refused import pair_of
-from caches.semantic.types import Asked, Found, Gone, Grey, SemanticStats, Shown
+from caches.semantic.types import Asked, Found, Glance, Gone, Grey, SemanticStats, Shown
 from caches.semantic.verdicts import Verdicts
 from caches.semantic.writer import Writer
 from caches.types import Entry
@@ -94,19 +94,10 @@ class SemanticCache:
     # -- a question
 
     async def look(self, asked: Asked) -> Found:
-        if not self.writer.open or self.writer.flushes.pending:
-            return Found(away="flush pending" if self.writer.flushes.pending else "starting")
-        if self.refused.bars_request(asked.exact, asked.tenant):
-            return Found(why="refused")
-        likely = [(room, found) for room in (asked.partition, asked.own) if room and (found := self._likely(room, asked.text))]
-        if not likely:
-            return Found(why="gate")
-        if not self.embedder.covers(asked.text):
-            return Found(why="script")
-        question = Reading.of(asked.text)
-        rooms = [room for room, found in likely if self._hopeful(asked, question, found)]
-        if not rooms:
-            return Found(why="guards")
+        passed = self._sifted(asked)
+        if isinstance(passed, Found):
+            return passed
+        question, likely, rooms = passed
         try:
             vector = await self.embedder.embed(asked.text, scope=asked.tenant)
             near = self._at_hand(likely, vector) or await self._search(rooms, vector)
@@ -118,6 +109,28 @@ class SemanticCache:
         except StoreAway as away:
             return Found(away=f"vector store {away.reason}")
 
+    def glance(self, asked: Asked) -> Glance:
+        passed = self._sifted(asked)
+        stage = passed.away or passed.why if isinstance(passed, Found) else ""
+        preset = self._preset_of(asked.preset)
+        cut = self.cut(asked.scope, preset, asked.max_error)
+        return Glance(self.embedder.fingerprint, cut, self.embedder.covers(asked.text), stage)
+
+    def _sifted(self, asked: Asked) -> Found | tuple[Reading, list[tuple[str, list[str]]], list[str]]:
+        """Why it needs no vector; or how it reads, the kept questions that resemble it by partition, and where to search."""
+        if not self.writer.open or self.writer.flushes.pending:
+            return Found(away="flush pending" if self.writer.flushes.pending else "starting")
+        if self.refused.bars_request(asked.exact, asked.tenant):
+            return Found(why="refused")
+        likely = [(room, found) for room in (asked.partition, asked.own) if room and (found := self._likely(room, asked.text))]
+        if not likely:
+            return Found(why="gate")
+        if not self.embedder.covers(asked.text):
+            return Found(why="script")
+        question = Reading.of(asked.text)
+        rooms = [room for room, found in likely if self._hopeful(asked, question, found)]
+        return (question, likely, rooms) if rooms else Found(why="guards")
+
     async def take(self, asked: Asked, grey: Grey) -> Found:
         found = await self._kept(asked, grey.id)
         if found.entry is not None:
@@ -126,23 +139,29 @@ class SemanticCache:
         return found
 
     async def stands(self, hit: str, body: bytes, maker: str, tenant: str, request_id: str) -> bool:
+        point = await self._original(hit, body, maker, tenant)
+        if point is not None:
+            self._verdicts.served(tenant, request_id, hit, point.tenant, maker)
+        return point is not None
+
+    async def would_stand(self, hit: str, body: bytes, maker: str, tenant: str) -> bool:
+        return await self._original(hit, body, maker, tenant) is not None
+
+    async def _original(self, hit: str, body: bytes, maker: str, tenant: str) -> Point | None:
+        """The answer that an alias stands for."""
         known = read_hit(self._secret, hit, maker)
-        if (
-            known is None
-            or known.pair is None
-            or self._verdicts.bars(known.pair, known.point, tenant)
-            or self.writer.flushes.pending
-        ):
-            return False
+        if known is None or known.pair is None or self.writer.flushes.pending:
+            return None
+        if self._verdicts.bars(known.pair, known.point, tenant):
+            return None
         try:
             point = await self.store.fetch(known.point)
         except StoreAway:
-            return False
+            return None
         packed = None if point is None else unpack(point.answer)
         if point is None or packed is None or point.expires_at <= self._wall() or body_digest(packed.body) != body:
-            return False
-        self._verdicts.served(tenant, request_id, hit, point.tenant, maker)
-        return True
+            return None
+        return point
 
     async def _kept(self, asked: Asked, id_: str) -> Found:
         """What was found before, unless it is gone or refused by now."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from caches.semantic.types import Asked, Found, Gone, Grey, SemanticStats, Shown
+from caches.semantic.types import Asked, Found, Glance, Gone, Grey, SemanticStats, Shown
 from caches.types import Entry
 from caches.which import Which
 
@@ -46,6 +46,12 @@ class NullSemantic:
 
     async def close(self) -> None:
         """Nothing is open."""
+
+    async def would_stand(self, hit: str, body: bytes, maker: str, tenant: str) -> bool:  # noqa: ARG002 - as above
+        return False
+
+    def glance(self, asked: Asked) -> Glance | None:  # noqa: ARG002 - the protocol's
+        return None
 
     def standing(self) -> SemanticStats | None:
         return None

@@ -74,6 +74,20 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
+class Glance:
+    """What can be told of a question without a vector, and without asking the store.
+
+    `cut`: the score from which answers are served, infinite where none are. `stage`: what would turn it away before a vector is
+    made for it, or why the cache could not be asked; empty: it would be embedded.
+    """
+
+    embedder: str
+    cut: float
+    covered: bool  # the embedder reads its script
+    stage: str
+
+
+@dataclass(frozen=True, slots=True)
 class Gone:
     """What a delete has found. `twin`: what the exact cache calls the answer that is gone; empty: there is none."""
 
@@ -152,6 +166,14 @@ class OwnedSemantic(Semantic, Protocol):
         ...
 
     async def close(self) -> None: ...
+
+    async def would_stand(self, hit: str, body: bytes, maker: str, tenant: str) -> bool:
+        """As `stands`, for who only looks."""
+        ...
+
+    def glance(self, asked: Asked) -> Glance | None:
+        """Nothing is changed by it. None: there is no such cache."""
+        ...
 
     def standing(self) -> SemanticStats | None:
         """Without a word to the store. None: there is no such cache."""

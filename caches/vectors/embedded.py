@@ -33,6 +33,7 @@ from caches.vectors.store import QdrantStore, Times
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_WAIT = 0.75  # of its deadline an ask waits for its turn at most: the rest is for the answer
 MARK = "mark-"  # in front of names
 
 
@@ -73,7 +74,7 @@ def embedded_store(
     left as it is, rather than moved aside and begun anew.
     """
     setup = Setup(str(path), name, dimension, options, max_points, lock_seconds, as_it_is=as_it_is)
-    engine = EmbeddedEngine(setup, tidying, steady)
+    engine = EmbeddedEngine(setup, tidying, times, steady)
     return QdrantStore(engine, dimension, times=times, clock=clock, steady=steady, rng=rng)
 
 
@@ -91,11 +92,12 @@ async def _on_disk(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T
 class EmbeddedEngine:
     notes_apart = True
 
-    def __init__(self, setup: Setup, tidying: Tidying, steady: Callable[[], float]) -> None:
+    def __init__(self, setup: Setup, tidying: Tidying, times: Times, steady: Callable[[], float]) -> None:
         self.name = f"the vector store {setup.home}"
         self._life = EngineLife(setup, steady)
         self._notes = NoteFiles(setup.home.with_name(f"{setup.name}.notes"))
         self._tidying = tidying
+        self._short, self._long = _WAIT * times.search, _WAIT * times.write
         self._steady = steady
         self._rested = asyncio.Event()  # it does not tidy
         self._rested.set()
@@ -123,7 +125,7 @@ class EmbeddedEngine:
     async def refusal(self, *, search: bool, seconds: float) -> str | None:
         if search and not self._rested.is_set():
             try:
-                async with asyncio.timeout(seconds):
+                async with asyncio.timeout(_WAIT * seconds):
                     await self._rested.wait()
             except TimeoutError:
                 return "busy"
@@ -131,26 +133,26 @@ class EmbeddedEngine:
 
     async def search(self, where: Where, vector: bytes, limit: int) -> list[Row]:
         self._searched_at = self._steady()
-        return await self._life.ask(asks.Search(where, vector, limit), list[Row])
+        return await self._life.ask(asks.Search(where, vector, limit), list[Row], self._short)
 
     async def fetch(self, numbers: Sequence[str]) -> list[Row]:
-        return await self._life.ask(asks.Fetch(list(numbers)), list[Row])
+        return await self._life.ask(asks.Fetch(list(numbers)), list[Row], self._short)
 
     async def put(self, rows: Sequence[Row]) -> None:
-        await self._life.ask(asks.Put(list(rows)), type(None))
+        await self._life.ask(asks.Put(list(rows)), type(None), self._long)
         self._changes += len(rows)
 
     async def delete(self, numbers: Sequence[str]) -> None:
-        await self._life.ask(asks.Delete(list(numbers)), type(None))
+        await self._life.ask(asks.Delete(list(numbers)), type(None), self._long)
         self._changes += len(numbers)
 
     async def page(self, where: Where, fields: Sequence[str], limit: int, start: str | None, *, delete: bool) -> Sheet:
-        sheet = await self._life.ask(asks.Page(where, list(fields), limit, start, delete), Sheet)
+        sheet = await self._life.ask(asks.Page(where, list(fields), limit, start, delete), Sheet, self._long)
         self._changes += len(sheet.rows) if delete else 0
         return sheet
 
     async def stats(self) -> Numbers:
-        return await self._life.ask(asks.Stats(), Numbers)
+        return await self._life.ask(asks.Stats(), Numbers, self._long)
 
     async def note(self, name: str) -> bytes | None:
         return await _on_disk(self._notes.read, name)
@@ -180,7 +182,7 @@ class EmbeddedEngine:
         self._rested.clear()
         try:
             async with asyncio.timeout(self._tidying.most):
-                await self._life.ask(asks.Tidy(), bool)
+                await self._life.ask(asks.Tidy(), bool, self._tidying.most)
         except TimeoutError:
             await self._life.kill()
             raise

@@ -121,7 +121,7 @@ def _only_opened(setup: Setup) -> tuple[Shard, Hello]:
         points = shard.stats().points
     except BaseException as error:
         raise CannotBegin(_said(error)) from error
-    return shard, Hello(points=points)
+    return shard, Hello(points=points, declines="full" if short(setup.home, ROOM) else None)
 
 
 def serve(stream: io.BufferedRWPair, shard: Shard, setup: Setup) -> None:
@@ -205,7 +205,7 @@ def _held(setup: Setup) -> Iterator[None]:
     """Raises InUse and CannotBegin."""
     try:
         setup.home.parent.mkdir(parents=True, exist_ok=True)
-        if setup.home.is_dir():
+        if setup.home.is_dir() and not setup.as_it_is:
             setup.home.chmod(0o700)  # made by an engine that was less careful
         lock = setup.home.with_name(f"{setup.name}.lock").open("a+", encoding="utf-8")
     except OSError as error:

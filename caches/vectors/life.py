@@ -10,7 +10,7 @@ import msgspec
 from caches.vectors import asks
 from caches.vectors.engine import Setup
 from caches.vectors.faults import LITTLE, short
-from caches.vectors.process import EngineError, EngineGone, EngineProcess
+from caches.vectors.process import EngineGone, EngineProcess
 from caches.vectors.watch import log
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ class EngineLife:
 
     @property
     def alive(self) -> bool:
-        return self._process is not None and self._process.alive and self._damage is None
+        return self._process is not None and self._process.alive
 
     @property
     def crowded(self) -> bool:
@@ -61,17 +61,11 @@ class EngineLife:
             log.warning("the vector store begins anew (%s); what was there is at %s", hello.trouble, hello.aside)
         return f"{hello.points} points"
 
-    async def ask(self, ask: asks.Ask, kind: type[T]) -> T:
+    async def ask(self, ask: asks.Ask, kind: type[T], patience: float) -> T:
         """Raises EngineGone, EngineError and Declined."""
         if self._process is None:
             raise EngineGone("the engine's process has not begun")
-        try:
-            answer = await self._process.ask(ask)
-        except EngineError as error:
-            if error.damaged:
-                self._damage = str(error)
-            raise
-        return msgspec.msgpack.decode(answer, type=kind)
+        return msgspec.msgpack.decode(await self._process.ask(ask, patience), type=kind)
 
     async def part(self, silent: float) -> None:
         """Give up a process that has been silent for longer than that, while an answer was awaited."""
@@ -87,6 +81,7 @@ class EngineLife:
         process, self._process = self._process, None
         if process is None:
             return
+        self._damage = self._damage or process.damage
         if not process.alive:
             if self._steady() - self._began_at > _SOON:
                 self._deaths = 0

@@ -17,7 +17,7 @@ from caches.vectors import asks
 from caches.vectors.engine import Setup
 from caches.vectors.faults import Declined
 
-_AT_ONCE = 8  # asks with the engine: it never waits for the next one
+_AT_ONCE = 4  # asks with the engine: it never waits for the next one
 _KILL_SECONDS = 5.0  # until the system has taken a killed process away; not longer, should somebody else have waited for it
 
 
@@ -30,11 +30,7 @@ class EngineGone(Exception):  # noqa: N818 - it names what happened
 
 
 class EngineError(Exception):
-    """The engine answered with an error. `damaged`: of what it had written, and it has ended."""
-
-    def __init__(self, why: str, *, damaged: bool = False) -> None:
-        super().__init__(why)
-        self.damaged = damaged
+    """The engine answered with an error."""
 
 
 class EngineProcess:
@@ -67,7 +63,12 @@ class EngineProcess:
 
     @property
     def alive(self) -> bool:
-        return not self._line.closed
+        return not self._line.closed and self._line.damage is None
+
+    @property
+    def damage(self) -> str | None:
+        """What it could not read of what it had written; it ends then. Also when nobody waits for the answer any more."""
+        return self._line.damage
 
     @property
     def died_reading(self) -> bool:
@@ -83,13 +84,13 @@ class EngineProcess:
         """Seconds since it last answered, while it has something to answer."""
         return self._steady() - self._line.heard_at if self._line.waiting else 0.0
 
-    async def ask(self, ask: asks.Ask) -> msgspec.Raw:
-        """Raises EngineGone, EngineError and Declined."""
-        reply = await self._line.ask(ask)
+    async def ask(self, ask: asks.Ask, patience: float) -> msgspec.Raw:
+        """Waits for its turn for `patience` seconds. Raises EngineGone, EngineError and Declined."""
+        reply = await self._line.ask(ask, patience)
         if reply.declined is not None:
             raise Declined(reply.declined)
         if reply.error is not None:
-            raise EngineError(reply.error, damaged=reply.damaged)
+            raise EngineError(reply.error)
         return reply.answer
 
     async def end(self, seconds: float) -> None:
@@ -108,6 +109,7 @@ class _Line(asyncio.Protocol):
         self.reads: set[int] = set()  # of them, those that write nothing
         self.closed = False
         self.died_reading = False
+        self.damage: str | None = None
         self.queued = 0
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self.heard_at = steady()
@@ -143,12 +145,8 @@ class _Line(asyncio.Protocol):
             self._turns.release()
         self.waiting.clear()
 
-    async def ask(self, ask: asks.Ask) -> asks.Reply:
-        self.queued += 1
-        try:
-            await self._turns.acquire()
-        finally:
-            self.queued -= 1
+    async def ask(self, ask: asks.Ask, patience: float) -> asks.Reply:
+        await self._turn(patience)
         if self.closed or self._transport is None:
             self._turns.release()
             raise EngineGone("the engine's process has ended")
@@ -163,6 +161,19 @@ class _Line(asyncio.Protocol):
         self._transport.write(frame)
         return await future
 
+    async def _turn(self, patience: float) -> None:
+        if not self._turns.locked():
+            await self._turns.acquire()
+            return
+        self.queued += 1
+        try:
+            async with asyncio.timeout(patience):
+                await self._turns.acquire()
+        except TimeoutError:
+            raise Declined("overload") from None  # a burst says nothing against the engine
+        finally:
+            self.queued -= 1
+
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
@@ -172,6 +183,8 @@ class _Line(asyncio.Protocol):
             self.hello.set_result(msgspec.msgpack.decode(frame, type=asks.Hello))
             return
         reply = self._replies.decode(frame)
+        if reply.damaged:
+            self.damage = reply.error
         future = self.waiting.pop(reply.number)
         self.reads.discard(reply.number)
         self._turns.release()

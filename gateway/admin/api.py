@@ -58,9 +58,10 @@ def _state(desk: Desk) -> APIRouter:
 
     @router.post("/explain")
     async def explain(wanted: shapes.Question) -> dict[str, Any]:
-        """What would become of a request, by the pipeline's own steps, without sending it."""
-        told: dict[str, Any] = msgspec.to_builtins(desk.explain(wanted.tenant, wanted.endpoint, wanted.body, wanted.headers))
-        return told
+        """What would become of a request, by the pipeline's own steps, without sending it, and what the caches have for it."""
+        told = await desk.explain(wanted.tenant, wanted.endpoint, wanted.body, wanted.headers)
+        found: dict[str, Any] = msgspec.to_builtins(told)
+        return found
 
     return router
 

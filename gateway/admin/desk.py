@@ -22,7 +22,7 @@ from gateway.config.problems import quote, suggest
 from gateway.dispatch.types import Lane
 from gateway.endpoints import BY_NAME
 from gateway.errors import ApiError
-from gateway.explain import explain
+from gateway.explain import Node, explain
 from gateway.explanation import Explanation
 from gateway.fleet import Fleet, MemberStatus, spec_of
 from gateway.keyfile import DeadKeyError, KeyFile, KeyFileError, KeyRecord, Terms, UnknownKeyError
@@ -54,7 +54,7 @@ class Desk:
 
     # -- requests
 
-    def explain(self, tenant: str, endpoint: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> Explanation:
+    async def explain(self, tenant: str, endpoint: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> Explanation:
         """What would become of a tenant's request. Raises ApiError 400."""
         principal = self.pipeline.authenticator.of_tenant(tenant)
         if principal is None:
@@ -63,10 +63,12 @@ class Desk:
             raise _invalid(f"unknown endpoint {quote(endpoint)}{suggest(endpoint, BY_NAME)}", "endpoint")
         lines = [(name.lower().encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
         try:
-            stable, encoded = bool(self.config.cache.secret), msgspec.json.encode(body)
+            encoded = msgspec.json.encode(body)
         except UnicodeEncodeError:
             raise _invalid("half a surrogate is no text", "body") from None
-        return explain(self.pipeline, self.lanes, BY_NAME[endpoint], encoded, principal, lines, stable=stable, live=True)
+        stable = self.config.secret_lasts
+        node = Node(self.pipeline, self.lanes, self.exact, self.semantic, live=True, stable=stable)
+        return await explain(node, BY_NAME[endpoint], encoded, principal, lines)
 
     # -- replicas
 

@@ -54,16 +54,36 @@ def draw_secret(config: Config) -> bytes:
     """
     if config.cache.secret:
         return hashlib.sha256(config.cache.secret.reveal().encode()).digest()
-    qdrant = config.cache.semantic.qdrant
-    return kept_secret(qdrant.path / "secret") if config.any_semantic and qdrant.url is None else urandom(32)
+    return kept_secret(_beside(config)) if config.secret_lasts else urandom(_SECRET_BYTES)
 
 
-def kept_secret(path: Path) -> bytes:
-    """The secret in a file that only its owner reads; made at the first start. OSError where it cannot be."""
+def known_secret(config: Config) -> bytes | None:
+    """The one that the next start will have, for who only looks. None: it will draw one, or nobody here may read it."""
+    if config.cache.secret:
+        return draw_secret(config)
+    try:
+        return _read(_beside(config)) if config.secret_lasts else None
+    except OSError:
+        return None
+
+
+def _beside(config: Config) -> Path:
+    return config.cache.semantic.qdrant.path / "secret"
+
+
+def _read(path: Path) -> bytes | None:
     with suppress(FileNotFoundError):
         known = path.read_bytes()
         if len(known) == _SECRET_BYTES:
             return known
+    return None
+
+
+def kept_secret(path: Path) -> bytes:
+    """The secret in a file that only its owner reads; made at the first start. OSError where it cannot be."""
+    known = _read(path)
+    if known is not None:
+        return known
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     made = urandom(_SECRET_BYTES)
     fresh = path.with_name(f".secret-{urandom(4).hex()}")

@@ -25,6 +25,7 @@ from gateway.forward import ContextOverflow, Forwarder
 from gateway.inner import Inner
 from gateway.metrics import Metrics
 from limits.types import Priority
+from routing.types import RoutingError, Target
 
 Clock = Callable[[], float]
 _TOO_LARGE = 413  # what some engines call a text that is longer than they read
@@ -65,13 +66,31 @@ def describe(config: Config) -> Description:
     own = config.cache.semantic.embedder
     if own.kind == "pool":
         return Description(
-            name=own.model, dimension=own.dimension, max_tokens=own.max_tokens, prefix=own.prefix, scripts=own.scripts
+            name=_vectors_of(config), dimension=own.dimension, max_tokens=own.max_tokens, prefix=own.prefix, scripts=own.scripts
         )
     if own.kind == "sentence_transformers":
         from caches.embed import transformer  # noqa: PLC0415 - each kind loads what it needs
 
         return transformer.describe(own.model, own.dimension, own.max_tokens, own.prefix, own.scripts)
     return _folder(config).about
+
+
+def pool_of(config: Config) -> Target:
+    """The model or adapter that embeds, by whichever of its names it was named. Raises ValueError where there is none."""
+    try:
+        found = catalog_of(config).resolve(config.cache.semantic.embedder.model, "embeddings", lambda _: True).pinned
+    except RoutingError as error:
+        raise ValueError(f"no model embeds under that name: {error}") from None
+    if found is None:
+        raise ValueError("several models embed under that name")
+    return found
+
+
+def _vectors_of(config: Config) -> str:
+    """Whose vectors they are: what an alias leads to, or a pool serves, may be another model one day."""
+    target = pool_of(config)
+    (version,) = [model.version for model in config.models if model.name == target.model.name]
+    return f"{target.served_name} {version}".strip()
 
 
 def loader(config: Config, about: Description) -> Callable[[], Model]:

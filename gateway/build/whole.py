@@ -50,10 +50,13 @@ class Parts:
     metrics: Metrics
 
 
-def build(config: Config, log: RequestLog) -> Parts:
-    """Wire a gateway. The config has been validated: a ValueError here is a gap in the validation."""
+def build(config: Config, log: RequestLog, secret: bytes | None = None) -> Parts:
+    """Wire a gateway. The config has been validated: a ValueError here is a gap in the validation.
+
+    `secret`: of cache keys; else the config's, the one that is kept beside the answers, or one that is made and kept there.
+    """
     clock, wall = time.monotonic, time.time
-    secret, metrics = draw_secret(config), Metrics()
+    secret, metrics = secret or draw_secret(config), Metrics()
     owner = build_owner(config, clock, wall, secret)
     own = build_pipeline(config, owner.local, owner.semantic, owner.both, metrics, secret, clock, wall)
     status = Status(owner.lanes, owner.exact, owner.semantic)

@@ -455,6 +455,11 @@ class Config:
     def any_semantic(self) -> bool:
         return any(self.semantic_of(tenant) for tenant in self.tenants)
 
+    @property
+    def secret_lasts(self) -> bool:
+        """Whether cache keys are made with the same secret at every start: the config's, or one beside an embedded store."""
+        return bool(self.cache.secret) or (self.any_semantic and self.cache.semantic.qdrant.url is None)
+
 
 _USUAL_TIERS = ("small", "medium", "large")
 

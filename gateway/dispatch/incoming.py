@@ -22,7 +22,7 @@ from gateway.dispatch.feeds import GONE, LAGGED, WINDOW, broken
 from gateway.exchange import Work
 from gateway.reply import Head
 
-_PATIENCE = 2.0  # seconds that it may take until a feed whose dispatcher has gone goes on
+_PATIENCE = 5.0  # seconds that it may take until a feed whose dispatcher has gone goes on: a pause is better than a break
 _RETRY = 0.05  # until its maker, too, has found the next one
 _LAST_WORD = 1.0  # seconds that the maker has for it, once nobody here listens any more
 _CREDIT = WINDOW // 4  # bytes that are worth a word

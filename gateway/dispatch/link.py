@@ -45,6 +45,7 @@ _COMPANY = 0.005  # seconds that an End may wait for a message to go with, when 
 _RETRY = 0.02  # between two attempts to connect
 _LOOK = 0.5  # between two looks whether the owner still speaks
 _LAST_WORD = 1.0  # seconds for the owner to hear what is said at the end
+_HUSH = 1.0  # seconds without a word after which the deadlines of requests are looked at here, as the owner may not
 _SILENCE = 3.0  # seconds without a word, while one is due, that end a connection
 
 
@@ -244,6 +245,10 @@ class Link:
             if self._channel.closed or loop.time() - slept > 2 * _LOOK:  # it was this process that stood still
                 continue
             silent = loop.time() - self._spoke
+            if silent > _HUSH:
+                now = self.clock()
+                for ticket in self.tickets.values():
+                    ticket.past(now)
             if silent > _SILENCE:
                 _log.error("the dispatcher has said nothing for %.1f s: its connection is cut", silent)
                 self._channel.abort()

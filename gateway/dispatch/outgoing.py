@@ -31,7 +31,7 @@ from gateway.reply import Head
 
 _log = logging.getLogger("tiergate.dispatch")
 _MOST_TICKS = 100
-_PATIENCE = 3.0  # seconds that a feed waits for its subscriber, once a dispatcher has gone
+_PATIENCE = 6.0  # seconds that a feed waits for its subscriber, once a dispatcher has gone
 
 Send = Callable[[msgspec.Struct], None]
 

@@ -21,13 +21,12 @@ from caches.embed.thread import CallThread
 from caches.embed.types import Model
 from caches.embed.vector import unit
 from caches.semantic.presets import MEASURED
-from gateway.build.requests import catalog_of
 from gateway.build.semantic import loader, read_rows
 from gateway.config import Config
 from gateway.config.problems import Path, quote
 from gateway.doctor.findings import Finding, fail, ok, shown, warn
 from gateway.doctor.probe import client_of, request, silence
-from routing.types import EndpointNotServed, Target, UnknownModel
+from routing.types import Target
 
 WHERE: Path = ("cache", "semantic", "embedder")
 SENTENCE = "How long does a parcel to the islands take?"
@@ -45,15 +44,6 @@ class EmbedderFacts:
     seconds: float = 0.0
     answers: dict[str, list[float] | str] = field(default_factory=dict)
     finished: bool = False
-
-
-def target_of(config: Config) -> Target | None:
-    """The model or adapter that embeds, for kind pool. None: the config's own error says why there is none."""
-    try:
-        found = catalog_of(config).resolve(config.cache.semantic.embedder.model, "embeddings", lambda _: True)
-    except (EndpointNotServed, UnknownModel, ValueError):
-        return None
-    return found.pinned
 
 
 async def load(facts: EmbedderFacts, config: Config, about: Description, seconds: float) -> None:
@@ -83,28 +73,28 @@ def _tried(make: Callable[[], Model]) -> tuple[float, float]:
     return loaded, quickest
 
 
-async def ask(facts: EmbedderFacts, replicas: Sequence[Replica], target: Target, prefix: str, seconds: float) -> None:
-    """Every replica of the pool at once. Closes their clients."""
+async def ask(facts: EmbedderFacts, replicas: Sequence[tuple[Replica, str]], target: Target, prefix: str, seconds: float) -> None:
+    """Every replica of the pool at once, each with the key that it wants. Closes their clients."""
     body = msgspec.json.encode({"model": target.served_name, "input": [prefix + SENTENCE]})
 
-    async def one(replica: Replica) -> None:
+    async def one(replica: Replica, secret: str) -> None:
         try:
             path = client_of(replica).origin.base_path.encode() + b"/embeddings"
             reply = await request(replica, path, body, seconds, time.time)
-            facts.answers[replica.name] = _vector(reply.status, reply.body)
+            facts.answers[replica.name] = _vector(reply.status, reply.body, secret)
             facts.seconds = max(facts.seconds, reply.seconds)
         except (UpstreamError, TimeoutError) as error:
             facts.answers[replica.name] = silence(error, replica, seconds).why
         finally:
             await replica.client.close()
 
-    await asyncio.gather(*map(one, replicas))
+    await asyncio.gather(*(one(replica, secret) for replica, secret in replicas))
     facts.finished = True
 
 
-def _vector(status: int, body: bytes) -> list[float] | str:
+def _vector(status: int, body: bytes, secret: str) -> list[float] | str:
     if status != 200:
-        return f"/v1/embeddings answers {status}: {shown(body)}"
+        return f"/v1/embeddings answers {status}: {shown(body, secret)}"
     try:
         (row,) = read_rows(body).data
         unit(np.asarray(row.embedding, np.float32))
@@ -123,13 +113,13 @@ def judge(config: Config, about: Description, facts: EmbedderFacts) -> list[Find
         return [fail((*WHERE, "kind"), what, "Correct cache.semantic.embedder: until then every question is a miss.")]
     found = _pool(config, facts) if own.kind == "pool" else []
     if found:
-        return [*found, *_scripts(config, about), *_fingerprint(about)]
+        return [*found, *_scripts(config, about), *_fingerprint(config, about)]
     if facts.seconds > own.deadline / 2:
         what = (
             f"a sentence takes {facts.seconds * 1000:.1f} ms, and may take {own.deadline * 1000:.0f} ms: questions become misses"
         )
         found.append(warn((*WHERE, "deadline"), what, "Give it more time, or take a smaller model."))
-    found += [*_scripts(config, about), *_fingerprint(about)]
+    found += [*_scripts(config, about), *_fingerprint(config, about)]
     loads = f", and loads in {facts.loaded:.1f} s" if facts.loaded else ""
     told = f"{about.name} embeds a sentence in {facts.seconds * 1000:.1f} ms{loads}; {about.dimension} numbers"
     return [*found, ok((*WHERE, "kind"), f"{told}, fingerprint {about.fingerprint}")]
@@ -168,12 +158,14 @@ def _scripts(config: Config, about: Description) -> list[Finding]:
         return [warn((*WHERE, "scripts"), what, "Write scripts: [latin].")]
     if everything:
         return [ok(where, "it is said to read every script: see with `tiergate cache eval` that it does")]
-    such = "" if "han" in about.scripts else f", such as Chinese,{f' ({_CHINESE})' if 'minilm' in name else ''}"
+    such = "" if "han" in about.scripts else f", such as Chinese{f' ({_CHINESE})' if 'minilm' in name else ''},"
     return [ok(where, f"it reads {', '.join(about.scripts)}: questions in other scripts{such} are not looked up by meaning")]
 
 
-def _fingerprint(about: Description) -> list[Finding]:
-    if about.fingerprint in MEASURED:
+def _fingerprint(config: Config, about: Description) -> list[Finding]:
+    if about.fingerprint in MEASURED or config.cache.semantic.cut is not None:
         return []
     what = f"no preset was measured with {about.name} (fingerprint {about.fingerprint}): careful cuts hold, which serve little"
-    return [warn(WHERE, what, "Measure it with `tiergate cache eval --calibrate`, and set max_error so that it learns.")]
+    return [
+        warn(WHERE, what, "Measure it with `tiergate cache eval --calibrate`, and write what that finds as cache.semantic.cut.")
+    ]

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 from backends.replica import Replica
 from caches.embed.description import Description
-from gateway.build.semantic import describe
+from gateway.build.semantic import describe, pool_of
 from gateway.config import Config
 from gateway.config.schema import Replica as Spec
 from gateway.doctor import embedder, vectors
@@ -40,12 +40,9 @@ class Meaning:
         if own.kind != "pool":
             yield embedder.load(self._embedder, self._config, about, seconds)
             return
-        target = embedder.target_of(self._config)
-        if target is None:  # the config's own error says why
-            self._embedder.finished = True
-            return
+        target = pool_of(self._config)
         (model,) = [model for model in self._config.models if model.name == target.model.name]
-        replicas = [self._make(model.name, spec) for spec in model.replicas if spec.url]
+        replicas = [(self._make(model.name, spec), spec.api_key.reveal()) for spec in model.replicas if spec.url]
         yield embedder.ask(self._embedder, replicas, target, own.prefix, seconds)
 
     async def _ask_store(self, about: Description, seconds: float) -> None:
@@ -53,7 +50,7 @@ class Meaning:
 
     def findings(self, now: float) -> list[Finding]:
         found, qdrant = list(self._found), self._config.cache.semantic.qdrant
-        placed = vectors.folder(qdrant.path) if qdrant.url is None else []
+        placed = vectors.folder(qdrant.path, self._about) if qdrant.url is None else []
         found += placed
         if self._about is None:
             return found

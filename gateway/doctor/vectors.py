@@ -39,7 +39,8 @@ _TLS_SIGNS = ("ssl", "certificate", "tls")
 @dataclass(frozen=True, slots=True)
 class StoreFacts:
     """`trouble`: why it cannot be used. `status`: the HTTP status that a server refused us with. `new`: there is no collection
-    yet. `search`: seconds of one search. `user`: the process that has the embedded store just now.
+    yet. `search`: seconds of one search. `user`: the process that has the embedded store just now. `declined`: why nothing is
+    written to it, though it can be read.
     """
 
     trouble: str = ""
@@ -47,6 +48,7 @@ class StoreFacts:
     certificate: Certificate | None = None
     new: bool = False
     user: str = ""
+    declined: str = ""
     points: int = 0
     search: float = 0.0
     version: str = ""
@@ -81,7 +83,8 @@ async def _opened(store: QdrantStore) -> StoreFacts:
         vector = np.zeros(store.dimension, dtype=np.float32)
         vector[0] = 1.0
         quickest = min([await _timed(store, vector) for _ in range(_LOOKS)])
-        return StoreFacts(points=(await store.stats()).points, search=quickest)
+        declined = "" if store.status == "ok" else store.status
+        return StoreFacts(points=(await store.stats()).points, search=quickest, declined=declined)
     except StoreAway as away:
         cause = away.__cause__
         return StoreFacts(trouble=store.status if store.status != "ok" else str(cause or away), status=_status(cause))
@@ -149,10 +152,16 @@ def judge(config: Config, facts: StoreFacts, now: float) -> list[Finding]:
     where = (*WHERE, "path")
     if facts.user:
         return [ok(where, f"process {facts.user} has the store: a gateway is running, so it was not opened")]
+    if facts.new and (trouble := facts.trouble or facts.declined):
+        what = f"no store can be made, as tried in {tempfile.gettempdir()}: {shown(trouble.encode())}"
+        return [fail(where, what, "Mend that, or name another directory for temporary files (TMPDIR).")]
     if facts.trouble:
         what = f"the store cannot be opened: {shown(facts.trouble.encode())}"
         mend = "A gateway that starts moves what is damaged aside and begins anew; if it does not, remove the folder."
         return [fail(where, what, mend)]
+    if facts.declined:
+        what = f"nothing new is kept: {shown(facts.declined.encode())}"
+        return [*_speed(facts, qdrant.timeout), fail(where, what, "Free some space, or give the gateway's user that folder.")]
     return [*_speed(facts, qdrant.timeout), ok(where, _told("the embedded store", facts))]
 
 
@@ -190,13 +199,14 @@ def _speed(facts: StoreFacts, deadline: float) -> list[Finding]:
     return [warn((*WHERE, "timeout"), what, "Give it more time, or have the store nearer.")]
 
 
-def folder(path: Path) -> list[Finding]:
+def folder(path: Path, about: Description | None) -> list[Finding]:
     """The directory of the embedded store: may it be written to, who else may read it, is there room?"""
     where = (*WHERE, "path")
+    home = path if about is None else path / collection_of(about)
     found = disk.directory(where, path)
     if found:
         return found
-    if path.is_dir() and (readers := disk.open_to(path)):
-        what = f"questions and answers lie in {path} in plain text, and {readers} may read them"
-        found.append(warn(where, what, f"chmod -R go-rwx {path}"))
+    if home.is_dir() and (readers := disk.open_to(home)):
+        what = f"questions and answers lie in {home} in plain text, and {readers} may read them"
+        found.append(warn(where, what, f"chmod go-rwx {home}"))
     return [*found, *disk.free_space(where, path, "what is learned and kept is lost when the disk is full")]

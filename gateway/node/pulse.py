@@ -18,45 +18,41 @@ _LOOKS = 10
 
 
 class Pulse:
-    """A number that one process raises, and those that were forked from the same one can read."""
+    """A number for each of `count` processes, that it raises, and those that were forked from the same one can read."""
 
-    def __init__(self) -> None:
-        self._page = mmap.mmap(-1, _NUMBER.size)
+    def __init__(self, count: int) -> None:
+        self._page = mmap.mmap(-1, count * _NUMBER.size)
 
-    def beat(self) -> None:
-        _NUMBER.pack_into(self._page, 0, self.read() + 1)
+    def beat(self, number: int) -> None:
+        _NUMBER.pack_into(self._page, number * _NUMBER.size, self.read(number) + 1)
 
-    def read(self) -> int:
-        count: int = _NUMBER.unpack_from(self._page)[0]
-        return count
+    def read(self, number: int) -> int:
+        beats: int = _NUMBER.unpack_from(self._page, number * _NUMBER.size)[0]
+        return beats
 
 
 class Vigil:
     """Tells when nothing was counted for `bound` seconds, by ten looks in that time. `due` is when to look next."""
 
     def __init__(self, read: Callable[[], int], bound: float, clock: Callable[[], float]) -> None:
-        self.due = float("inf")
+        self.due = 0.0
         self._read = read
         self._every = bound / _LOOKS
         self._clock = clock
+        self._pid = 0
         self._seen = 0
         self._unchanged = 0
-
-    def begin(self) -> None:
-        """Someone new is there."""
-        self.due = self._clock() + self._every
-        self._seen, self._unchanged = self._read(), 0
 
     def look(self, pid: int) -> bool:
         """Whether this process has stood still for so long. Called at any time: it looks when that is due."""
         now = self._clock()
-        if now < self.due:
+        if now < self.due and pid == self._pid:
             return False
-        late = now - self.due > self._every
-        self.due = now + self._every
-        count = self._read()
-        if late or count != self._seen:
-            self._seen, self._unchanged = count, 0
+        anew = pid != self._pid or now - self.due > self._every
+        self.due, self._pid = now + self._every, pid
+        beats = self._read()
+        if anew or beats != self._seen:
+            self._seen, self._unchanged = beats, 0
             return False
         self._unchanged += 1
         if self._unchanged < _LOOKS:

@@ -100,6 +100,7 @@ async def test_an_embedder_that_nobody_has_measured_is_a_warning(doctor, fake, t
     assert bad == [("warn", EMBEDDER)]
     assert "careful cuts" in doctor.only().what
     assert "--calibrate" in doctor.only().mend
+    assert (await told(doctor, semantic((await fake()).url, embedder={"kind": "onnx", "model": str(home)}, cut=0.7)))[0] == []
 
 
 async def test_chinese_with_minilm_is_a_warning_where_it_is_let_in(doctor, fake, tmp_path):
@@ -154,7 +155,10 @@ async def pooled(doctor, serve, answers, *, model="emb", **embedder):
     ]
     chat = await serve()
     tree = semantic(f"http://127.0.0.1:{chat.port}/v1", embedder={"kind": "pool", "model": model, "dimension": 2, **embedder})
-    replicas = [{"name": f"e{number}", "url": f"http://127.0.0.1:{one.port}/v1"} for number, one in enumerate(engines)]
+    replicas = [
+        {"name": f"e{number}", "url": f"http://127.0.0.1:{one.port}/v1", "api_key": "s3cr3t-key"}
+        for number, one in enumerate(engines)
+    ]
     adapters = [{"name": "tuned", "served_name": "emb"}]
     pool = {"name": "emb", "context": 4096, "endpoints": ["embeddings"], "adapters": adapters, "replicas": replicas}
     tree["models"].append(pool)
@@ -174,7 +178,7 @@ async def test_a_pool_that_embeds_is_well_by_any_of_its_names(doctor, serve, nam
     ("answers", "key", "said"),
     [
         ([embeddings(0.6, 0.8, 0.0)], "dimension", "vectors of 3 numbers, not 2 | Write dimension: 3."),
-        ([(b"no such endpoint", 404)], "model", "answers 404: no such endpoint"),
+        ([(b"no such endpoint for s3cr3t-key", 404)], "model", "answers 404: no such endpoint for ***"),
         ([b"<html>"], "model", "does not answer with one vector"),
         ([embeddings(0.0, 0.0)], "model", "does not answer with one vector"),
         ([json.dumps({"data": []}).encode()], "model", "does not answer with one vector"),

@@ -53,7 +53,7 @@ def look(tmp_path):
         path = tmp_path / "config.yaml"
         path.write_text(yaml.safe_dump(config("http://127.0.0.1:1/v1", cache={"secret": "x", "semantic": section})))
         tree = examine(path, {}).config
-        found = [] if "url" in qdrant else vectors.folder(tree.cache.semantic.qdrant.path)
+        found = [] if "url" in qdrant else vectors.folder(tree.cache.semantic.qdrant.path, minilm.folder().about)
         if not any(finding.severity == "fail" for finding in found):
             found += vectors.judge(tree, await vectors.ask(tree, minilm.folder().about, 3.0), time.time())
         return [(finding.severity, finding.key, f"{finding.what} | {finding.mend}") for finding in found]
@@ -130,14 +130,15 @@ async def test_a_damaged_store_is_found_and_left_as_it_is(look, place, damage):
 @pytest.mark.parametrize(("mode", "who"), [(0o700, ""), (0o755, "every user"), (0o750, "its group"), (0o711, "")])
 async def test_a_folder_that_others_may_read_is_a_warning(look, place, mode, who):
     """Questions and answers lie there in plain text; the bits of the directories above it count as well."""
-    (place / "open").mkdir()
+    home = await filled(place, 1)
     os.chmod(place, 0o755)
-    os.chmod(place / "open", mode)
-    found = [line for line in await look(path=str(place / "open")) if line[0] == "warn"]
+    os.chmod(home, mode)
+    found = [line for line in await look(path=str(place)) if line[0] == "warn"]
+    assert home.stat().st_mode & 0o777 == mode
     assert [key for _, key, _ in found] == [f"{QDRANT}.path"] * bool(who)
     assert all(who in what and "plain text" in what and "chmod" in what for _, _, what in found)
     os.chmod(place, 0o700)
-    assert disk.open_to(place / "open") == ""
+    assert disk.open_to(home) == ""
 
 
 async def test_a_place_that_is_a_file_is_found(look, place):

@@ -60,6 +60,24 @@ async def test_a_dispatcher_that_hangs_costs_time_and_nothing_else(node):
     await one.idle()
 
 
+async def test_a_deadline_holds_while_the_dispatcher_hangs(node):
+    """A client that has said how long it waits is not kept until the dispatcher is given up; others wait on."""
+    one = await node()
+    one.signal(signal.SIGSTOP)  # the supervisor
+    one.kill("dispatcher", signal.SIGSTOP)
+    waiting = asyncio.create_task(answer(one.port, chat()))
+    async with wire(one.port) as hasty:
+        hasty.send(chat(), headers={"x-tiergate-deadline-ms": "300"})
+        refused = await hasty.answer()
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "dispatcher_away")
+    assert "its connection is cut" not in one.said
+    assert not waiting.done()
+    one.kill("dispatcher", signal.SIGCONT)
+    one.signal(signal.SIGCONT)
+    assert (await waiting).status_code == 200
+    await one.idle()
+
+
 async def test_one_that_hangs_as_soon_as_it_serves_is_replaced(node):
     """And nobody waits any longer because it lived so short a time."""
     one = await node()

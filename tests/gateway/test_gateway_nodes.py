@@ -1,6 +1,5 @@
 """Two gateways on one Redis and one Qdrant server: what is deleted at the one is not served by the other."""
 
-import sys
 import tempfile
 from pathlib import Path
 
@@ -9,9 +8,6 @@ from gateway_talk import KEY
 from semantic_talk import EGG, PASSWORD, ask, cache_of, fill, opened, scripted, semantic, settled
 
 from gateway.lab.fake import Options
-
-TESTS = Path(__file__).parents[1]
-sys.path += [str(TESTS / "caches" / "stores"), str(TESTS / "vectors")]  # the real Redis, and the stand-in for a Qdrant server
 
 pytestmark = pytest.mark.usefixtures("one_model")
 ONLY = {"x-tiergate-cache": "only-if-cached"}

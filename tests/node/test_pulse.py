@@ -1,4 +1,4 @@
-"""When a dispatcher counts as one that stands still: by a fake clock, and with real forks who is killed then, and who comes."""
+"""When a process counts as one that stands still: by a fake clock, and with real forks who is killed then, and who comes."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ class World:
     def __init__(self, pid=0):
         self.now, self.beats, self.pid = 1000.0, 7, pid
         self.vigil = Vigil(lambda: self.beats, BOUND, lambda: self.now)
-        self.vigil.begin()
+        assert not self.look(runs=True)
 
     def look(self, *, runs, late=0.0):
         self.now = max(self.now, self.vigil.due) + late
@@ -42,7 +42,7 @@ def test_one_that_stands_still_is_found_within_the_bound():
 def test_looking_too_early_is_not_looking():
     """Whatever else wakes the supervisor, however often, a look is one when it is due."""
     world = World()
-    assert not any(world.vigil.look(0) for _ in range(1000))
+    assert not any(world.vigil.look(world.pid) for _ in range(1000))
     assert [world.look(runs=False) for _ in range(10)] == [False] * 9 + [True]
 
 
@@ -69,7 +69,8 @@ def test_a_new_process_has_the_whole_time():
     """What its predecessor had not done is not held against it."""
     world = World()
     assert not any(world.look(runs=False) for _ in range(9))
-    world.vigil.begin()
+    world.pid += 1
+    assert not world.vigil.look(world.pid)
     assert [world.look(runs=False) for _ in range(10)] == [False] * 9 + [True]
 
 
@@ -88,20 +89,31 @@ def test_a_process_that_is_debugged_is_left_alone():
             process.kill()
 
 
-def test_a_dispatcher_that_stands_still_is_killed_and_replaced(node):
-    """The next one starts when it is gone, and without a pause; the workers stay, and SIGCONT would find nobody."""
+@pytest.mark.parametrize("name", ["dispatcher", "worker 2"])
+def test_one_that_stands_still_is_killed_and_replaced(node, name):
+    """The next one starts when it is gone, and without a pause; the others stay, and SIGCONT would find nobody."""
     one = node(still=0.5)
     one.listening()
     before = {who: pid for who, pid, what in one.events if what == "ready"}
-    os.kill(before["dispatcher"], signal.SIGSTOP)
-    after = one.come("ready", "dispatcher", 2)[-1]
-    one.until(lambda: one.log.count("dispatcher is ready") == 2)
-    killed = before["dispatcher"]
+    killed = before[name]
+    os.kill(killed, signal.SIGSTOP)
+    after = one.come("ready", name, 2)[-1]
+    one.until(lambda: one.log.count(f"{name} is ready") == 2)
     told = [f"stands still: it is killed (pid {killed})", f"ended by SIGKILL (pid {killed})", f"is ready (pid {after})"]
     assert sorted(told, key=one.log.index) == told
     assert "started again in" not in one.log
-    assert {child.pid for child in one.children()} == {*before.values(), after} - {before["dispatcher"]}
-    assert [pid for name, pid, _ in one.events if name == "restarts"] == [one.process.pid]
+    assert {child.pid for child in one.children()} == {*before.values(), after} - {killed}
+    assert [pid for who, pid, _ in one.events if who == "restarts"] == [one.process.pid]
+
+
+def test_a_worker_that_took_over_is_watched_as_well(node):
+    """After a reload, too, one that stands still is replaced."""
+    one = node(still=0.5)
+    one.listening()
+    one.send(signal.SIGHUP)
+    one.until(lambda: "INFO tiergate.node: reloaded" in one.log)
+    os.kill(one.pids("ready", "worker 1")[-1], signal.SIGSTOP)
+    one.come("ready", "worker 1", 3)
 
 
 def test_one_that_stands_still_amid_a_drain_is_replaced(node):
@@ -110,7 +122,7 @@ def test_one_that_stands_still_amid_a_drain_is_replaced(node):
     one.listening()
     hold = one.file("hold")
     one.send()
-    one.come("SIGTERM", count=2)
+    one.come("end", count=2)
     os.kill(one.pids("ready", "dispatcher")[0], signal.SIGSTOP)
     one.come("ready", "dispatcher", 2)
     hold.unlink()

@@ -1,5 +1,6 @@
 """Files that lie, and disks that refuse: what is damaged is set aside, and what is only refused is kept."""
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -113,6 +114,24 @@ async def test_damage_that_is_met_while_it_serves_is_set_aside_too(stores, caplo
     assert await used(store) == 0
     assert len(broken(stores)) == 1
     assert [record.levelno for record in caplog.records if "begins anew" in record.getMessage()] == [logging.WARNING]
+
+
+async def test_damage_is_noticed_also_when_its_asker_has_left(stores):
+    """A search that is answered too late finds the page damaged all the same."""
+    store = await filled(stores)
+    (page,) = home(stores).glob("segments/*/payload_storage/page_0.dat")
+    with page.open("r+b") as file:
+        file.write(noise(bytes(200_000)))
+    asker = asyncio.create_task(store.search("aa", vector(1.0)))
+    await asyncio.sleep(0)
+    asker.cancel()
+    await asyncio.wait([asker])
+    async with asyncio.timeout(20):
+        while store._backend.alive:
+            await asyncio.sleep(0.005)
+    await store.tend()
+    assert await used(store) == 0
+    assert len(broken(stores)) == 1
 
 
 async def test_only_the_last_damaged_folder_is_kept(stores):

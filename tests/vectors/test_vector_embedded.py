@@ -106,7 +106,7 @@ async def test_an_engine_that_hangs_for_good_is_replaced(stores):
 
 async def test_a_crowd_before_a_hanging_engine_is_refused(stores, monkeypatch):
     """No more than so many calls wait for the engine; who leaves makes room."""
-    monkeypatch.setattr("caches.vectors.life._MOST_QUEUED", 56)
+    monkeypatch.setattr("caches.vectors.life._MOST_QUEUED", 60)
     store = await stores.open()
     (engine,) = engines()
     engine.suspend()
@@ -135,6 +135,20 @@ async def test_fifty_at_once_are_all_answered(stores):
     await tidying
 
 
+async def test_a_burst_opens_no_breaker(stores):
+    """Who waits too long for a turn is told so, and the engine is thought well of."""
+    store = await stores.open(times=patient(search=1.0))
+    (engine,) = engines()
+    engine.suspend()
+    busy = [asyncio.create_task(store.stats()) for _ in range(4)]
+    await asyncio.sleep(0)
+    refused = await asyncio.gather(*(store.search("aa", vector(1.0)) for _ in range(20)), return_exceptions=True)
+    assert {getattr(each, "reason", each) for each in refused} == {"overload"}
+    assert store.status == "ok"
+    engine.resume()
+    assert len(await asyncio.gather(*busy)) == 4
+
+
 async def test_what_nobody_waits_for_any_more_is_not_asked(stores):
     """A hundred that came too late cost those behind them nothing: the engine never hears of them."""
     store = await stores.open()
@@ -149,7 +163,7 @@ async def test_what_nobody_waits_for_any_more_is_not_asked(stores):
     await asyncio.sleep(0)
     line = store._backend._life._process._line
     assert line.queued == 1
-    assert len(line.waiting) <= 8
+    assert len(line.waiting) <= 4
     engine.resume()
     assert await last == []
 
