@@ -150,9 +150,12 @@ class SemanticCache:
     async def _original(self, hit: str, body: bytes, maker: str, tenant: str) -> Point | None:
         """The answer that an alias stands for."""
         known = read_hit(self._secret, hit, maker)
-        if known is None or known.pair is None or self.writer.flushes.pending:
-            return None
-        if self._verdicts.bars(known.pair, known.point, tenant):
+        if (
+            known is None
+            or known.pair is None
+            or self._verdicts.bars(known.pair, known.point, tenant)
+            or self.writer.flushes.pending
+        ):
             return None
         try:
             point = await self.store.fetch(known.point)

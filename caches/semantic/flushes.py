@@ -9,7 +9,7 @@
   means: either it sees the mark, or the mark came later, and then the deletion behind it finds what was written.
 - A mark of somebody else's counts from when it is heard, so nobody's clock matters.
 - A flush that the store has not obeyed is pending, and nothing is served before it has. Its mark outlives a restart: beside an
-  embedded store as a file, which needs no engine to be written; at a server, if that took it.
+  embedded store as a file, which needs no engine to be written; at a server there, or in a file here until it can be told.
 """
 
 from __future__ import annotations
@@ -99,10 +99,10 @@ class Flushes:
         old = []
         for name, data in marks.items():
             mark = _read(data)
-            if mark is None or (self._shared and mark.at < now - _SECONDS - _SLACK):
-                old.append(name)
-            elif name not in self._known:
+            if mark is not None and name not in self._known:  # however old: who left it may not have come to do it
                 self._remember(Flush(name, mark.at, mark.which, told=True))
+            elif mark is None or (self._shared and mark.at < now - _SECONDS - _SLACK):
+                old.append(name)
         self._known &= marks.keys()
         if old:
             await self._store.unmark(old)

@@ -34,7 +34,7 @@ class NoteFiles:
     def all(self, prefix: str) -> dict[str, bytes]:
         """Those whose names begin so."""
         try:
-            names = [path.name for path in self._folder.iterdir() if path.name.startswith(prefix)]
+            names = [path.name for path in self._folder.iterdir() if path.name.startswith(prefix) and path.name[0] != "."]
         except FileNotFoundError:
             return {}
         return {name: data for name in names if (data := self.read(name)) is not None}

@@ -18,6 +18,7 @@ import time
 from array import array
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import httpx
@@ -26,6 +27,7 @@ from qdrant_client.http.exceptions import ApiException
 
 from caches.vectors import rows
 from caches.vectors.backend import Numbers, Sheet
+from caches.vectors.notes import NoteFiles
 from caches.vectors.options import IndexOptions, Quantization, ServerOptions
 from caches.vectors.rows import Row, Where
 from caches.vectors.store import QdrantStore, Times
@@ -51,14 +53,18 @@ def remote_store(
     options: IndexOptions = _OPTIONS,
     server: ServerOptions = _SERVER,
     max_points: int | None = None,
+    beside: Path | None = None,
     times: Times = _TIMES,
     clock: Callable[[], float] = time.time,
     steady: Callable[[], float] = time.monotonic,
     rng: random.Random | None = None,
 ) -> QdrantStore:
-    """`name` is the collection's (`rows.collection_name`); of more than `max_points` the oldest go, by and by."""
+    """`name` is the collection's (`rows.collection_name`); of more than `max_points` the oldest go, by and by. `beside`: a folder
+    of this machine, made when a mark has to wait there for a server that is away.
+    """
     backend = QdrantServer(connect, name, dimension, options, server, max_points)
-    return QdrantStore(backend, dimension, times=times, clock=clock, steady=steady, rng=rng)
+    waiting = None if beside is None else NoteFiles(beside / f"{name}.notes")
+    return QdrantStore(backend, dimension, waiting=waiting, times=times, clock=clock, steady=steady, rng=rng)
 
 
 def client_of(url: str, *, api_key: str | None = None, grpc: bool = False, seconds: float = 10.0) -> AsyncQdrantClient:

@@ -21,7 +21,7 @@ from caches.embed.types import Vector
 from caches.vectors import points, probe, rows
 from caches.vectors.backend import Backend
 from caches.vectors.faults import DECLINED, Declined
-from caches.vectors.notes import check_name
+from caches.vectors.notes import NoteFiles, check_name
 from caches.vectors.rows import BadRow, Row, Where
 from caches.vectors.types import Known, Match, Point, StoreAway, VectorStats
 from caches.vectors.watch import Watch
@@ -58,12 +58,14 @@ class QdrantStore:
         backend: Backend,
         dimension: int,
         *,
+        waiting: NoteFiles | None = None,
         times: Times = _TIMES,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
     ) -> None:
         self._backend = backend
+        self._waiting = waiting
         self.dimension = dimension
         self._times = times
         self._clock = clock
@@ -143,9 +145,17 @@ class QdrantStore:
         await self._noted(partial(self._backend.keep_note, name, data))
 
     async def mark(self, name: str, data: bytes) -> None:
-        await self._noted(partial(self._backend.mark, check_name(name), data))
+        try:
+            await self._noted(partial(self._backend.mark, check_name(name), data))
+        except StoreAway:
+            if self._waiting is not None:
+                with contextlib.suppress(OSError):
+                    await asyncio.to_thread(self._waiting.write, name, data)
+            raise
 
     async def marks(self) -> dict[str, bytes]:
+        if self._waiting is not None:
+            await self._bring(self._waiting)
         return await self._noted(self._backend.marks)
 
     async def unmark(self, names: Sequence[str]) -> None:
@@ -239,6 +249,15 @@ class QdrantStore:
         if refusal is not None:
             raise StoreAway(refusal)
         return await self._watch.run(work, max(0.0, latest - loop.time()))
+
+    async def _bring(self, waiting: NoteFiles) -> None:
+        """Marks that the store could not be told of, by this process or the one before."""
+        try:
+            for name, data in (await asyncio.to_thread(waiting.all, "")).items():
+                await self._noted(partial(self._backend.mark, name, data))
+                await asyncio.to_thread(waiting.drop, name)
+        except OSError as error:
+            self._watch.mention(error)
 
     async def _noted(self, work: Callable[[], Awaitable[T]]) -> T:
         if not self._backend.notes_apart:

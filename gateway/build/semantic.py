@@ -177,6 +177,7 @@ def store_of(
         options=options,
         server=ServerOptions(shards=qdrant.shards, replicas=qdrant.replicas),
         max_points=semantic.max_entries,
+        beside=qdrant.path,
         times=times,
         clock=wall,
         steady=clock,

@@ -200,7 +200,7 @@ class ExactCache:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Qdrant:
-    path: t.File = key(Path("data/qdrant"), "Directory of the embedded store.")
+    path: t.File = key(Path("data/qdrant"), "Directory of the embedded store; with `url`, of flushes that wait for that server.")
     url: t.HttpUrl | None = key(None, "A Qdrant server or cluster instead.")
     api_key: t.HiddenText = key(Secret(), "Sent to that server.")
     timeout: t.Seconds = key(0.05, "For one search; over it the request goes on as a miss.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import random
 
 import pytest
@@ -97,6 +98,28 @@ async def test_an_answer_that_is_still_being_made_when_another_gateway_flushes_i
     await makes.keep(ask(QUESTION), made)
     await makes.writer.turn()
     assert world.store.points == {}
+
+
+async def test_a_mark_is_obeyed_however_old_it_is():
+    """Who left it at the server ended before it came to delete anything, and days went by."""
+    world = World()
+    world.store.notes_apart = False
+    first = gateway(world, 0.0)
+    await first.writer.turn()
+    await first.keep(ask(QUESTION), entry(world.clock.now))
+    await first.writer.turn()
+    first.writer.flushes.begin(Which(tenant="acme"))
+    await first.writer.flushes.tell()
+    world.clock.now += 3 * 86_400
+    for point in list(world.store.points.values()):
+        world.store.points[point.id] = dataclasses.replace(point, expires_at=world.clock.now + 1000)
+    second = gateway(world, 0.0)
+    await second.writer.turn()
+    assert world.store.points == {}
+    await second.writer.turn()
+    world.clock.now += 4
+    await second.writer.turn()
+    assert world.store.kept_marks == {}
 
 
 @pytest.mark.parametrize("days", [0, 3])

@@ -201,6 +201,15 @@ def engine():
     return found
 
 
+async def test_fifty_questions_at_once_are_all_served(start):
+    """In the normal state none of them is turned away, by the engine or by what stands before it."""
+    stack = await opened(await start(semantic()))
+    await fill(stack, PASSWORD[0])
+    questions = [PASSWORD[1].replace(" ", " " * (1 + number)) for number in range(50)]
+    answers = await asyncio.gather(*(ask(stack, question, headers=ONLY) for question in questions))
+    assert [cache_of(answer) for answer in answers] == ["semantic"] * 50
+
+
 async def until_kept(stack, questions):
     """A new answer to the first serves the second: what is answered while a store comes back need not be kept."""
     async with asyncio.timeout(20):
