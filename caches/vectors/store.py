@@ -203,7 +203,7 @@ class QdrantStore:
                     how = await self._backend.begin()
                     declines = self._backend.declines
                     if declines is None:
-                        await self._probe()
+                        declines = await self._declining()
             except Exception as error:  # whatever keeps it from beginning: it is told, and tried again
                 await self._put_off(error)
                 raise StoreAway("failed") from error
@@ -217,6 +217,14 @@ class QdrantStore:
         self._retry_at = self._steady() + min(wait, self._times.most_retry)
         self._watch.refused(error)
         await self._backend.end()
+
+    async def _declining(self) -> str | None:
+        """Why it takes no probe, though there is nothing wrong with it. Raises whatever is wrong."""
+        try:
+            await self._probe()
+        except Declined as declined:
+            return declined.reason
+        return None
 
     async def _probe(self) -> None:
         """Write, search, read, delete. Raises whatever is wrong."""

@@ -199,9 +199,9 @@ async def test_an_alias_is_told_as_long_as_what_it_stands_for_is_there(start, tm
     await send(stack, first)
     served, _ = await send(stack, other)
     assert served.headers["x-tiergate-cache"] == "semantic"
-    before = list(stack.gateway.parts.semantic._recent._served)
+    before = list(stack.gateway.parts.semantic._verdicts._recent._served)
     assert (await explained(stack, other))["cache"]["exact"]["held"]["state"] == "fresh"
-    assert list(stack.gateway.parts.semantic._recent._served) == before
+    assert list(stack.gateway.parts.semantic._verdicts._recent._served) == before
     assert (await send(stack, other))[0].headers["x-tiergate-cache"] == "exact"
     assert await stack.gateway.parts.semantic.flush(Which(everything=True)) == 1
     held = (await explained(stack, other))["cache"]["exact"]["held"]

@@ -1,5 +1,6 @@
-"""Two gateways on one Redis and one Qdrant server: what is deleted at the one is not served by the other."""
+"""What is deleted through one worker, or at one of two gateways on one Redis and one Qdrant server, no other serves."""
 
+import asyncio
 import tempfile
 from pathlib import Path
 
@@ -72,3 +73,12 @@ async def test_what_one_gateway_deletes_no_other_serves(nodes, content, kind):
     for stack in (one, two):
         assert [await kept(stack, each) for each in PASSWORD] == ["", "", ""]
         assert [await kept(stack, each) for each in EGG] != ["", ""]
+
+
+async def test_what_one_worker_deletes_no_other_serves(start):
+    """At once, over as many connections as all of them have."""
+    stack = await opened(await start(semantic(), workers=2))
+    await fill(stack, PASSWORD[0])
+    assert set(await asyncio.gather(*(kept(stack, PASSWORD[number % 2]) for number in range(16)))) == {"exact", "semantic"}
+    await delete(stack, PASSWORD[0])
+    assert set(await asyncio.gather(*(kept(stack, PASSWORD[number % 2]) for number in range(16)))) == {""}

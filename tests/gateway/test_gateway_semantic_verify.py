@@ -131,8 +131,8 @@ async def test_the_shadow_has_a_budget(start, tmp_path):
     """So many questions a minute, however many hits there are."""
     shadow = {"share": 1.0, "per_minute": 2}
     stack = await opened(await start(semantic(shadow=shadow), fakes={"s1": saying(tmp_path, *ALIKE), "l1": Options()}))
-    stack.gateway.parts.edge._pipeline.answers._similar._shadow._budget.clock = lambda: 0.0
-    stack.gateway.parts.edge._pipeline.answers._similar._shadow._budget.at = 0.0
+    stack.gateway.parts.edge._pipeline.answers.similar._shadow._budget.clock = lambda: 0.0
+    stack.gateway.parts.edge._pipeline.answers.similar._shadow._budget.at = 0.0
     await fill(stack, PASSWORD[0])
     for _ in range(5):
         assert cache_of(await fill(stack, PASSWORD[1])) == "semantic"

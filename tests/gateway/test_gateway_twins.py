@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from gateway_talk import ADMIN_KEY, KEY, OTHER_KEY, cli, hold, posts
-from semantic_talk import EGG, PASSWORD, ask, asked, cache_of, fill, opened, scripted, semantic, settled
+from semantic_talk import EGG, PASSWORD, PLANTS, ask, cache_of, fill, opened, scripted, semantic, settled
 
 from caches.vectors.types import StoreAway
 from gateway.lab.fake import Options
@@ -12,6 +12,8 @@ from gateway.lab.fake import Options
 pytestmark = pytest.mark.usefixtures("one_model")
 ADMIN = {"authorization": f"Bearer {ADMIN_KEY}"}
 ONLY = {"x-tiergate-cache": "only-if-cached"}
+PAN = ("How do I clean a rusty pan?", "How can I clean a rusty pan?")
+CLOCK = ("Who invented the pendulum clock?", "Who was it that invented the pendulum clock?")
 ALWAYS = {"share": 1.0, "per_minute": 1000}
 
 
@@ -143,9 +145,7 @@ async def test_a_complaint_of_an_alias_is_heard(start, tmp_path):
         await fill(stack, content)
     alias = await ask(stack, PASSWORD[1])
     assert cache_of(alias) == "exact"
-    body = {"request_id": alias.headers["x-request-id"], "score": 0}
-    told = await stack.client.post("/v1/feedback", json=body, headers={"authorization": f"Bearer {KEY}"})
-    assert told.json()["applied"] is True
+    assert await complain(stack, alias) is True
     assert [await kept(stack, content) for content in PASSWORD[:2]] == ["exact", ""]
 
 
@@ -164,25 +164,33 @@ async def test_an_answer_that_is_renewed_during_its_deletion_is_kept_by_neither(
     assert [await kept(stack, content) for content in PASSWORD[:2]] == ["", ""]
 
 
-async def test_what_was_deleted_stays_deleted_behind_a_restart(start):
-    """Neither its question nor one that was refused is served by the next process; what was not meant is."""
+async def complain(stack, hit):
+    body = {"request_id": hit.headers["x-request-id"], "score": 0}
+    told = await stack.client.post("/v1/feedback", json=body, headers={"authorization": f"Bearer {KEY}"})
+    return told.json()["applied"]
+
+
+async def test_what_was_said_of_an_answer_holds_behind_a_restart(start):
+    """Deleted by either id, complained of, or flushed: the next process does not serve it; what was not meant it does."""
     stack = await opened(await start(semantic()))
-    for content in (PASSWORD[0], EGG[0]):
-        await fill(stack, content)
+    for question in (PASSWORD, EGG, PLANTS, PAN, CLOCK):
+        await fill(stack, question[0], headers={"x-tiergate-cache": "tag=flushed"} if question is PAN else {})
     await delete(stack, await shown(stack, PASSWORD[0]))
+    await delete(stack, await shown(stack, EGG[1]))
+    assert await complain(stack, await ask(stack, PLANTS[1])) is True
+    flushed = await stack.client.post("/admin/cache/flush", json={"tag": "flushed"}, headers=ADMIN)
+    assert flushed.json() == {"flushed": 2}
     await stack.gateway.stop()
     stack = await opened(await start(semantic()))
-    assert [await kept(stack, content) for content in (*PASSWORD, *EGG)] == ["", "", "", "semantic", "semantic"]
-
-
-async def test_every_worker_has_heard_of_it(start):
-    """At once, whichever worker was told."""
-    stack = await opened(await start(semantic(), workers=2))
-    await fill(stack, PASSWORD[0])
-    assert set(await asyncio.gather(*(kept(stack, PASSWORD[number % 2]) for number in range(16)))) == {"exact", "semantic"}
-    await delete(stack, await shown(stack, PASSWORD[0]))
-    assert set(await asyncio.gather(*(kept(stack, PASSWORD[number % 2]) for number in range(16)))) == {""}
-    assert asked(stack) == 1
+    found = {
+        question[0]: [await kept(stack, content) for content in question[:2]] for question in (PASSWORD, EGG, PLANTS, PAN, CLOCK)
+    }
+    assert found == {
+        PASSWORD[0]: ["", ""], EGG[0]: ["", ""], PLANTS[0]: ["semantic", ""], PAN[0]: ["", ""], CLOCK[0]: ["semantic", "semantic"]
+    }  # fmt: skip
+    for question in (EGG, PLANTS, PAN):
+        await fill(stack, question[0])
+    assert [await kept(stack, question[1]) for question in (EGG, PLANTS, PAN)] == ["", "", "semantic"]
 
 
 async def test_a_store_that_is_away_is_told_of(start):
@@ -215,28 +223,3 @@ async def test_a_tag_that_looks_like_an_id_is_refused(start, tag):
     for fine in ("ces-1", "csv", "x.cs-1"):
         assert (await ask(stack, "hello", headers={"x-tiergate-cache": f"tag={fine}"})).status_code == 200
     assert (await shown(stack, "hello")).startswith("ce-")
-
-
-ENDS = {
-    "a delete": lambda stack, hit: delete(stack, hit.headers["x-tiergate-cache-id"]),
-    "a flush": lambda stack, hit: stack.client.post("/admin/cache/flush", json={"tenant": "acme"}, headers=ADMIN),
-    "a complaint": lambda stack, hit: stack.client.post(
-        "/v1/feedback",
-        json={"request_id": hit.headers["x-request-id"], "score": 0},
-        headers={"authorization": f"Bearer {KEY}"},
-    ),
-}
-
-
-@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
-async def test_what_was_said_of_a_hit_holds_behind_a_restart(start, end):
-    """A pair that was refused, and an answer that was flushed, are not served by the next process."""
-    stack = await opened(await start(semantic()))
-    await fill(stack, PASSWORD[0])
-    assert (await end(stack, await ask(stack, PASSWORD[1]))).status_code == 200
-    assert await kept(stack, PASSWORD[1]) == ""
-    await stack.gateway.stop()
-    stack = await opened(await start(semantic()))
-    assert await kept(stack, PASSWORD[1]) == ""
-    await fill(stack, PASSWORD[0])
-    assert await kept(stack, PASSWORD[1]) == ("semantic" if end is ENDS["a flush"] else "")

@@ -169,7 +169,7 @@ class Shard:
         return getattr(self._inner, name)
 def opened(make):
     def open_(*given):
-        if refused():
+        if refused() and os.path.exists(MARK + "-all"):
             raise Exception("Service runtime error: failed to load segment: " + refused())
         return Shard(make(*given))
     return open_
@@ -207,6 +207,11 @@ async def test_what_the_system_refuses_is_no_damage(stores, refusal, monkeypatch
     assert store.status == f"keeps nothing new: {reason}"
     assert len(caplog.records) == 1
     await store.close()
+    again = await stores.open()
+    assert again.status == f"keeps nothing new: {reason}"
+    assert len(await again.search("aa", vector(1.0), 60)) == 40
+    await again.close()
+    mark.with_name("mark-all").touch()
     again = stores.made()
     with pytest.raises(StoreAway):
         await again.open()
