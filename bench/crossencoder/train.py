@@ -47,7 +47,7 @@ NOTICE = (
     BASE.replace("bench/minilm.py", "bench/crossencoder")
     .replace(
         "the graph was written anew",
-        "trained on to compare two questions (bench/crossencoder/data.py says with what); the graph was written anew",
+        "trained further, to compare two questions (bench/crossencoder/data.py says with what); the graph was written anew",
     )
     .replace("runs one text at a time", "runs one pair at a time")
 )
@@ -157,6 +157,7 @@ def write(folder: Path, model: bytes, tokenizer: bytes, threshold: float) -> Non
         "max_tokens": MAX_TOKENS,
         "output": "logit",
         "threshold": threshold,
+        "scripts": ["latin"],
         "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in made.items()},
     }
     made |= {"verifier.json": json.dumps(about, indent=2).encode() + b"\n", "NOTICE": NOTICE.encode()}
