@@ -138,6 +138,8 @@ class SemanticCache:
         return (question, likely, rooms) if rooms else Found(why="guards")
 
     async def take(self, asked: Asked, grey: Grey) -> Found:
+        if self.cut(asked.scope, self._preset_of(asked.preset), asked.max_error) == inf:
+            return Found(why="similarity")  # the scope is served nothing, whatever a verifier says
         found = await self._kept(asked, grey.id)
         if found.entry is not None:
             found.score, found.kept = grey.score, grey.text

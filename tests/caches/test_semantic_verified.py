@@ -110,6 +110,8 @@ async def test_a_scope_that_is_off_serves_nothing_to_its_yes():
     found = await world.cache.look(ask(ASKED, max_error=0.02, wants_grey=True))
     assert (found.entry, verifier.asked) == (None, [])
     assert found.grey is not None
+    taken = await world.cache.take(ask(ASKED, max_error=0.02), found.grey)
+    assert taken.entry is None, "nor to the yes of a model, which is asked outside"
 
 
 async def test_it_is_closed_with_the_cache():
