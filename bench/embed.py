@@ -30,7 +30,7 @@ import numpy as np
 import uvloop
 
 from caches.embed import minilm
-from caches.embed.description import Description, Folder
+from caches.embed.description import Description, Folder, read_folder
 from caches.embed.onnx import OnnxModel
 from caches.embed.threaded import ThreadedEmbedder
 from caches.embed.types import Model, Vector
@@ -144,7 +144,7 @@ async def embedding(about: Description, load: Callable[[], Model]) -> AsyncItera
         await embedder.close()
 
 
-async def of_embedder(folder: Folder) -> tuple[Rows, Rows]:
+async def of_embedder(folder: Folder[Description]) -> tuple[Rows, Rows]:
     async with embedding(folder.about, partial(OnnxModel, folder)) as embedder:
         costs = await through(embedder)
         late = {"nothing else": await stall(None), "embedding in a thread": await stall(embedder)}
@@ -216,7 +216,7 @@ def main() -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         tables["through the embedder"], tables["how late the loop is"] = runner.run(of_embedder(folder))
     if asked.beside:
-        tables[f"beside {asked.beside.name}"] = beside(model, OnnxModel(Folder.read(asked.beside)), asked.pairs)
+        tables[f"beside {asked.beside.name}"] = beside(model, OnnxModel(read_folder(asked.beside)), asked.pairs)
     if asked.json:
         print(json.dumps(tables, indent=2))
         return

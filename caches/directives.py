@@ -23,7 +23,7 @@ from dataclasses import dataclass
 MOST_TAGS = 8
 
 _MOST_DIRECTIVES = 32  # in one header
-_TAG = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+_TAG = re.compile(r"(?!c[es]-)[A-Za-z0-9._:-]{1,64}")
 _SWITCHES = frozenset({"no-cache", "no-store", "only-if-cached", "store"})
 _SECONDS = frozenset({"max-age", "ttl"})
 _LONGEST_NUMBER = 11  # digits
@@ -74,7 +74,7 @@ def directives(x_tiergate_cache: str | None, cache_control: str | None) -> Direc
 _FORMS = {
     **{name: f"`{name}` takes no value" for name in _SWITCHES},
     **{name: f"`{name}` must be a whole number of seconds, as in `{name}=60`" for name in _SECONDS},
-    "tag": "a `tag` must be 1 to 64 of the characters A-Z a-z 0-9 . _ : -",
+    "tag": "a `tag` must be 1 to 64 of the characters A-Z a-z 0-9 . _ : -, and not begin as our ids do, with `ce-` or `cs-`",
 }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from caches.marks import Marks, field_of
 from caches.shelf import Shelf
-from caches.types import CacheStats, Entry
+from caches.types import CacheStats, Entry, StoreState
 from caches.which import Which
 
 
@@ -18,6 +18,7 @@ class MemoryStore:
     """`max_entry`: the longest body that is taken, in bytes; by default whatever fits the store."""
 
     away: str | None = None  # it never is
+    state = StoreState("memory")
 
     def __init__(self, max_bytes: int, clock: Callable[[], float] = time.time, *, max_entry: int | None = None) -> None:
         self._shelf = Shelf(max_bytes, clock, max_entry=max_entry)
@@ -38,6 +39,9 @@ class MemoryStore:
         else:
             self._hits += 1
         return entry
+
+    async def peek(self, key: bytes) -> Entry | None:
+        return self._shelf.peek(key)
 
     async def put(self, entry: Entry) -> bool:
         if self._marks.bars(entry) or not self._shelf.put(entry):

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from caches.types import CacheStats, Entry
+from caches.types import CacheStats, Entry, StoreState
 from caches.which import Which
 
 
 class NullStore:
     away: str | None = None
+    state = StoreState("off")
 
     async def start(self) -> None: ...
 
     async def close(self) -> None: ...
 
     async def get(self, key: bytes) -> Entry | None:  # noqa: ARG002 - the protocol's
+        return None
+
+    async def peek(self, key: bytes) -> Entry | None:  # noqa: ARG002 - the protocol's
         return None
 
     async def put(self, entry: Entry) -> bool:  # noqa: ARG002 - the protocol's

@@ -1,7 +1,7 @@
 """Entries in the memory of this process, bounded by their bytes.
 
 - The bytes of all entries, with what each costs beside its body, never exceed `max_bytes`; who has to go is `S3Fifo`'s choice.
-- `get` and `drop` touch one entry, `put` as many as must go to make room for its own.
+- `peek` changes nothing. `get` and `drop` touch one entry, `put` as many as must go to make room for its own.
 - The indexes by id and by tenant hold exactly the entries that the shelf holds.
 - An expired entry is never returned. It is dropped when it is met: by `get`, or at the old ends by `put`.
 
@@ -47,6 +47,10 @@ class Shelf:
             return None
         held.use()
         return entry
+
+    def peek(self, key: bytes) -> Entry | None:
+        entry = self._at(key)
+        return None if entry is None or entry.expires_at <= self._clock() else entry
 
     def put(self, entry: Entry) -> bool:
         """False when it is too large, or expired already."""

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from caches.redis.changes import LEASE, Changes
 from caches.redis.store import CHANNEL, RedisStore
 from caches.shelf import Shelf
-from caches.types import CacheStats, Entry
+from caches.types import CacheStats, Entry, StoreState
 from caches.which import Which
 
 _MOST_CHANGES = 1024
@@ -47,6 +47,10 @@ class TwoLevelStore:
         self._changes = Changes(shared.server, CHANNEL, shared.me, self._heard, tick, rng or random.Random())
         self._hits = 0
 
+    @property
+    def state(self) -> StoreState:
+        return self._shared.state
+
     async def start(self) -> None:
         await self._shared.start()
         self._changes.start()
@@ -68,6 +72,10 @@ class TwoLevelStore:
         if entry is not None and self._changes.believed and not self._news.since(asked, entry.id):
             self._front.put(entry)
         return entry
+
+    async def peek(self, key: bytes) -> Entry | None:
+        front = self._front.peek(key) if self._changes.believed else None
+        return front or await self._shared.peek(key)
 
     async def put(self, entry: Entry) -> bool:
         asked = self._news.count

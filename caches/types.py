@@ -34,6 +34,7 @@ class Entry:
     generation: int = 0  # numbered by the store, from 1: an answer that was replaced, or deleted and made again, has another
     tags: tuple[str, ...] = ()  # what it can be flushed by
     began_at: float = 0.0  # when its making began: a flush since then takes it too; 0: when it was stored
+    alias: str = ""  # the hit that it was approved as, if it was made for another question: what it is shown as, and stands by
 
     @property
     def born(self) -> float:
@@ -56,6 +57,31 @@ class CacheStats:
     evictions: int  # entries that went for want of room; expired and deleted ones are not counted
 
 
+@dataclass(frozen=True, slots=True)
+class StoreState:
+    """How a store stands, as of the last time that it was asked. No word of it comes from the other side."""
+
+    kind: str  # `off`, `memory`, `redis`
+    away: str = ""  # why it does not answer: one of `AWAY`
+    declines: str = ""  # why it keeps nothing new, though it answers: one of `DECLINES`
+
+    def __str__(self) -> str:
+        """For people."""
+        if self.kind != "redis":
+            return self.kind
+        return f"redis {self._said}"
+
+    @property
+    def _said(self) -> str:
+        if self.away:
+            return f"away: {self.away}"
+        return f"keeps nothing new: {self.declines}" if self.declines else "ok"
+
+
+AWAY = ("timeout", "connection", "password", "failed")
+DECLINES = ("full", "read-only", "misconfigured", "no replicas")
+
+
 class ExactStore(Protocol):
     """Where exact answers are kept. An entry is replaced whole, and is never returned after `expires_at`.
 
@@ -67,6 +93,9 @@ class ExactStore(Protocol):
     """Why the last `get` or `put` found the store away: `timeout`, `breaker`, `failed`. None: it did not. To be read straight
     after the call, before anything else is awaited."""
 
+    @property
+    def state(self) -> StoreState: ...
+
     async def start(self) -> None:
         """Connect. Returns in a moment whether that goes well or not."""
         ...
@@ -74,6 +103,10 @@ class ExactStore(Protocol):
     async def close(self) -> None: ...
 
     async def get(self, key: bytes) -> Entry | None: ...
+
+    async def peek(self, key: bytes) -> Entry | None:
+        """What `get` would find, and nothing notices: neither counts nor what is to go first. Raises `ExactStoreAway`."""
+        ...
 
     async def put(self, entry: Entry) -> bool:
         """False when the entry was refused: too large, expired already, or its making began before a flush or delete of it."""

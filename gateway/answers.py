@@ -39,7 +39,9 @@ _SAID = {"responses": "output", "messages": "content"}  # where an answer says w
 
 
 class Answers:
-    """Answers requests that are admitted. `use`, `key` and `entry_id` are pure: `gateway.explain` tells by them."""
+    """Answers requests that are admitted. `use`, `key`, `entry_id`, `caching` and `good` are pure: `gateway.explain` tells by
+    them, and by those of `similar`.
+    """
 
     def __init__(
         self,
@@ -59,7 +61,7 @@ class Answers:
     ) -> None:
         self._cachings = cachings
         self.entries = entries
-        self._similar = similar
+        self.similar = similar
         self._behind = behind
         self._pace = pace
         self._renewing: set[bytes] = set()
@@ -76,7 +78,7 @@ class Answers:
         use = job.use = self.use(job)
         if use.lookup or use.store:
             job.key = self.key(job)
-            job.split = self._similar.split(job)
+            job.split = self.similar.split(job)
         job.shared = use.store and use.share
         return Question(
             lookup=job.key if use.lookup else None,
@@ -101,7 +103,7 @@ class Answers:
         if job.admitted.away:
             x.cache_reason = ", ".join(filter(None, (x.cache_reason, f"exact store {job.admitted.away}")))
         if job.split is not None:
-            entry = await self._similar.look(x, job, produce)
+            entry = await self.similar.look(x, job, produce)
             if entry is not None:
                 await self._replay(x, job, entry, reply, "semantic")
                 return
@@ -125,29 +127,45 @@ class Answers:
 
     async def _hit(self, x: Exchange, job: Job, entry: Entry, reply: Reply, produce: Produce) -> bool:
         """Serve it, unless it is too old. A stale one is served once more, and renewed meanwhile."""
-        found = freshness(entry, self._cachings[job.principal.tenant].exact, self._wall(), job.wishes.cache.max_age)
-        if found is Freshness.GONE:
+        found = self.good(job, entry)
+        if found is Freshness.GONE or (entry.alias and not await self.similar.stands(x, job, entry)):
             return False
         self._metrics.cache_lookups.add(("exact", "hit"))
         if found is Freshness.STALE and entry.key not in self._renewing:
             self._renewing.add(entry.key)
             self._behind.spawn(self._renew(job, entry.key, produce))
+        self.similar.heard(x, job, entry)
         await self._replay(x, job, entry, reply)
         return True
 
     async def _renew(self, job: Job, key: bytes, produce: Produce) -> None:
         """On the tenant's account: a request like any other, but that nobody waits for it."""
         try:
+            if not await self._behind.first_to_renew(key):
+                return
             made = await self._behind.answer(job, produce, paid=True)
             if made is not None and job.use is not None and job.use.store:
                 again, body = made
                 await job.admitted.store(self.entries.made(again, body))
+            await self._behind.renewed(key)
         finally:  # a moment later: who has looked before may be told of the old one only now
             asyncio.get_running_loop().call_later(_RENEWED, self._renewing.discard, key)
 
     def use(self, job: Job) -> Use:
         """What it may do with the cache."""
         return self._cachings[job.principal.tenant].exact.use(job.ask.fields, job.endpoint.name, job.wishes.cache)
+
+    def caching(self, job: Job) -> Caching:
+        """What holds for its tenant."""
+        return self._cachings[job.principal.tenant]
+
+    def good(self, job: Job, entry: Entry) -> Freshness:
+        """Whether a kept answer may be served to it."""
+        return freshness(entry, self._cachings[job.principal.tenant].exact, self._wall(), job.wishes.cache.max_age)
+
+    def age(self, entry: Entry) -> int:
+        """Seconds, as `age` tells them."""
+        return max(0, int(self._wall() - entry.stored_at))
 
     def key(self, job: Job) -> bytes:
         return exact_key(
@@ -165,7 +183,7 @@ class Answers:
 
     async def _replay(self, x: Exchange, job: Job, entry: Entry, reply: Reply, cache: str = "exact") -> None:
         x.cache, x.cache_reason = cache, ""
-        x.cache_id, x.cache_age = shown_id(entry), max(0, int(self._wall() - entry.stored_at))
+        x.cache_id, x.cache_age = shown_id(entry), self.age(entry)
         x.work.model, x.work.tier = entry.model, entry.tier
         self._metrics.tokens_saved.add((), entry.completion_tokens)
         await _deliver(job, entry.body, reply, self._pace, entry.completion_tokens)
@@ -194,6 +212,7 @@ class Answers:
                         seat.flight.note = job.work
                     else:
                         job.admitted.follow()
+                        self.similar.heard(x, job)
                         x.shared, x.cache, x.work = True, "shared", cast(Work, seat.flight.note)
                     if seat.leader and job.wishes.deadline is None:  # the work's own clocks are enough
                         await self._follow(x, job, seat, reply)
@@ -246,7 +265,7 @@ class Answers:
         if answer is not None and worth_keeping(answer):
             entry = self.entries.made(job, body)
             await job.admitted.store(entry)
-            await self._similar.keep(job, entry)
+            await self.similar.keep(job, entry)
 
 
 def models_of(job: Job, versions: Mapping[str, str]) -> list[tuple[str, str]]:

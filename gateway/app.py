@@ -13,7 +13,7 @@ from gateway.config import Config
 from gateway.http1 import Server
 from gateway.keys import KeyRing
 from gateway.logs import JsonLog, NullLog, RequestLog
-from gateway.serving import Serving
+from gateway.serving import AGAIN, Serving
 
 KEYS_SECONDS = 1.0
 
@@ -29,6 +29,7 @@ class Gateway:
         self.parts: Parts = build(config, self._log)
         self._serving = Serving(config, self.parts.edge)
         self._tasks: list[asyncio.Task[None]] = []
+        self._signalled: float | None = None  # when
 
     @property
     def port(self) -> int:
@@ -71,7 +72,10 @@ class Gateway:
 
     def signalled(self) -> None:
         """A signal to end: first gently, then at once."""
-        self._serving.signalled()
+        now = asyncio.get_running_loop().time()
+        if self._signalled is None or now - self._signalled >= AGAIN:
+            self._signalled = self._signalled or now
+            self._serving.signalled()
 
     async def drain(self) -> None:
         """Refuse new work, let what runs finish, end the rest with an error event, then stop."""

@@ -90,6 +90,13 @@ class Behind:
         answer = None if body is None else json_object(body)
         return None if body is None or answer is None or not worth_keeping(answer) else (again, body)
 
+    async def first_to_renew(self, key: bytes) -> bool:
+        """One process of a node renews an answer, the others go on serving it."""
+        return await self._dispatcher.first_to_renew(key)
+
+    async def renewed(self, key: bytes) -> None:
+        await self._dispatcher.renewed(key)
+
     async def settled(self) -> None:
         """Returns when nothing runs."""
         while self._tasks:

@@ -49,7 +49,7 @@ class Entries:
     def alias(self, job: Job, served: Entry) -> Entry:
         """Another question's answer, that was shown to be right for this one: as old as it is, and gone when it is.
 
-        It bears the id of the hit as a tag: that is what its client is shown, and may delete it by.
+        It bears the id of the hit: that is what its client is shown and may delete it by, and what it stands by.
         """
         key, said = job.key, job.wishes.cache
         assert key is not None, "served to a request that may be kept"
@@ -60,8 +60,9 @@ class Entries:
             key=key,
             tenant=job.principal.tenant,
             expires_at=min(served.expires_at, served.stored_at + lifetime),
-            tags=(*served.tags, *said.tags, served.id),
+            tags=(*served.tags, *said.tags),
             began_at=served.stored_at,
+            alias=served.id,
         )
 
     def meant(self, job: Job, entry: Entry) -> Entry:
@@ -73,4 +74,4 @@ class Entries:
 
 def shown_id(entry: Entry) -> str:
     """What a client is shown, and deletes it by: of an alias the id of the hit that it comes from, which refuses that pair."""
-    return next((tag for tag in entry.tags if tag.startswith("cs-")), entry.id) if entry.tags else entry.id
+    return entry.alias or entry.id

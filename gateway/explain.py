@@ -1,14 +1,16 @@
 """What would become of a request, without sending it.
 
-Every step is the pipeline's own: what is told here is what the pipeline would do, by the same code. Nothing is spent and
-nothing is asked of anybody, so a few things stay open: whether the cache has an answer now (what is told is what happens when
-it has none), what is left of the limits, and (unless the pipeline is a running one) how busy each replica is.
+Every step is the pipeline's own: what is told here is what the pipeline would do, by the same code. Nothing is spent, so a few
+things stay open: what is left of the limits, whether another question's answer would serve, and (unless the gateway is a running
+one) whether the very answer is kept, and how busy each replica is. What is told of models and replicas is what happens when no
+cache has an answer.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -16,13 +18,16 @@ import msgspec
 from backends.balance.consistent_hash import ConsistentHash
 from backends.pool import Pool
 from backends.types import Ask as BalanceAsk
-from gateway.answers import not_cached, unanswered
+from caches.semantic.types import OwnedSemantic
+from caches.types import ExactStore
+from gateway.answers import not_cached
 from gateway.auth import Principal
 from gateway.dispatch.types import Lane
 from gateway.endpoints import Endpoint
 from gateway.errors import ApiError
 from gateway.exchange import Exchange
-from gateway.explanation import Attempt, CacheView, Candidate, Explanation, Limit, Refusal, Replica, Route, Term, Upstream
+from gateway.explain_cache import cache_view
+from gateway.explanation import Attempt, Candidate, Explanation, Limit, Refusal, Replica, Route, Term, Upstream
 from gateway.forward import Station
 from gateway.job import Headers, Job, read_headers
 from gateway.pipeline import Pipeline, tokens_of
@@ -37,22 +42,32 @@ _MOST_BODY = 65_536
 _MASK = b'"***"'
 
 
-def explain(
-    pipeline: Pipeline,
-    lanes: Mapping[str, Lane],
+@dataclass(frozen=True, slots=True)
+class Node:
+    """The gateway that a request would come to. `live`: it serves, so it knows its replicas and what it keeps. `stable`: the
+    secret that ids are made with outlives it.
+    """
+
+    pipeline: Pipeline
+    lanes: Mapping[str, Lane]
+    exact: ExactStore
+    semantic: OwnedSemantic
+    live: bool
+    stable: bool
+
+
+async def explain(
+    node: Node,
     endpoint: Endpoint,
     body: bytes,
     principal: Principal,
     headers: Headers = (),
     *,
-    stable: bool = False,
-    live: bool = False,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Explanation:
-    """`stable`: the cache's secret is configured. `live`: the lanes are of a node that serves, so they know their replicas."""
-    told = Explanation(endpoint.name, principal.tenant, principal.key_id, principal.plan, live=live)
+    told = Explanation(endpoint.name, principal.tenant, principal.key_id, principal.plan, live=node.live)
     try:
-        _explain(told, pipeline, lanes, endpoint, body, principal, headers, stable, clock)
+        await _explain(told, node, endpoint, body, principal, headers, clock)
     except ApiError as error:
         told.refusal = _refusal(error)
     except REFUSALS as error:
@@ -60,31 +75,29 @@ def explain(
     return told
 
 
-def _explain(
+async def _explain(
     told: Explanation,
-    pipeline: Pipeline,
-    lanes: Mapping[str, Lane],
+    node: Node,
     endpoint: Endpoint,
     body: bytes,
     principal: Principal,
     headers: Headers,
-    stable: bool,
     clock: Callable[[], float],
 ) -> None:
     """The pipeline's order. Raises what the pipeline raises."""
-    began = clock()
+    pipeline, began = node.pipeline, clock()
     reading = read_headers(headers, principal, endpoint)
     job = pipeline.understand(Exchange("explain", 0.0), endpoint, body, None, principal, reading)
     understood = clock()
     _tell_job(told, job)
-    told.cache = _cache(pipeline, job, stable)
-    if job.wishes.cache.only_if_cached:
+    told.cache = await cache_view(pipeline.answers, job, node.exact, node.semantic, stable=node.stable, live=node.live)
+    if job.wishes.cache.only_if_cached and told.cache.verdict != "exact":
         raise not_cached()
     keyed = clock()
     decision = pipeline.decide(job)
     decided = clock()
     told.route = _route(pipeline, job, decision)
-    told.attempts = _attempts(pipeline, lanes, job, decision, live=told.live)
+    told.attempts = _attempts(pipeline, node.lanes, job, decision, live=told.live)
     edited = clock()
     told.upstream = _upstream(pipeline, job, decision.target)
     told.microseconds = {
@@ -111,13 +124,6 @@ def _tell_job(told: Explanation, job: Job) -> None:
     told.capabilities, told.room = tuple(sorted(needs.capabilities)), room(needs)
     told.prompt_tokens, told.max_tokens = needs.prompt_tokens, needs.max_tokens
     told.stands_for, told.auto = tuple(target.name for target in resolution.candidates), resolution.auto
-
-
-def _cache(pipeline: Pipeline, job: Job, stable: bool) -> CacheView:
-    use = pipeline.answers.use(job)
-    verdict, reason = unanswered(use)
-    entry = pipeline.answers.entry_id(pipeline.answers.key(job)) if use.lookup or use.store else ""
-    return CacheView(verdict, reason, use.lookup, use.store, use.share, entry, stable)
 
 
 def _route(pipeline: Pipeline, job: Job, decision: Decision) -> Route:

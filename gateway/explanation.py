@@ -44,8 +44,64 @@ class Route(msgspec.Struct, frozen=True):
     candidates: tuple[Candidate, ...]
 
 
+class ScopeView(msgspec.Struct, frozen=True):
+    """Within which answers are shared: a tenant, or tenants that name one scope."""
+
+    name: str
+    shared: bool
+
+
+class Held(msgspec.Struct, frozen=True):
+    """`state`: none, fresh, stale (to be served once more while it is renewed), or away. `age` in seconds; `reason`: why what is
+    there is not served, or why the store cannot be asked.
+    """
+
+    state: str
+    age: int | None
+    reason: str
+
+
+class ExactView(msgspec.Struct, frozen=True):
+    """The exact cache. `keep` is the tenant's policy; `reason`: what is missing of looking up, storing and sharing, and why.
+
+    Seconds: an answer is fresh for `ttl`, and may be served for `stale` more; none older than `max_age` is wanted. `held` is None
+    where nothing runs that could know it, or where it is not looked up.
+    """
+
+    keep: str
+    reason: str
+    ttl: float
+    stale: float
+    max_age: float | None
+    tags: tuple[str, ...]
+    scope: ScopeView
+    held: Held | None
+
+
+class SemanticView(msgspec.Struct, frozen=True):
+    """The semantic cache. `reason`: why the request has no part in it; what follows is then empty as far as it means nothing.
+
+    `partition`: the digest of everything but the question. `embedder`: a fingerprint. `cut`: the score from which answers are
+    served; None: none are, or nothing is known. `stage`: what would turn the question away before a vector is made for it
+    (`gate`, `script`, `guards`), or why the cache cannot be asked; empty: nothing would; None: nothing runs that could know it.
+    """
+
+    eligible: bool
+    reason: str
+    partition: str = ""
+    preset: str = ""
+    embedder: str = ""
+    cut: float | None = None
+    scope: ScopeView | None = None
+    ttl: float | None = None
+    stage: str | None = None
+
+
 class CacheView(msgspec.Struct, frozen=True):
-    """`verdict` is `x-tiergate-cache` unless the answer is there or under way; `stable`: the id is the same in every process."""
+    """`verdict` is `x-tiergate-cache` unless the answer is there or under way; `stable`: the id is the same in every process.
+
+    Where a running gateway was looked into and has the answer, it is `exact`.
+    """
 
     verdict: str
     reason: str
@@ -54,6 +110,8 @@ class CacheView(msgspec.Struct, frozen=True):
     share: bool
     id: str
     stable: bool
+    exact: ExactView
+    semantic: SemanticView
 
 
 class Limit(msgspec.Struct, frozen=True):

@@ -11,8 +11,6 @@ from typing import Annotated, Protocol
 
 import msgspec
 
-from caches.semantic.ids import exact_of
-from caches.semantic.types import Semantic
 from gateway.auth import Principal
 from gateway.errors import ApiError
 from gateway.exchange import Exchange
@@ -25,15 +23,18 @@ class Feedback(msgspec.Struct, forbid_unknown_fields=True):
     score: Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
-class DeleteEntry(Protocol):
-    async def delete_entry(self, entry: str, tenant: str | None) -> bool:
-        """Of the exact cache."""
+class Deletes(Protocol):
+    """Both caches: see `caches.both`."""
+
+    async def delete(self, id: str, tenant: str | None) -> bool: ...  # noqa: A002 - the name of the field it is
+
+    async def feedback(self, tenant: str, request_id: str, score: float) -> bool: ...
 
 
 _read = msgspec.json.Decoder(Feedback).decode
 
 
-async def give(semantic: Semantic, exact: DeleteEntry, principal: Principal, x: Exchange, body: bytes) -> bytes:
+async def give(both: Deletes, principal: Principal, x: Exchange, body: bytes) -> bytes:
     """Raises ApiError 400 and 413. `applied`: it changes what the caches serve."""
     if len(body) > _MOST:
         raise ApiError(413, "body_too_large", f"Feedback has at most {_MOST} bytes.")
@@ -43,8 +44,5 @@ async def give(semantic: Semantic, exact: DeleteEntry, principal: Principal, x: 
         message = 'Send {"request_id": the answer\'s x-request-id, "score": a number from 0 to 1}.'
         raise ApiError(400, "invalid_feedback", message) from None
     x.feedback = (said.request_id, said.score)
-    served = await semantic.feedback(principal.tenant, said.request_id, said.score)
-    applied = bool(served) and said.score < 0.5
-    if applied and (alias := exact_of(served)):
-        await exact.delete_entry(alias, principal.tenant)
+    applied = await both.feedback(principal.tenant, said.request_id, said.score)
     return msgspec.json.encode({"request_id": said.request_id, "score": said.score, "applied": applied})

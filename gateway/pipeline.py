@@ -23,8 +23,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from caches.semantic.ids import exact_of
-from caches.semantic.types import Semantic
 from gateway import multipart, wire
 from gateway.answers import Answers
 from gateway.auth import Authenticator, Principal
@@ -32,7 +30,7 @@ from gateway.dispatch.types import Admit, Dispatcher, NoReplica, Question, WorkA
 from gateway.endpoints import Endpoint
 from gateway.errors import ApiError
 from gateway.exchange import Exchange
-from gateway.feedback import give
+from gateway.feedback import Deletes, give
 from gateway.forward import Call, ContextOverflow, Forwarder, Station, Unserved
 from gateway.http1 import Request
 from gateway.inflate import inflate
@@ -81,7 +79,7 @@ class Pipeline:
         *,
         authenticator: Authenticator,
         dispatcher: Dispatcher,
-        semantic: Semantic,
+        both: Deletes,
         catalog: Catalog,
         rules: RoutingRules,
         answers: Answers,
@@ -93,7 +91,7 @@ class Pipeline:
     ) -> None:
         self.authenticator = authenticator
         self._dispatcher = dispatcher
-        self._semantic = semantic
+        self._both = both
         self._catalog = catalog
         self.rules = rules
         self.answers = answers
@@ -109,18 +107,14 @@ class Pipeline:
 
     async def delete_cached(self, principal: Principal, entry: str) -> bytes:
         """Delete one of the tenant's own cached answers. ApiError 404 when it has none of that id."""
-        deleted = entry.startswith("cs-") and await self._semantic.delete(entry, principal.tenant)
-        exact = exact_of(entry)
-        if exact and await self._dispatcher.delete_entry(exact, principal.tenant):
-            deleted = True
-        if not deleted:
+        if not await self._both.delete(entry, principal.tenant):
             raise ApiError(404, "entry_not_found", "You have no cached answer of this id.")
         return b'{"deleted":true}'
 
     async def feedback(self, x: Exchange, body: bytes) -> bytes:
         """Take note of how good an answer was. ApiError 400, 413."""
         assert x.principal is not None, "asked by somebody who is known"
-        return await give(self._semantic, self._dispatcher, x.principal, x, body)
+        return await give(self._both, x.principal, x, body)
 
     async def run(self, x: Exchange, endpoint: Endpoint, path_model: str | None, request: Request, reply: Reply) -> None:
         """Answer one request. Raises ApiError or one of `gateway.refusals.REFUSALS`; every lease is back by then.

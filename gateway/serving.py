@@ -23,6 +23,8 @@ from gateway.refusals import waiting
 from gateway.tls import Certificate
 
 _log = logging.getLogger("tiergate")
+AGAIN = 0.25
+"""Seconds. A signal that comes so soon after the first is the same one, sent to the process and to its group, as by `timeout`."""
 
 
 class Serving:

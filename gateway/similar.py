@@ -4,29 +4,38 @@
     look       its nearest kept neighbours, through the owner of the state
     verify     one that is not sure, or any, may be put to a model, if the operator names one (`gateway.verify`)
     keep       a whole and good answer, under its question
+    stands     an answer that was approved for another question is in the exact cache, and goes when the one it came from goes
+    heard      in a scope that tenants share, who is answered by the exact cache or an answer in flight has asked it, too
     shadow     some served answers, and all that were nearly served, are compared with what the model says (`gateway.shadow`)
 
+`read`, `refusal` and `asked` are pure: `gateway.explain` tells by them.
 Whatever is slow or away here is a miss: nothing raises, and the request goes on to a model.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
+from caches.policy import Use
 from caches.scope import Scope
 from caches.semantic.eligible import refusal
+from caches.semantic.ids import body_digest
 from caches.semantic.partition import Split, partition, split
 from caches.semantic.types import Asked, Found, Semantic, SemanticPolicy
 from caches.types import Entry
-from gateway.behind import Produce
+from gateway.behind import Behind, Produce
 from gateway.caching import Caching
 from gateway.entries import Entries
 from gateway.exchange import Exchange
 from gateway.job import Job
 from gateway.metrics import Metrics
 from gateway.shadow import Shadows
+
+_HEARD_SECONDS = 60.0  # between telling the owner twice that a tenant has asked the same
+_MOST_HEARD = 10_000
 
 Models = Callable[[Job], list[tuple[str, str]]]
 """Every model that may answer a job, with its version."""
@@ -51,6 +60,8 @@ class Similar:
         models: Models,
         secret: bytes,
         metrics: Metrics,
+        behind: Behind,
+        clock: Callable[[], float],
         verify: Verify | None,
         shadow: Shadows,
     ) -> None:
@@ -60,31 +71,42 @@ class Similar:
         self._models = models
         self._secret = secret
         self._metrics = metrics
+        self._behind = behind
+        self._clock = clock
+        self._heard: OrderedDict[tuple[str, bytes], float] = OrderedDict()  # when the owner was told last
         self._verify = verify
         self._shadow = shadow
 
     def split(self, job: Job) -> Split | None:
         """The question, if the tenant wants meaning compared and this request's may be; it is read again by nobody else."""
+        found = None if job.use is None else self.read(job, job.use)
+        if found is None or not found.reason:
+            return found
+        self._metrics.cache_lookups.add(("semantic", "bypass"))
+        return None
+
+    def read(self, job: Job, use: Use) -> Split | None:
+        """The question, or why there is none. None: meaning has no part in what the tenant, or this request, wants of a cache."""
         policy = self._cachings[job.principal.tenant].semantic
-        if policy is None or job.use is None or not (job.use.lookup or job.use.store):
+        if policy is None or not (use.lookup or use.store):
             return None
-        found = split(job.endpoint.name, job.ask.fields, policy)
-        if found.reason:
-            self._metrics.cache_lookups.add(("semantic", "bypass"))
-            return None
-        return found
+        return split(job.endpoint.name, job.ask.fields, policy)
+
+    def refusal(self, job: Job, question: Split) -> str | None:
+        """Why it is not looked up all the same."""
+        return refusal(question.text, personal=self._policy(job).skip_personal)
 
     async def look(self, x: Exchange, job: Job, produce: Produce) -> Entry | None:
         """The answer of a neighbour, if one fits."""
         question = job.split
         if question is None:
             return None
-        reason = refusal(question.text, personal=self._policy(job).skip_personal)
+        reason = self.refusal(job, question)
         if reason is not None:
             job.split, x.similar = None, reason
             self._metrics.cache_lookups.add(("semantic", "bypass"))
             return None
-        job.asked = asked = self._asked(x, job, question)
+        job.asked = asked = self.asked(job, question, x.client_id or x.id)
         if job.use is None or not job.use.lookup:
             return None
         found = await self._semantic.look(asked)
@@ -107,6 +129,32 @@ class Similar:
             nearly, job.nearly = job.nearly, None
             self._shadow.nearly(asked, nearly, entry.body)
 
+    async def stands(self, x: Exchange, job: Job, entry: Entry) -> bool:
+        """Whether an alias may be served."""
+        digest, request_id = body_digest(entry.body), x.client_id or x.id
+        return await self._semantic.stands(entry.alias, digest, entry.tenant, job.principal.tenant, request_id)
+
+    def heard(self, x: Exchange, job: Job, entry: Entry | None = None) -> None:
+        """It was answered without the semantic cache: by `entry`, or by an answer in flight. Returns at once."""
+        tenant, key, question = job.principal.tenant, job.key, job.split
+        if question is None or key is None or job.use is None or not job.use.store or not self._cachings[tenant].scope.shared:
+            return
+        heard, now = self._heard, self._clock()
+        if now - heard.get((tenant, key), -_HEARD_SECONDS) < _HEARD_SECONDS:
+            return
+        heard[tenant, key] = now
+        heard.move_to_end((tenant, key))
+        if len(heard) > _MOST_HEARD:
+            heard.popitem(last=False)
+        self._behind.spawn(self._tell(x, job, question, entry))
+
+    async def _tell(self, x: Exchange, job: Job, question: Split, entry: Entry | None) -> None:
+        if self.refusal(job, question) is not None:
+            return
+        asked = self.asked(job, question, x.client_id or x.id)
+        if await self._semantic.heard(asked) and entry is not None and not entry.alias:
+            await self._semantic.keep(asked, self._entries.meant(job, entry))
+
     async def _verified(self, verify: Verify, job: Job, asked: Asked, found: Found) -> Found:
         grey = found.grey
         if found.entry is not None:
@@ -124,7 +172,8 @@ class Similar:
         assert policy is not None, "asked for a tenant that has one"
         return policy
 
-    def _asked(self, x: Exchange, job: Job, question: Split) -> Asked:
+    def asked(self, job: Job, question: Split, request_id: str) -> Asked:
+        """What the semantic cache is asked."""
         caching, policy, rest = self._cachings[job.principal.tenant], self._policy(job), question.rest()
         models = self._models(job)
 
@@ -141,7 +190,7 @@ class Similar:
             scope=caching.scope.tag,
             preset=policy.preset,
             max_error=policy.max_error,
-            request_id=x.client_id or x.id,
+            request_id=request_id,
             exact="" if job.key is None else self._entries.id_of(job.key),
             max_age=job.wishes.cache.max_age,
             wants_grey=self._verify is not None or policy.max_error is not None,

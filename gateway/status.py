@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from caches.semantic.types import OwnedSemantic
+from caches.types import AWAY, DECLINES, ExactStore
 from gateway.dispatch.types import Lane
 from gateway.families import Labels
 from gateway.metrics import Metrics
@@ -16,8 +17,9 @@ _CLASSES = [(priority, priority.name.lower()) for priority in Priority]
 class Status:
     """Looks at the lanes for `/ready`, `/admin/status` and the gauges of `/metrics`."""
 
-    def __init__(self, lanes: Mapping[str, Lane], semantic: OwnedSemantic) -> None:
+    def __init__(self, lanes: Mapping[str, Lane], exact: ExactStore, semantic: OwnedSemantic) -> None:
         self._lanes = lanes
+        self._exact = exact
         self._semantic = semantic
 
     def register(self, metrics: Metrics) -> None:
@@ -25,6 +27,12 @@ class Status:
         metrics.gauge("queue_depth", "Requests waiting for a slot.", ("model", "class"), self._depths)
         metrics.gauge("inflight_requests", "Requests that a replica is working on.", ("model", "replica"), self._inflight)
         metrics.gauge("replica_up", "1 when the replica may get requests.", ("model", "replica"), self._up)
+        metrics.gauge(
+            "exact_store_state",
+            "1 for how the store of exact answers stands: `ok`, why it is away, or why it keeps nothing new.",
+            ("state",),
+            self._exact_state,
+        )
         metrics.gauge("semantic_entries", "Answers that the semantic cache keeps.", (), self._entries)
         metrics.gauge(
             "semantic_error_ratio",
@@ -37,7 +45,7 @@ class Status:
     def ready(self) -> dict[str, object]:
         """`ready` is true when some pool has a ready replica."""
         models = {name: len(lane.pool.ready()) for name, lane in self._lanes.items()}
-        told: dict[str, object] = {"ready": any(models.values()), "ready_replicas": models}
+        told: dict[str, object] = {"ready": any(models.values()), "ready_replicas": models, "exact_cache": str(self._exact.state)}
         semantic = self._semantic.standing()
         if semantic is not None:
             told["semantic_cache"] = semantic.store
@@ -46,6 +54,12 @@ class Status:
     def report(self) -> dict[str, object]:
         """Pools, replicas and queues."""
         return {"models": [self._lane(lane) for lane in self._lanes.values()]}
+
+    def _exact_state(self) -> Iterator[tuple[Labels, float]]:
+        state = self._exact.state
+        now = state.away or state.declines or "ok"
+        for word in ("ok", *AWAY, *DECLINES):
+            yield (word,), float(word == now)
 
     def _entries(self) -> Iterator[tuple[Labels, float]]:
         semantic = self._semantic.standing()

@@ -5,7 +5,8 @@ Rules of this file
    replaced, `stream_options.include_usage` set on streams of chat and completions, `cache_salt` and `priority` set where
    a pool wants them and the endpoint reads them, and the privileged fields below deleted. Nothing else is touched, not
    even white space. (The one field of a form that is replaced is in `multipart`.)
-2. A duplicate key at the top level is refused: two readers of one body could disagree about which counts.
+2. A duplicate key at the top level is refused: two readers of one body could disagree about which counts. Below it the last
+   one counts, here and in engines whose reader is Python's, as vLLM's is.
 3. A body is hostile: size is bounded by the server, depth, numbers and types here. Whatever is wrong is a 400.
 """
 

@@ -10,6 +10,7 @@ transformer    a model: whatever sentence-transformers runs
 
 desk           texts in, vectors out: deadline, breaker, bounded waiting, work that is shared
 thread         blocking calls, beside the event loop
-threaded       an embedder: a model in threads
+running        a model in threads: loading, and asking it
+threaded       an embedder: such a model
 pool           an embedder: an engine that serves vectors
 """

@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -29,28 +30,36 @@ CHARACTERS_A_TOKEN = 12
 """More than prose of any language has, on average. A text with more is not even cut into tokens."""
 
 
-class Description(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Raises ValueError."""
+class About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What any folder of a model says of itself. Raises ValueError."""
 
     name: str
-    dimension: int
     max_tokens: int
-    pooling: str = "mean"
-    prefix: str = ""
     scripts: tuple[str, ...] = ("all",)
     sha256: dict[str, str] = {}
 
     def __post_init__(self) -> None:
-        if not self.name or not 1 <= self.dimension <= 65_536 or not 1 <= self.max_tokens <= 1_048_576:
-            raise ValueError("needs a name, a dimension and a number of tokens")
-        if self.pooling not in POOLINGS:
-            raise ValueError(f"pooling is one of {', '.join(POOLINGS)}")
+        if not self.name or not 1 <= self.max_tokens <= 1_048_576:
+            raise ValueError("needs a name and a number of tokens, max_tokens")
         if unknown := [name for name in self.scripts if name != "all" and name not in SCRIPTS]:
             raise ValueError(f"unknown script {unknown[0]!r}: all, {', '.join(SCRIPTS)}")
 
     @property
     def max_chars(self) -> int:
         return self.max_tokens * CHARACTERS_A_TOKEN
+
+
+class Description(About, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    dimension: int
+    pooling: str = "mean"
+    prefix: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= self.dimension <= 65_536:
+            raise ValueError("needs a dimension")
+        if self.pooling not in POOLINGS:
+            raise ValueError(f"pooling is one of {', '.join(POOLINGS)}")
 
     @property
     def fingerprint(self) -> str:
@@ -59,30 +68,40 @@ class Description(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return hashlib.sha256(msgspec.json.encode(told)).hexdigest()[:12]
 
 
+D = TypeVar("D", bound=About)
+
+
 @dataclass(frozen=True, slots=True)
-class Folder:
+class Folder(Generic[D]):
     """A model on disk."""
 
     path: Path
-    about: Description
-
-    @classmethod
-    def read(cls, path: Path) -> Folder:
-        """Raises ValueError, with a line for whoever named the folder."""
-        try:
-            about = msgspec.json.decode((path / "embedder.json").read_bytes(), type=Description)
-            sums = {name: about.sha256.get(name) or digest(path / name) for name in FILES}
-        except OSError as error:
-            raise ValueError(f"{path} is no folder of an embedder: {error.strerror or error}") from None
-        except (msgspec.DecodeError, ValueError) as error:
-            raise ValueError(f"{path / 'embedder.json'}: {error}") from None
-        return cls(path, msgspec.structs.replace(about, sha256=sums))
+    about: D
 
     def check(self) -> None:
         """That the files are those of the fingerprint. Raises ValueError and OSError; takes a moment."""
         for name, told in self.about.sha256.items():
             if digest(self.path / name) != told:
                 raise ValueError(f"{self.path / name} is not the file that {self.about.name} was described with")
+
+
+def read_folder(path: Path) -> Folder[Description]:
+    """Of an embedder. Raises ValueError, with a line for whoever named the folder."""
+    return described(path, "embedder", Description)
+
+
+def described(path: Path, what: str, kind: type[D]) -> Folder[D]:
+    """The folder that `what`.json describes. Raises ValueError."""
+    file = path / f"{what}.json"
+    try:
+        about = msgspec.json.decode(file.read_bytes(), type=kind)
+        sums = {name: about.sha256.get(name) or digest(path / name) for name in FILES}
+    except OSError as error:
+        lacking = Path(error.filename or path).name
+        raise ValueError(f"{path} is no {what}'s folder: {lacking}: {error.strerror or error}") from None
+    except (msgspec.DecodeError, ValueError) as error:
+        raise ValueError(f"{file}: {error}") from None
+    return Folder(path, msgspec.structs.replace(about, sha256=sums))
 
 
 def digest(path: Path) -> str:

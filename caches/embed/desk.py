@@ -1,6 +1,6 @@
-"""Where texts are handed in and vectors fetched, whoever makes them.
+"""Where texts are handed in and vectors fetched, whoever makes them; or pairs of texts, and scores.
 
-    embed ── remembered? ── in flight? ── breaker, room? ──► waiting ──► a lane takes a few ──► work ──► all who asked
+    ask ── remembered? ── in flight? ── breaker, room? ──► waiting ──► a lane takes a few ──► work ──► all who asked
 
 Rules
 1. Whoever asks waits for the deadline at most (or for its own), and holds nothing afterwards: leaving, cancelled or late, is a
@@ -17,16 +17,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from caches.breaker import Breaker, BreakerOpen, BreakerRules
-from caches.embed.types import EmbedderAway, TooLong, Vector
+from caches.embed.types import EmbedderAway, TooLong
 
-Work = Callable[[Sequence[str]], Awaitable[Sequence[Vector | None]]]
-Outcome = Vector | EmbedderAway | None  # as a value: nobody has to be there to fetch it
-Key = tuple[str, str]  # scope, text
+A = TypeVar("A", bound=Hashable)  # what is asked: a text
+M = TypeVar("M")  # what is made of it: a vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,44 +43,50 @@ BREAKER = BreakerRules()
 
 
 @dataclass(slots=True, eq=False)
-class Flight:
+class Flight(Generic[A, M]):
     """One text that somebody waits for."""
 
-    key: Key
-    outcome: asyncio.Future[Outcome]
+    key: tuple[str, A]  # with its scope
+    outcome: asyncio.Future[M | EmbedderAway | None]  # as a value: nobody has to be there to fetch it
     askers: int = 0
 
 
 @dataclass(slots=True)
-class Recent:
+class Recent(Generic[A, M]):
     """The vectors asked for last: an answer that is stored wants the one that its lookup had made."""
 
     room: int
-    _vectors: OrderedDict[Key, Vector] = field(default_factory=OrderedDict)
+    _made: OrderedDict[tuple[str, A], M] = field(default_factory=OrderedDict)
 
-    def get(self, key: Key) -> Vector | None:
-        vector = self._vectors.get(key)
-        if vector is not None:
-            self._vectors.move_to_end(key)
-        return vector
+    def get(self, key: tuple[str, A]) -> M | None:
+        made = self._made.get(key)
+        if made is not None:
+            self._made.move_to_end(key)
+        return made
 
-    def put(self, key: Key, vector: Vector) -> None:
-        self._vectors[key] = vector
-        if len(self._vectors) > self.room:
-            self._vectors.popitem(last=False)
+    def put(self, key: tuple[str, A], made: M) -> None:
+        self._made[key] = made
+        if len(self._made) > self.room:
+            self._made.popitem(last=False)
 
 
-class Desk:
+class Desk(Generic[A, M]):
     """`open` it on the loop that asks; `close` ends its lanes, and tells those who wait that it is away."""
 
-    def __init__(self, work: Work, breaker: Breaker, clock: Callable[[], float], rules: DeskRules = RULES) -> None:
+    def __init__(
+        self,
+        work: Callable[[Sequence[A]], Awaitable[Sequence[M | None]]],
+        breaker: Breaker,
+        clock: Callable[[], float],
+        rules: DeskRules = RULES,
+    ) -> None:
         self._work = work
         self._breaker = breaker
         self._clock = clock
         self._rules = rules
-        self._recent = Recent(rules.remembered)
-        self._flights: dict[Key, Flight] = {}
-        self._waiting: asyncio.Queue[Flight] = asyncio.Queue(rules.waiting)
+        self._recent: Recent[A, M] = Recent(rules.remembered)
+        self._flights: dict[tuple[str, A], Flight[A, M]] = {}
+        self._waiting: asyncio.Queue[Flight[A, M]] = asyncio.Queue(rules.waiting)
         self._closed = False
         self._late = 0  # lanes
         self._lanes: list[asyncio.Task[None]] = []
@@ -99,7 +105,7 @@ class Desk:
         self._lanes = []
         self._land_all(list(self._flights.values()), "failed")
 
-    async def embed(self, text: str, scope: str = "", within: float | None = None) -> Vector:
+    async def ask(self, text: A, scope: str = "", within: float | None = None) -> M:
         key = (scope, text)
         known = self._recent.get(key)
         if known is not None:
@@ -123,8 +129,8 @@ class Desk:
         if self._late == self._rules.lanes:
             raise EmbedderAway("timeout")
 
-    def _hand_in(self, key: Key) -> Flight:
-        flight = Flight(key, asyncio.get_running_loop().create_future())
+    def _hand_in(self, key: tuple[str, A]) -> Flight[A, M]:
+        flight: Flight[A, M] = Flight(key, asyncio.get_running_loop().create_future())
         try:
             self._waiting.put_nowait(flight)
         except asyncio.QueueFull:
@@ -139,14 +145,14 @@ class Desk:
             if flights := await self._next():
                 await self._trip(flights)
 
-    async def _next(self) -> list[Flight]:
+    async def _next(self) -> list[Flight[A, M]]:
         taken = [await self._waiting.get()]
         while len(taken) < self._rules.batch and not self._waiting.empty():
             taken.append(self._waiting.get_nowait())
         self._land_all([flight for flight in taken if not flight.askers], "timeout")
         return [flight for flight in taken if not flight.outcome.done()]
 
-    async def _trip(self, flights: list[Flight]) -> None:
+    async def _trip(self, flights: list[Flight[A, M]]) -> None:
         """Lasts as long as the work does, even if nobody waits for that any more: the model is busy as long."""
         try:
             attempt = self._breaker.attempt()
@@ -160,12 +166,12 @@ class Desk:
             await _in_time(work, 2 * self._rules.deadline)
         self._land_all(flights, await self._end_of(work))
 
-    async def _fly(self, flights: list[Flight]) -> None:
-        vectors = await self._work([flight.key[1] for flight in flights])
-        for flight, vector in zip(flights, vectors, strict=True):
-            if vector is not None:
-                self._recent.put(flight.key, vector)
-            self._land(flight, vector)
+    async def _fly(self, flights: list[Flight[A, M]]) -> None:
+        outcomes = await self._work([flight.key[1] for flight in flights])
+        for flight, made in zip(flights, outcomes, strict=True):
+            if made is not None:
+                self._recent.put(flight.key, made)
+            self._land(flight, made)
 
     async def _end_of(self, work: asyncio.Task[None]) -> str:
         """What is to be told to those of its texts that got no outcome."""
@@ -178,11 +184,11 @@ class Desk:
         error = None if work.cancelled() else work.exception()
         return "timeout" if isinstance(error, TimeoutError) else "failed"
 
-    def _land_all(self, flights: list[Flight], reason: str) -> None:
+    def _land_all(self, flights: list[Flight[A, M]], reason: str) -> None:
         for flight in flights:
             self._land(flight, EmbedderAway(reason))
 
-    def _land(self, flight: Flight, outcome: Outcome) -> None:
+    def _land(self, flight: Flight[A, M], outcome: M | EmbedderAway | None) -> None:
         if not flight.outcome.done():
             flight.outcome.set_result(outcome)
             del self._flights[flight.key]
@@ -196,7 +202,7 @@ async def _in_time(work: asyncio.Task[None], seconds: float) -> None:
     work.result()
 
 
-def _told(outcome: Outcome) -> Vector:
+def _told(outcome: M | EmbedderAway | None) -> M:
     if outcome is None:
         raise TooLong
     if isinstance(outcome, EmbedderAway):

@@ -8,13 +8,13 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-from caches.embed.description import Folder
+from caches.embed.description import Description, Folder, read_folder
 from caches.embed.onnx import OnnxModel
 
 
-def folder() -> Folder:
+def folder() -> Folder[Description]:
     """Raises ValueError where the package has lost it."""
-    return Folder.read(Path(str(files("caches.embed") / "models" / "minilm-int8")))
+    return read_folder(Path(str(files("caches.embed") / "models" / "minilm-int8")))
 
 
 def load() -> OnnxModel:

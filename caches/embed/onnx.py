@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -20,7 +21,7 @@ os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # else its wheels tell Microsoft of e
 import onnxruntime as ort
 from tokenizers import Tokenizer
 
-from caches.embed.description import Folder
+from caches.embed.description import Description, Folder
 from caches.embed.types import Vector
 from caches.embed.vector import pooled, unit
 
@@ -33,19 +34,17 @@ FED = ("input_ids", "attention_mask", "token_type_ids")
 class OnnxModel:
     """May be asked by several threads at once."""
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: Folder[Description]) -> None:
         """Loads it. Raises ValueError, OSError and whatever ONNX Runtime and the tokenizer find wrong with their files."""
         folder.check()
         about = self.about = folder.about
         self.fingerprint = about.fingerprint
         self.dimension = about.dimension
         self.max_tokens = about.max_tokens
-        self._tokenizer = tokenizer(folder)
+        self._tokenizer = tokenizer(folder.path)
         self._unknown = unknown_token(self._tokenizer)
-        self._session = session(folder)
-        self._inputs = [node.name for node in self._session.get_inputs()]
-        if odd := set(self._inputs) - set(FED):
-            raise ValueError(f"{about.name} wants an input that is not known: {min(odd)}")
+        self._session = session(folder.path)
+        self._inputs = inputs(self._session, about.name)
         (self._output, *_) = [node.name for node in self._session.get_outputs()]
         self._try()
 
@@ -55,8 +54,9 @@ class OnnxModel:
     def _one(self, text: str) -> Vector | None:
         if len(text) > self.about.max_chars or broken(text):
             return None
-        seen = text if text.isascii() else _PICTURES.sub(" ", text)
-        (tokens,) = self._tokenizer.encode_batch_fast([self.about.prefix + seen])  # `encode` keeps the interpreter to itself
+        (tokens,) = self._tokenizer.encode_batch_fast(
+            [self.about.prefix + legible(text)]
+        )  # `encode` keeps the interpreter to itself
         ids = tokens.ids
         if len(ids) > self.max_tokens or self._unknown in ids or all(tokens.special_tokens_mask):
             return None
@@ -84,8 +84,12 @@ def broken(text: str) -> bool:
     return False
 
 
-def tokenizer(folder: Folder) -> Tokenizer:
-    made = Tokenizer.from_file(str(folder.path / "tokenizer.json"))
+def legible(text: str) -> str:
+    return text if text.isascii() else _PICTURES.sub(" ", text)
+
+
+def tokenizer(folder: Path) -> Tokenizer:
+    made = Tokenizer.from_file(str(folder / "tokenizer.json"))
     made.no_padding()
     made.no_truncation()
     return made
@@ -97,11 +101,19 @@ def unknown_token(made: Tokenizer) -> int | None:
     return None if name is None else made.token_to_id(name)
 
 
-def session(folder: Folder) -> ort.InferenceSession:
+def session(folder: Path) -> ort.InferenceSession:
     """One thread, which sleeps when it has nothing to do: the other cores are the event loop's and the engines'."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3
-    return ort.InferenceSession(str(folder.path / "model.onnx"), options, providers=["CPUExecutionProvider"])
+    return ort.InferenceSession(str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"])
+
+
+def inputs(session: ort.InferenceSession, name: str) -> list[str]:
+    """What the model wants to be fed. Raises ValueError where that is none of FED."""
+    wanted = [node.name for node in session.get_inputs()]
+    if odd := set(wanted) - set(FED):
+        raise ValueError(f"{name} wants an input that is not known: {min(odd)}")
+    return wanted

@@ -12,8 +12,8 @@ import numpy as np
 from caches.breaker import Breaker, BreakerRules
 from caches.embed.description import Description
 from caches.embed.desk import BREAKER, Desk, DeskRules
+from caches.embed.running import changed
 from caches.embed.scripts import Scripts
-from caches.embed.threaded import changed
 from caches.embed.types import TooLong, Vector
 from caches.embed.vector import unit
 
@@ -42,7 +42,9 @@ class PoolEmbedder:
         self._ask = ask
         self._deadline = rules.deadline
         self._scripts = Scripts(about.scripts)
-        self._desk = Desk(self._work, Breaker(clock, rng, breaker, partial(changed, about.name)), clock, rules)
+        self._desk: Desk[str, Vector] = Desk(
+            self._work, Breaker(clock, rng, breaker, partial(changed, f"embedder {about.name}")), clock, rules
+        )
 
     async def open(self) -> None:
         """Whether the engine answers is seen when it is asked: it may start later than we do."""
@@ -55,7 +57,7 @@ class PoolEmbedder:
         if len(text) > self.about.max_chars:
             raise TooLong
         self._desk.open()
-        return await self._desk.embed(text, scope, within)
+        return await self._desk.ask(text, scope, within)
 
     async def close(self) -> None:
         await self._desk.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -80,5 +81,10 @@ def describe(model: str, dimension: int, max_tokens: int, prefix: str = "", scri
 
 def load(model: str, about: Description) -> TransformerModel:
     """A download, where `model` is a name. Raises ImportError where the library is not installed."""
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     library = import_module("sentence_transformers")
+    said = import_module("transformers.utils.logging")
+    said.set_verbosity_error()
+    said.disable_progress_bar()
+    import_module("torch").set_num_threads(1)  # the other cores are the event loop's and the engines'
     return TransformerModel(about, library.SentenceTransformer(model, device="cpu"))

@@ -89,13 +89,14 @@ end
 
 GET = Script(
     _COMMON
-    + """-- entry, marks -> whether there is one (2: something that is none of ours), its value, milliseconds left, the moment
+    + """-- entry, marks; perhaps `peek`: delete nothing
+-- -> whether there is one (2: something that is none of ours), its value, milliseconds left, the moment
 local value = redis.pcall('GET', KEYS[1])
 if not value then return {0, '', 0, now()} end
 local fields, born = head(value)
 if not fields then return {2, '', 0, now()} end
 if flushed(KEYS[2], fields, born) then
-    redis.call('UNLINK', KEYS[1])
+    if ARGV[1] ~= 'peek' then redis.pcall('UNLINK', KEYS[1]) end  -- where nothing may be written, it is left to its end
     return {0, '', 0, now()}
 end
 return {1, value, redis.call('PTTL', KEYS[1]), now()}
@@ -128,6 +129,7 @@ redis.call('PUBLISH', ARGV[6], ARGV[7])
 return {{1, t}}
 """,
     (int, int),
+    writes=True,
 )
 
 DELETE = Script(
@@ -157,6 +159,7 @@ end
 return {{found, t}}
 """,
     (int, int),
+    writes=True,
 )
 
 FLUSH = Script(
@@ -171,6 +174,7 @@ redis.call('PUBLISH', ARGV[4], ARGV[5])
 return {t - ARGV[3], t}
 """,
     (int, int),
+    writes=True,
 )
 
 WALK = Script(
@@ -221,6 +225,7 @@ redis.call('ZREM', KEYS[2], ARGV[1])
 return {now()}
 """,
     (int,),
+    writes=True,
 )
 
 TIME = Script(_COMMON + "return {now()}", (int,))

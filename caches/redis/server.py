@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 from redis.asyncio.connection import AbstractConnection, ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import AuthenticationError, NoPermissionError, NoScriptError, OutOfMemoryError, ReadOnlyError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import NoScriptError, OutOfMemoryError, ResponseError
 
 from caches.breaker import Breaker, BreakerOpen, BreakerRules
 from caches.errors import ExactStoreAway
@@ -32,13 +32,16 @@ Argument = bytes | str | int | float
 
 
 class Script:
-    """Lua, known to the server by its digest once it has seen it. `answer`: the types of what it returns."""
+    """Lua, known to the server by its digest once it has seen it. `answer`: the types of what it returns. `writes`: it is of no
+    use where nothing may be written.
+    """
 
-    __slots__ = ("answer", "digest", "text")
+    __slots__ = ("answer", "digest", "text", "writes")
 
-    def __init__(self, text: str, answer: tuple[type, ...]) -> None:
+    def __init__(self, text: str, answer: tuple[type, ...], *, writes: bool = False) -> None:
         self.text = text
         self.answer = answer
+        self.writes = writes
         self.digest = sha1(text.encode()).hexdigest()  # noqa: S324 - what the protocol calls a script by
 
     def check(self, answer: Any) -> list[Any]:
@@ -51,8 +54,20 @@ class Script:
 Command = tuple[Script, Sequence[str], Sequence[Argument]]
 
 
-class Full(Exception):  # noqa: N818 - it names what happened
-    """The server has no memory left, and is told to evict nothing."""
+class Declined(Exception):  # noqa: N818 - it names what happened
+    """The server answers, and may be asked, but writes nothing just now. `reason`: one of `caches.types.DECLINES`."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+_DECLINED = {
+    "OOM command not allowed": "full",  # no memory left, and told to evict nothing
+    "READONLY ": "read-only",  # it is a replica by now
+    "MISCONF ": "misconfigured",  # it cannot save what it has
+    "NOREPLICAS ": "no replicas",
+}
 
 
 class Server:
@@ -79,6 +94,7 @@ class Server:
         )
         self._pool = Pool(self.connection, connections, connect_seconds)
         self.place = place_of(url)
+        self.away = ""  # why the last call failed: one of `caches.types.AWAY`
         self.breaker = Breaker(clock, rng, rules, self._changed)
 
     def connection(self) -> AbstractConnection:
@@ -87,7 +103,7 @@ class Server:
         return made
 
     async def run(self, script: Script, keys: Sequence[str], *args: Argument, patience: float = 0.0) -> list[Any]:
-        """What the script returns. `patience`: a longer deadline. Raises ExactStoreAway and Full."""
+        """What the script returns. `patience`: a longer deadline. Raises ExactStoreAway and Declined."""
         with self._told():
             async with asyncio.timeout(None) as limit:
                 # Where the loop was busy for longer than the deadline, what came meanwhile is read before time is called.
@@ -98,8 +114,10 @@ class Server:
                 finally:
                     timer.cancel()
         if answer is None:
+            self.away = "timeout"
             raise ExactStoreAway("timeout")
-        if isinstance(answer, Full):
+        self.away = ""
+        if isinstance(answer, Declined):
             raise answer
         return answer
 
@@ -114,14 +132,16 @@ class Server:
         except BreakerOpen:
             raise ExactStoreAway("breaker") from None
         except TimeoutError:
+            self.away = "timeout"
             if self.breaker.is_open:  # one slow answer says nothing of other connections
                 self._pool.end_idle()
             raise ExactStoreAway("timeout") from None
         except Exception as error:  # the edge: what is no Redis can make its client raise anything at all
             self._pool.end_idle()
+            self.away = _class_of(error)
             raise ExactStoreAway("failed") from error
 
-    async def _call(self, command: Command, seconds: float) -> list[Any] | Full | None:
+    async def _call(self, command: Command, seconds: float) -> list[Any] | Declined | None:
         """None: connecting left too little time to ask. The connection is there for the next one, who would else be as late."""
         latest = asyncio.get_running_loop().time() + seconds / 2
         reused = self._pool.has_idle
@@ -133,7 +153,7 @@ class Server:
         self._pool.end_idle()  # a server ends connections that were idle for long: that is no failure of its
         return await self._once(command, latest)
 
-    async def _once(self, command: Command, latest: float) -> list[Any] | Full | None:
+    async def _once(self, command: Command, latest: float) -> list[Any] | Declined | None:
         async with self._pool.lend() as connection:
             return await _ask(connection, *command) if asyncio.get_running_loop().time() <= latest else None
 
@@ -144,7 +164,9 @@ class Server:
             _log.warning("%s is away, exact answers are neither found nor kept there: %s", self.place, said_by(error))
 
 
-async def _ask(connection: AbstractConnection, script: Script, keys: Sequence[str], args: Sequence[Argument]) -> list[Any] | Full:
+async def _ask(
+    connection: AbstractConnection, script: Script, keys: Sequence[str], args: Sequence[Argument]
+) -> list[Any] | Declined:
     try:
         try:
             await connection.send_command("EVALSHA", script.digest, len(keys), *keys, *args)
@@ -153,12 +175,26 @@ async def _ask(connection: AbstractConnection, script: Script, keys: Sequence[st
             await connection.send_command("EVAL", script.text, len(keys), *keys, *args)
             answer = await connection.read_response()
         return script.check(answer)
-    except OutOfMemoryError:
-        return Full()
     except ResponseError as error:
-        if "OOM command not allowed" in str(error):  # older servers pass it on in the middle of a script's error
-            return Full()
-        raise
+        declined = _declined(error)
+        if declined is None or not script.writes:
+            raise
+        return declined
+
+
+def _declined(error: ResponseError) -> Declined | None:
+    if isinstance(error, OutOfMemoryError):
+        return Declined("full")
+    if isinstance(error, ReadOnlyError):
+        return Declined("read-only")
+    said = str(error)  # older servers pass it on in the middle of a script's error
+    return next((Declined(reason) for words, reason in _DECLINED.items() if words in said), None)
+
+
+def _class_of(error: Exception) -> str:
+    if isinstance(error, AuthenticationError | NoPermissionError) or "NOAUTH" in str(error):
+        return "password"
+    return "connection" if isinstance(error, RedisConnectionError | OSError) else "failed"
 
 
 def place_of(url: str) -> str:

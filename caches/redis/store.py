@@ -5,6 +5,8 @@ Bounds and promises
   (`away` says why); the breaker then spares it until it answers again, which needs no restart.
 - After `flush` or `delete` has returned, no gateway finds what was meant, and none can store an answer that began to be made
   before, however its clock goes: moments are compared on the server, by its clock.
+- A server that writes nothing (no memory, a replica by now) is read from as before: writes that it declines open no breaker.
+- It is asked for the time when nothing else is asked of it, so how it stands is known without a request.
 - What is read is outside input. A value that is foreign or damaged is a miss, and is deleted.
 - One server, or one primary and its replicas: all keys carry one hash tag. Losing the last writes in a failover loses the last
   flushes too. A replica is never read.
@@ -26,9 +28,9 @@ from caches.errors import ExactStoreAway
 from caches.marks import EVERYTHING, MOST_TAGS, field_of
 from caches.redis import scripts
 from caches.redis.clocks import Clocks
-from caches.redis.server import Argument, Full, Script, Server
+from caches.redis.server import Argument, Declined, Script, Server
 from caches.redis.value import Foreign, digest, digest_of_id, seal, unseal
-from caches.types import CacheStats, Entry
+from caches.types import CacheStats, Entry, StoreState
 from caches.which import Which
 
 _log = logging.getLogger("tiergate.cache")
@@ -38,6 +40,7 @@ PATIENCE = 1.0  # seconds a step of what an operator asks for may take
 _LARGE = 128 * 1024  # bytes from which on (un)packing takes the loop too long: it is done in a thread
 _MARKS, _INDEX, _ENTRIES = PREFIX + "marks", PREFIX + "index", PREFIX + "entry:"
 _MICRO = 1_000_000
+_BEAT = 1.0  # seconds of silence after which it is asked how it is
 _LONGEST_ID = 64
 _EVERYTHING = digest(EVERYTHING)
 _FLUSHED, _CHANGED = b"f", b"c"
@@ -76,7 +79,8 @@ class RedisStore:
         self._clock = clock
         self._tick = tick
         self._clocks = Clocks(scripts.MAKING)
-        self._full = False
+        self._declines = ""  # why the last put was
+        self._heard_at = float("-inf")
         self._tasks: set[asyncio.Task[None]] = set()
         self._hits = 0
         self._misses = 0
@@ -86,6 +90,11 @@ class RedisStore:
             await self._learn_time()
         except ExactStoreAway as away:
             _log.warning("%s does not answer at start: %s", self.server.place, away.reason)
+        self._spawn(self._beat())
+
+    @property
+    def state(self) -> StoreState:
+        return StoreState("redis", self.server.away, "" if self.server.away else self._declines)
 
     async def close(self) -> None:
         for task in list(self._tasks):
@@ -106,19 +115,23 @@ class RedisStore:
             self._hits += 1
         return entry
 
+    async def peek(self, key: bytes) -> Entry | None:
+        return await self._get(key, peek=True)
+
     async def put(self, entry: Entry) -> bool:
         if len(entry.body) > self._max_entry or len(entry.tags) > MOST_TAGS or entry.id != self._ident(entry.key):
             return False
         try:
             stored = await self._put(entry)
             self.away = None
-        except Full:
-            self._told_full(full=True)
+        except Declined as declined:
+            self.away = None
+            self._told_declined(declined.reason)
             return False
         except ExactStoreAway as away:
             self.away = away.reason
             return False
-        self._told_full(full=False)
+        self._told_declined("")
         return stored
 
     async def delete(self, id: str, tenant: str | None) -> bool:  # noqa: A002 - the protocol's
@@ -154,9 +167,9 @@ class RedisStore:
             evictions=0,
         )
 
-    async def _get(self, key: bytes) -> Entry | None:
+    async def _get(self, key: bytes, *, peek: bool = False) -> Entry | None:
         id, sent = self._ident(key), self._clock()  # noqa: A001 - the name of the field it is
-        state, value, left, now = await self._run(scripts.GET, [_ENTRIES + id, _MARKS])
+        state, value, left, now = await self._run(scripts.GET, [_ENTRIES + id, _MARKS], *((b"peek",) if peek else ()))
         if state == 0:
             return None
         if state != 1 or left <= 0:
@@ -164,13 +177,14 @@ class RedisStore:
         try:
             kept, born = await _in_thread(len(value), unseal, value, id, key, self._max_entry)
         except Foreign:
-            self._spawn(self._drop(id))
+            if not peek:
+                self._spawn(self._drop(id))
             return None
         ahead = now / _MICRO - self._clock()
         return Entry(
             kept.id, kept.key, kept.tenant, kept.model, kept.tier, kept.endpoint, kept.body,
             kept.stored_at - ahead, sent + left / 1000, kept.completion_tokens, kept.prompt_tokens, kept.generation,
-            kept.tags, born / _MICRO - ahead,
+            kept.tags, born / _MICRO - ahead, kept.alias,
         )  # fmt: skip
 
     async def _put(self, entry: Entry) -> bool:
@@ -208,11 +222,19 @@ class RedisStore:
         """As an operator asks: more patiently. Raises ExactStoreAway."""
         try:
             return await self._run(script, keys, *args, patience=PATIENCE)
-        except Full:
-            raise ExactStoreAway("full") from None
+        except Declined as declined:
+            raise ExactStoreAway(declined.reason) from None
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(_BEAT)
+            if self._tick() - self._heard_at >= _BEAT:
+                with suppress(ExactStoreAway):  # `server` knows
+                    await self._run(scripts.TIME, [])
 
     async def _run(self, script: Script, keys: list[str], *args: Argument, patience: float = 0.0) -> list[Any]:
         answer = await self.server.run(script, keys, *args, patience=patience)
+        self._heard_at = self._tick()
         self._clocks.observe(answer[-1] / _MICRO, self._clock(), self._tick())
         return answer
 
@@ -221,12 +243,12 @@ class RedisStore:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _told_full(self, *, full: bool) -> None:
-        if full and not self._full:
-            _log.warning("%s has no memory left and evicts nothing: no exact answers are kept there", self.server.place)
-        elif self._full and not full:
-            _log.info("%s has room again: exact answers are kept there", self.server.place)
-        self._full = full
+    def _told_declined(self, reason: str) -> None:
+        if reason and reason != self._declines:
+            _log.warning("%s writes nothing (%s): no exact answers are kept there", self.server.place, reason)
+        elif self._declines and not reason:
+            _log.info("%s writes again: exact answers are kept there", self.server.place)
+        self._declines = reason
 
 
 async def _in_thread(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

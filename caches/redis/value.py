@@ -50,6 +50,7 @@ class Kept(msgspec.Struct, array_like=True):
     prompt_tokens: int
     generation: int
     tags: tuple[str, ...]
+    alias: str = ""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -70,7 +71,7 @@ def seal(entry: Entry, born: float, stored_at: float) -> bytes:
     rest = _encode(
         Kept(
             entry.id, entry.key, entry.tenant, entry.model, entry.tier, entry.endpoint, entry.body, stored_at,
-            entry.completion_tokens, entry.prompt_tokens, entry.generation, entry.tags,
+            entry.completion_tokens, entry.prompt_tokens, entry.generation, entry.tags, entry.alias,
         )
     )  # fmt: skip
     how = _PLAIN

@@ -7,6 +7,7 @@
     decision   may the answer of one question serve the other? (presets: the cuts of each embedder)
     likeness   which of several that may serve?
     evidence   what verified answers have shown, and the cut that keeps the error under a bound
+    verified   what a verifier makes of what was nearly served
     refused    pairs that are never to be served again
     cache      all of it together, over an embedder (`caches.embed`) and a vector store (`caches.vectors`)
 

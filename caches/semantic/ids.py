@@ -7,10 +7,13 @@
 Deleting by such an id refuses the pair for ever, also when the same question is kept again. The first half of the check digits
 tells a made-up pair, so nobody can crowd out the refused pairs of others. The second is made with the tenant that was served:
 to any other tenant the id is none. The exact id is there because an approved answer is kept by the exact cache, too.
+
+A kept answer has the exact id that it came with among its tags. Clients' own tags never look like ours.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -57,10 +60,25 @@ def read_hit(secret: bytes, id: str, tenant: str | None) -> HitId | None:  # noq
     return HitId(point, bytes.fromhex(pair))
 
 
+def is_exact(id: str) -> bool:  # noqa: A002 - as above
+    """Whether it is the exact cache's own."""
+    return len(id) == _ID + 3 and id.startswith("ce-") and _HEX.issuperset(id[3:])
+
+
 def exact_of(id: str) -> str:  # noqa: A002 - as above
     """What the exact cache keeps under an id, a hit's or its own; empty: nothing."""
     head, *parts = id.split("-")
     return f"ce-{parts[-1]}" if (head == "cs" and len(parts) == 3) or (head == "ce" and len(parts) == 1) else ""
+
+
+def twin_of(tags: Iterable[str]) -> str:
+    """The exact id that a kept answer came with."""
+    return next(filter(is_exact, tags), "")
+
+
+def body_digest(body: bytes) -> bytes:
+    """What an approved answer and the one that it came from have in common."""
+    return blake2b(body, digest_size=8).digest()
 
 
 def _check(secret: bytes, said: str, tenant: str = "") -> str:

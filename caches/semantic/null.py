@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from caches.semantic.types import Asked, Found, Grey, SemanticStats, Shown
+from caches.semantic.types import Asked, Found, Glance, Gone, Grey, SemanticStats, Shown
 from caches.types import Entry
 from caches.which import Which
 
@@ -13,6 +13,12 @@ class NullSemantic:
 
     async def take(self, asked: Asked, grey: Grey) -> Found:  # noqa: ARG002 - the protocol's
         return Found()
+
+    async def stands(self, hit: str, body: bytes, maker: str, tenant: str, request_id: str) -> bool:  # noqa: ARG002 - as above
+        return False
+
+    async def heard(self, asked: Asked) -> bool:  # noqa: ARG002 - as above
+        return False
 
     async def keep(self, asked: Asked, entry: Entry) -> None:
         """Nothing is kept."""
@@ -26,7 +32,10 @@ class NullSemantic:
     async def feedback(self, tenant: str, request_id: str, score: float) -> str:  # noqa: ARG002 - the protocol's
         return ""
 
-    async def delete(self, id: str, tenant: str | None) -> bool:  # noqa: A002, ARG002 - the protocol's
+    async def delete(self, id: str, tenant: str | None) -> Gone:  # noqa: A002, ARG002 - the protocol's
+        return Gone()
+
+    async def forget(self, exact: str, tenant: str | None, *, known: bool) -> bool:  # noqa: ARG002 - the protocol's
         return False
 
     async def flush(self, which: Which, *, dry_run: bool = False) -> int:  # noqa: ARG002 - the protocol's
@@ -37,6 +46,12 @@ class NullSemantic:
 
     async def close(self) -> None:
         """Nothing is open."""
+
+    async def would_stand(self, hit: str, body: bytes, maker: str, tenant: str) -> bool:  # noqa: ARG002 - as above
+        return False
+
+    def glance(self, asked: Asked) -> Glance | None:  # noqa: ARG002 - the protocol's
+        return None
 
     def standing(self) -> SemanticStats | None:
         return None

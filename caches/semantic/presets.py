@@ -2,12 +2,14 @@
 
 A cosine means nothing by itself: of 0.9 the one model says "the same" and another "both are English". So a preset belongs to the
 fingerprint of an embedder. One that nobody has measured gets cuts that serve the same words in another order or form and
-little else; `tiergate cache eval --calibrate` measures, and `tiergate doctor` says that it is wanted.
+little else; `tiergate cache eval --calibrate` measures. What it finds is a cut on the score that STRICT or BALANCED gives, and
+`cache.semantic.cut` puts it in the place of theirs.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from math import inf
 
 from caches.semantic.decision import BALANCED, STRICT, Preset
@@ -22,6 +24,9 @@ _UNKNOWN = {
 _KNOWN = {preset.name: preset for preset in (STRICT, BALANCED)}
 
 
-def preset_for(name: str, fingerprint: str) -> Preset:
-    """Raises KeyError for a preset that is none."""
+@lru_cache(maxsize=8)
+def preset_for(name: str, fingerprint: str, cut: float | None = None) -> Preset:
+    """`cut`: the least score that serves, as calibrated for this embedder. Raises KeyError for a preset that is none."""
+    if cut is not None:
+        return replace(_KNOWN[name], serve=cut)
     return (_KNOWN if fingerprint in MEASURED else _UNKNOWN)[name]

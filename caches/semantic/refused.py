@@ -1,11 +1,14 @@
 """Pairs of a question and a kept question that are never to be served again: somebody deleted the hit, or it was shown wrong.
 
+A pair is refused for all, or for the one tenant that deleted it. A request whose exact answer was deleted is refused as a whole.
+
 Kept as short digests, the oldest forgotten first. What is forgotten may be served again, so the bound is generous.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from hashlib import blake2b
 
 PAIR_BYTES = 8
@@ -13,8 +16,12 @@ PAIR_BYTES = 8
 
 def pair_of(secret: bytes, partition: str, question: str, kept: str) -> bytes:
     """The digest of a pair. Directed: a longer question's answer may serve a shorter one where the reverse is wrong."""
-    digest = blake2b(digest_size=PAIR_BYTES, key=secret[:64], person=b"tiergate pair 1")
-    for part in (partition, _plain(question), _plain(kept)):
+    return _digest(secret, b"tiergate pair 1", (partition, _plain(question), _plain(kept)))
+
+
+def _digest(secret: bytes, kind: bytes, parts: Iterable[str]) -> bytes:
+    digest = blake2b(digest_size=PAIR_BYTES, key=secret[:64], person=kind)
+    for part in parts:
         raw = part.encode("utf-8", "surrogatepass")
         digest.update(len(raw).to_bytes(8, "big"))
         digest.update(raw)
@@ -26,7 +33,10 @@ def _plain(text: str) -> str:
 
 
 class Refused:
-    def __init__(self, most: int = 100_000) -> None:
+    """`secret` makes digests. A tenant of None is all of them."""
+
+    def __init__(self, secret: bytes, most: int = 100_000) -> None:
+        self._secret = secret
         self._most = most
         self._pairs: OrderedDict[bytes, None] = OrderedDict()
         self.changed = False
@@ -35,8 +45,24 @@ class Refused:
     def __len__(self) -> int:
         return len(self._pairs)
 
-    def __contains__(self, pair: bytes) -> bool:
-        return pair in self._pairs
+    def refuse(self, pair: bytes, tenant: str | None) -> None:
+        self.add(pair if tenant is None else self._of(pair, tenant))
+
+    def bars(self, pair: bytes, tenant: str) -> bool:
+        return pair in self._pairs or (bool(self._pairs) and self._of(pair, tenant) in self._pairs)
+
+    def refuse_request(self, exact: str, tenant: str | None) -> None:
+        """Whatever might be found for the request that the exact cache keeps under that id."""
+        self.add(self._asked(exact, tenant))
+
+    def bars_request(self, exact: str, tenant: str) -> bool:
+        return bool(self._pairs) and bool(exact) and any(self._asked(exact, who) in self._pairs for who in (tenant, None))
+
+    def _of(self, pair: bytes, tenant: str) -> bytes:
+        return _digest(self._secret, b"tiergate pair 2", (pair.hex(), tenant))
+
+    def _asked(self, exact: str, tenant: str | None) -> bytes:
+        return _digest(self._secret, b"tiergate asked 1", (exact,) if tenant is None else (exact, tenant))
 
     def add(self, pair: bytes) -> None:
         self._pairs[pair] = None

@@ -74,6 +74,28 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
+class Glance:
+    """What can be told of a question without a vector, and without asking the store.
+
+    `cut`: the score from which answers are served, infinite where none are. `stage`: what would turn it away before a vector is
+    made for it, or why the cache could not be asked; empty: it would be embedded.
+    """
+
+    embedder: str
+    cut: float
+    covered: bool  # the embedder reads its script
+    stage: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """What a delete has found. `twin`: what the exact cache calls the answer that is gone; empty: there is none."""
+
+    found: bool = False
+    twin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SemanticStats:
     entries: int
     partitions: int
@@ -95,6 +117,16 @@ class Semantic(Protocol):
         """A neighbour that a verifier has approved."""
         ...
 
+    async def stands(self, hit: str, body: bytes, maker: str, tenant: str, request_id: str) -> bool:
+        """An approved answer, shown to `maker` as `hit`, that the exact cache is about to serve to a tenant: whether the answer
+        that it came from is still kept, and the pair not refused. `body`: the digest of its body (`ids.body_digest`).
+        """
+        ...
+
+    async def heard(self, asked: Asked) -> bool:
+        """The question was answered without it: its tenant has asked it. Whether enough tenants have, for the first time."""
+        ...
+
     async def keep(self, asked: Asked, entry: Entry) -> None:
         """An answer that was made for the question. It is searchable a moment later."""
         ...
@@ -107,25 +139,41 @@ class Semantic(Protocol):
         """`weight`: for how many served answers this one speaks."""
         ...
 
+
+class OwnedSemantic(Semantic, Protocol):
+    """The same, in the process that owns it; and what is done there to both caches (`caches.both`)."""
+
     async def feedback(self, tenant: str, request_id: str, score: float) -> str:
-        """The id of the answer that was served to that request; empty: none was, lately. A bad score refuses the pair."""
+        """A bad score refuses the pair for that tenant: the id of the hit. Empty: it changes nothing."""
         ...
 
-    async def delete(self, id: str, tenant: str | None) -> bool:  # noqa: A002 - the name of the field it is
-        """Delete what was served under an id, and never serve it for that question again. None is the operator."""
+    async def delete(self, id: str, tenant: str | None) -> Gone:  # noqa: A002 - the name of the field it is
+        """Never serve again what was served under an id for that question: to that tenant; None: to anybody. The answer itself
+        goes if it is the tenant's own. Raises CacheAway.
+        """
+        ...
+
+    async def forget(self, exact: str, tenant: str | None, *, known: bool) -> bool:
+        """Delete what is kept of an exact answer, and find nothing more for that very request. `known`: there was such an answer
+        of that tenant's. Whether anything was kept here. Raises CacheAway.
+        """
         ...
 
     async def flush(self, which: Which, *, dry_run: bool = False) -> int: ...
-
-
-class OwnedSemantic(Semantic, Protocol):
-    """The same, in the process that owns it."""
 
     async def run(self) -> None:
         """For ever, beside the requests. What was learned is kept, and what is away is looked for."""
         ...
 
     async def close(self) -> None: ...
+
+    async def would_stand(self, hit: str, body: bytes, maker: str, tenant: str) -> bool:
+        """As `stands`, for who only looks."""
+        ...
+
+    def glance(self, asked: Asked) -> Glance | None:
+        """Nothing is changed by it. None: there is no such cache."""
+        ...
 
     def standing(self) -> SemanticStats | None:
         """Without a word to the store. None: there is no such cache."""

@@ -1,7 +1,7 @@
 """What the semantic cache does beside requests: keep answers, remember what was learned, follow the store's coming and going.
 
 - Answers wait in a bounded queue and are embedded and written in batches; one that finds the queue full is not kept.
-- An answer whose making began before a flush that means it is not kept: the marks of flushes outlive any request.
+- An answer whose making began before a flush or a delete that means it is not kept, whoever was asked for it (see `flushes`).
 - A store that is away is opened again with growing pauses. Meanwhile every question is a miss.
 - What others write into the same store (a cluster behind several nodes), and what they refuse, is learned of every few seconds.
 """
@@ -13,11 +13,16 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from caches.embed.types import EmbedderAway, TooLong
+from caches.semantic.flushes import Flushes
+from caches.semantic.ids import twin_of
+from caches.types import Entry
+from caches.vectors.faults import DECLINED
 from caches.vectors.types import Point, StoreAway
+from caches.verify.types import VerifierAway
 from caches.which import Which
 
 if TYPE_CHECKING:
@@ -35,15 +40,7 @@ _SCAN_EVERY = 3.0
 _OVERLAP = 10.0  # seconds that a scan looks back: clocks of several nodes differ
 _SHORTEST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
-_MARKS = 256
 _EXPIRE_EVERY = 60.0
-_MARK_SECONDS = 3600.0
-
-
-@dataclass(slots=True, eq=False)
-class _Flush:
-    which: Which
-    taken: int = 0
 
 
 class Writer:
@@ -53,30 +50,30 @@ class Writer:
         self.open = False
         self.status = "starting"
         self.doomed: dict[str, str | None] = {}  # points to be deleted as soon as the store is there, if that tenant owns them
-        self.pending: list[_Flush] = []  # flushes that the store has not heard of
+        self.flushes = Flushes(cache.store, wall, shared=shared)
         self.dropped = 0
         self.shared = shared
         self._cache = cache
         self._wall = wall
-        self._waiting: deque[tuple[Point, float]] = deque()  # with when their making began
+        self._waiting: deque[tuple[Point, Entry]] = deque()  # with what marks are held against: no bodies
         self._storing = asyncio.Lock()  # a flush comes before an answer is written, or behind it: never in the middle
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._marks: deque[tuple[float, Which]] = deque(maxlen=_MARKS)
-        self._oldest_mark = 0.0
+        self._renewals = 0  # of the store, when all that it has was learned
         self._scanned = 0.0
         self._noted = 0.0
         self._expired = 0.0
 
-    def post(self, point: Point, began_at: float) -> None:
-        """Keep an answer, soon."""
-        if len(self._waiting) >= _MOST_WAITING or self._meant(point, began_at):
+    def post(self, point: Point, entry: Entry) -> bool:
+        """Keep an answer, soon. Whether that can be."""
+        if len(self._waiting) >= _MOST_WAITING or self.flushes.marks.bars(entry):
             self.dropped += 1
-            return
-        self._waiting.append((point, began_at))
+            return False
+        self._waiting.append((point, replace(entry, body=b"")))
         self._idle.clear()
         self._wake.set()
+        return True
 
     def wake(self) -> None:
         """There is something to remember: not in a while, but now."""
@@ -84,36 +81,40 @@ class Writer:
 
     async def flush(self, which: Which) -> int:
         """Delete what is kept, what waits, and what is being made. Raises StoreAway: it stays pending."""
-        self._mark(which)
-        flush = _Flush(which)
-        self.pending.append(flush)
+        flush = self.flushes.begin(which)
+        if not self.shared:
+            await self.flushes.tell()  # that needs no engine
         await self._flush_pending()
         return flush.taken
 
     async def _flush_pending(self) -> None:
         async with self._storing:
-            while self.pending:
-                flush = self.pending[0]
-                ids = await self._cache.store.flush(flush.which)
-                flush.taken = len(ids)
-                del self.pending[0]
-                for each in ids:
-                    self._cache.gate.remove(each)
+            for each in await self.flushes.obey():
+                self._cache.gate.remove(each)
 
-    def _mark(self, which: Which) -> None:
-        if len(self._marks) == _MARKS:
-            self._oldest_mark = self._marks[0][0]  # what it meant is forgotten: whatever began before it is not kept
-        self._marks.append((self._wall(), which))
-
-    async def delete(self, point: str, tenant: str | None) -> bool:
-        """Delete a kept answer, if `tenant` owns it; None is the operator. Raises StoreAway."""
+    async def delete(self, point: str, tenant: str | None) -> Point | None:
+        """Delete a kept answer, wherever it is, if `tenant` owns it; None is the operator. Raises StoreAway."""
         async with self._storing:
             known = await self._cache.store.fetch(point)
             if known is None or tenant not in (None, known.tenant):
-                return False
+                return None
+            if twin := twin_of(known.tags):  # it may be in a partition that tenants share, and in its own
+                await self._forget(twin, known.tenant)
             await self._cache.store.delete([point])
             self._cache.gate.remove(point)
-        return True
+        return known
+
+    async def forget(self, exact: str, tenant: str | None) -> int:
+        """Delete what is kept of an exact answer, in whichever partition; also what waits, or is being made. Raises StoreAway."""
+        async with self._storing:
+            return await self._forget(exact, tenant)
+
+    async def _forget(self, exact: str, tenant: str | None) -> int:
+        self.flushes.marks.deleted(exact, tenant, self._wall())
+        ids = await self._cache.store.flush(Which(tenant=tenant, tag=exact))
+        for each in ids:
+            self._cache.gate.remove(each)
+        return len(ids)
 
     async def settled(self) -> None:
         """Returns when everything that was posted is written, or given up."""
@@ -147,15 +148,19 @@ class Writer:
                 await self._note(now=True)
         await self._cache.store.close()
         await self._cache.embedder.close()
+        if self._cache.verifier is not None:
+            await self._cache.verifier.close()
 
     async def _turn(self) -> None:
         try:
+            if self._renewals != self._cache.store.renewals:
+                await self._learn()
             await self._flush_pending()
             await self._write()
             await self._delete_doomed()
-            await self._note(now=False)
             await self._follow()
             self._expire()
+            await self._note(now=False)
         except StoreAway as away:
             self.status = away.reason
         else:
@@ -168,10 +173,13 @@ class Writer:
         cache = self._cache
         with suppress(EmbedderAway):  # it goes on trying by itself
             await cache.embedder.open()
+        if cache.verifier is not None:
+            with suppress(VerifierAway):  # likewise
+                await cache.verifier.open()
         try:
             await cache.store.open()
-            cache.gate.clear()
-            await self._scan(0.0)
+            await self.flushes.hear()
+            await self._learn()
             for name, part in (("refused", cache.refused), ("evidence", cache.evidence)):
                 noted = await cache.store.note(self._named(name))
                 if noted is not None:
@@ -181,6 +189,12 @@ class Writer:
             return False
         self.open, self.status = True, "ok"
         return True
+
+    async def _learn(self) -> None:
+        """All that the store has, and nothing that it had."""
+        self._renewals = self._cache.store.renewals
+        self._cache.gate.clear()
+        await self._scan(0.0)
 
     def _named(self, name: str) -> str:
         return name if name == "refused" else f"{name}-{self._cache.embedder.fingerprint}"
@@ -195,6 +209,7 @@ class Writer:
 
     async def _follow(self) -> None:
         if self.shared and self._wall() >= self._scanned + _SCAN_EVERY:
+            await self._hear()
             await self._scan(self._scanned - _OVERLAP)
             noted = await self._cache.store.note("refused")
             self._cache.refused.join(noted or b"")
@@ -208,13 +223,44 @@ class Writer:
     async def _write(self) -> None:
         while self._waiting:
             batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
-            made = [(point, began_at) for posted, began_at in batch if (point := await self._embedded(posted)) is not None]
+            made = [(point, entry) for posted, entry in batch if (point := await self._embedded(posted)) is not None]
             async with self._storing:
-                ready = [point for point, began_at in made if not self._meant(point, began_at)]
-                if ready:
-                    await self._cache.store.put(ready)
-                for point in ready:
-                    self._cache.gate.add(point.id, point.partition, point.text, point.expires_at)
+                await self._hear()
+                ready = [(point, entry) for point, entry in made if not self.flushes.marks.bars(entry)]
+                if ready and await self._put([point for point, _ in ready]):
+                    for point in await self._lasting(ready):
+                        self._cache.gate.add(point.id, point.partition, point.text, point.expires_at)
+                        self._cache.vectors.put(point.id, point.vector)
+
+    async def _lasting(self, written: list[tuple[Point, Entry]]) -> list[Point]:
+        """Those that nobody has flushed while they were written; the others are taken back."""
+        gone = {point.id for point, _ in written}  # as long as it is not known
+        try:
+            await self._hear()
+            gone = {point.id for point, entry in written if self.flushes.marks.bars(entry)}
+            if gone:
+                await self._cache.store.delete(list(gone))
+        except StoreAway:
+            self.doomed |= dict.fromkeys(gone)
+            raise
+        return [point for point, _ in written if point.id not in gone]
+
+    async def _hear(self) -> None:
+        if self.shared:
+            await self.flushes.hear()
+            if self.flushes.pending:
+                self._wake.set()
+
+    async def _put(self, ready: list[Point]) -> bool:
+        """False: the store keeps nothing new just now, as its own status says; all else goes on."""
+        try:
+            await self._cache.store.put(ready)
+        except StoreAway as away:
+            if away.reason not in DECLINED:
+                raise
+            self.dropped += len(ready)
+            return False
+        return True
 
     async def _embedded(self, point: Point) -> Point | None:
         try:
@@ -244,12 +290,3 @@ class Writer:
             except BaseException:
                 part.changed = True
                 raise
-
-    def _meant(self, point: Point, began_at: float) -> bool:
-        """Whether a flush since its making began takes it."""
-        now = self._wall()
-        while self._marks and self._marks[0][0] < now - _MARK_SECONDS:
-            self._marks.popleft()
-        return began_at < self._oldest_mark or any(
-            began_at <= at and which.takes(point.tenant, point.model, point.tags, began_at, at) for at, which in self._marks
-        )

@@ -20,6 +20,7 @@ class Hello(msgspec.Struct, frozen=True):
     """The first frame, from the engine. `refused`: it cannot serve, and ends. `aside`: where a broken directory was moved."""
 
     points: int = 0
+    declines: str | None = None  # why it writes nothing just now
     refused: str | None = None
     aside: str | None = None
     trouble: str | None = None  # what was wrong with it
@@ -74,6 +75,8 @@ class Reply(msgspec.Struct, frozen=True):
     number: int
     answer: msgspec.Raw
     error: str | None = None
+    declined: str | None = None  # why that could not be done just now
+    damaged: bool = False  # it cannot read what it has written, and ends
 
 
 def framed(message: msgspec.Struct) -> bytes:

@@ -24,7 +24,7 @@ class Numbers(msgspec.Struct, frozen=True):
 
 
 class Backend(Protocol):
-    """No method has a deadline of its own: the store has them."""
+    """No method has a deadline of its own: the store has them. Each may raise `Declined`, which is no failure."""
 
     @property
     def name(self) -> str:
@@ -42,8 +42,18 @@ class Backend(Protocol):
 
     async def end(self) -> None: ...
 
-    def refusal(self, *, search: bool) -> str | None:
-        """Why it is of no use to ask just now (see `StoreAway`); None: ask."""
+    @property
+    def declines(self) -> str | None:
+        """Why nothing could be written when it began; None: it could."""
+        ...
+
+    @property
+    def renewals(self) -> int:
+        """How often it has begun without what was there before."""
+        ...
+
+    async def refusal(self, *, search: bool, seconds: float) -> str | None:
+        """Why it is of no use to ask just now (see `StoreAway`); None: ask. It may take so long to find out."""
         ...
 
     async def search(self, where: Where, vector: bytes, limit: int) -> list[Row]:
@@ -65,6 +75,17 @@ class Backend(Protocol):
     async def note(self, name: str) -> bytes | None: ...
 
     async def keep_note(self, name: str, data: bytes) -> None: ...
+
+    @property
+    def notes_apart(self) -> bool:
+        """Notes and marks are kept where the engine has no part in it: also while it is away."""
+        ...
+
+    async def mark(self, name: str, data: bytes) -> None: ...
+
+    async def marks(self) -> dict[str, bytes]: ...
+
+    async def unmark(self, names: Sequence[str]) -> None: ...
 
     async def tidy(self) -> None:
         """Lay the points out anew where that is for us to say."""

@@ -7,8 +7,10 @@ lives on.
 - It answers one ask after the other, over the socket that it was born with, and ends when the other end of that closes: an owner
   that died, however it died, leaves no engine behind.
 - It alone holds the directory, by a lock that the system takes back from a dead process.
-- A directory that cannot be opened is moved aside and begun anew: a cache is no reason not to start. If a new one cannot be made
-  either (a full disk, a missing right), the old one is put back where it was.
+- A directory that cannot be opened, or read, is moved aside and begun anew: a cache is no reason not to start. If a new one
+  cannot be made either, the old one is put back where it was.
+- What the system refuses (see `faults`) is no damage: nothing is moved, writes are declined, and it goes on reading.
+- Questions and answers are for this user alone: nobody else may enter the directory, or read what is written.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import contextlib
 import fcntl
 import io
 import os
+import re
 import shutil
 import signal
 import socket
@@ -29,8 +32,12 @@ import msgspec
 
 from caches.vectors import asks
 from caches.vectors.asks import Hello
+from caches.vectors.faults import LITTLE, ROOM, need, reason_of, short
 from caches.vectors.options import IndexOptions
 from caches.vectors.shard import Shard
+
+_QUOTED = re.compile(r'"[^"]*(?:"|$)')
+_NOTHING = msgspec.Raw(msgspec.msgpack.encode(None))
 
 
 class Setup(msgspec.Struct, frozen=True):
@@ -40,7 +47,8 @@ class Setup(msgspec.Struct, frozen=True):
     options: IndexOptions
     max_points: int
     lock_seconds: float = 5.0  # to wait for it: an engine whose owner was killed still ends what it is doing
-    aside: bool = False  # begin anew: the process before died of what is there
+    aside: str | None = None  # begin anew, for this reason: what is there was found to be damaged
+    as_it_is: bool = False  # never begin anew: for one who only looks
 
     @property
     def home(self) -> Path:
@@ -51,6 +59,10 @@ class CannotBegin(Exception):  # noqa: N818 - it names what was met
     """There is no way to have a directory of points at this place."""
 
 
+class Damaged(Exception):  # noqa: N818 - it names what was met
+    """The engine cannot read what it has written."""
+
+
 class InUse(Exception):  # noqa: N818 - it names what was met
     """Another process has the directory."""
 
@@ -59,10 +71,13 @@ def main(argv: list[str]) -> int:
     for ending in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ending, signal.SIG_IGN)  # meant for the gateway, which closes the socket when it has done
     setup = msgspec.json.decode(argv[2], type=Setup)
+    os.umask(0o077)
     with contextlib.suppress(BrokenPipeError), socket.socket(fileno=int(argv[1])) as channel, channel.makefile("rwb") as stream:
         try:
             with _held(setup):
                 run(setup, stream)
+        except Damaged:
+            return 1
         except (InUse, CannotBegin) as error:
             _send(stream, Hello(refused=str(error)))
             return 1
@@ -73,34 +88,64 @@ def run(setup: Setup, stream: io.BufferedRWPair) -> None:
     shard, hello = opened(setup)
     try:
         _send(stream, hello)
-        serve(stream, shard)
+        serve(stream, shard, setup)
     finally:
-        shard.close()
+        with contextlib.suppress(Exception):  # of what is damaged, or of a full disk: it is over either way
+            shard.close()
 
 
 def opened(setup: Setup) -> tuple[Shard, Hello]:
     """Raises CannotBegin."""
-    if setup.aside and setup.home.exists():
-        return _anew(setup, "the process that opened it died")
+    if setup.as_it_is:
+        return _only_opened(setup)
+    there = setup.home.exists()
+    if setup.aside is not None and there:
+        return _anew(setup, setup.aside)
+    if not there and short(setup.home, ROOM):
+        raise CannotBegin("there is no room on the disk")
     try:
         shard = _shard(setup)
-    except BaseException as error:  # noqa: BLE001 - the engine raises bare exceptions; a panic of it is not even an Exception
-        return _anew(setup, f"{type(error).__name__}: {error}"[:500])
-    return shard, Hello(points=shard.stats().points)
+        points = shard.stats().points
+    except BaseException as error:
+        if _declined(error, setup.home) is None:
+            return _anew(setup, _said(error))
+        if not there:
+            shutil.rmtree(setup.home, ignore_errors=True)
+        raise CannotBegin(_said(error)) from error
+    return shard, Hello(points=points, declines="full" if short(setup.home, ROOM) else None)
 
 
-def serve(stream: io.BufferedRWPair, shard: Shard) -> None:
+def _only_opened(setup: Setup) -> tuple[Shard, Hello]:
+    try:
+        shard = _shard(setup)
+        points = shard.stats().points
+    except BaseException as error:
+        raise CannotBegin(_said(error)) from error
+    return shard, Hello(points=points, declines="full" if short(setup.home, ROOM) else None)
+
+
+def serve(stream: io.BufferedRWPair, shard: Shard, setup: Setup) -> None:
+    """Until the other end closes. Raises Damaged."""
     calls = msgspec.msgpack.Decoder(asks.Call)
     while len(head := stream.read(asks.LENGTH.size)) == asks.LENGTH.size:
         call = calls.decode(stream.read(asks.LENGTH.unpack(head)[0]))
         try:
-            answer, error = answered(shard, call.ask), None
-        except Exception as failure:  # noqa: BLE001 - whatever the engine raises is the asker's to hear; a panic ends the process
-            answer, error = None, f"{type(failure).__name__}: {failure}"[:500]
-        _send(stream, asks.Reply(call.number, msgspec.Raw(msgspec.msgpack.encode(answer)), error))
+            reply = asks.Reply(call.number, msgspec.Raw(msgspec.msgpack.encode(answered(shard, call.ask, setup.home))))
+        except BaseException as failure:  # noqa: BLE001 - whatever the engine raises is the asker's to hear; a panic is no Exception
+            declined = _declined(failure, setup.home)
+            reply = asks.Reply(call.number, _NOTHING, _said(failure), declined, damaged=declined is None)
+        _send(stream, reply)
+        if reply.damaged:
+            raise Damaged
 
 
-def answered(shard: Shard, ask: asks.Ask) -> asks.Answer:
+def answered(shard: Shard, ask: asks.Ask, home: Path) -> asks.Answer:
+    """Raises Declined, and whatever the engine raises."""
+    match ask:
+        case asks.Put():
+            need(home, ROOM)
+        case asks.Delete() | asks.Page(delete=True):
+            need(home, LITTLE)
     match ask:
         case asks.Search(where, vector, limit):
             return shard.search(where, vector, limit)
@@ -118,6 +163,15 @@ def answered(shard: Shard, ask: asks.Ask) -> asks.Answer:
             return shard.stats()
         case asks.Tidy():
             return shard.tidy()
+
+
+def _declined(error: BaseException, home: Path) -> str | None:
+    return reason_of(error) or ("full" if short(home, LITTLE) else None)
+
+
+def _said(error: BaseException) -> str:
+    """For a log: what stands in quotes may be somebody's question."""
+    return f"{type(error).__name__}: {_QUOTED.sub('...', str(error))}"[:500]
 
 
 def _send(stream: io.BufferedRWPair, message: msgspec.Struct) -> None:
@@ -151,6 +205,8 @@ def _held(setup: Setup) -> Iterator[None]:
     """Raises InUse and CannotBegin."""
     try:
         setup.home.parent.mkdir(parents=True, exist_ok=True)
+        if setup.home.is_dir() and not setup.as_it_is:
+            setup.home.chmod(0o700)  # made by an engine that was less careful
         lock = setup.home.with_name(f"{setup.name}.lock").open("a+", encoding="utf-8")
     except OSError as error:
         raise CannotBegin(str(error)) from error
@@ -165,6 +221,15 @@ def _held(setup: Setup) -> Iterator[None]:
         file.write(str(os.getpid()))
         file.flush()
         yield
+
+
+def holder(home: Path) -> str:
+    """The number of the process that has the directory, as far as it is known; empty: none has it."""
+    try:
+        with home.with_name(f"{home.name}.lock").open(encoding="utf-8") as file:
+            return "" if _locked(file.fileno()) else file.read(20).strip() or "unknown"
+    except OSError:
+        return ""
 
 
 def _locked(descriptor: int) -> bool:

@@ -31,8 +31,19 @@ class NoteFiles:
         except FileNotFoundError:
             return None
 
+    def all(self, prefix: str) -> dict[str, bytes]:
+        """Those whose names begin so."""
+        try:
+            names = [path.name for path in self._folder.iterdir() if path.name.startswith(prefix) and path.name[0] != "."]
+        except FileNotFoundError:
+            return {}
+        return {name: data for name in names if (data := self.read(name)) is not None}
+
+    def drop(self, name: str) -> None:
+        (self._folder / name).unlink(missing_ok=True)
+
     def write(self, name: str, data: bytes) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor, aside = tempfile.mkstemp(prefix=".new-", dir=self._folder)
         try:
             with os.fdopen(descriptor, "wb") as file:

@@ -93,6 +93,7 @@ def _match(row: Row, mine: Vector, length: float) -> Match:
         tenant=row.tenant,
         stored_at=row.stored_at,
         expires_at=row.expires_at,
+        vector=theirs,
     )
 
 

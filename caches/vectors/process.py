@@ -15,7 +15,9 @@ import msgspec
 
 from caches.vectors import asks
 from caches.vectors.engine import Setup
+from caches.vectors.faults import Declined
 
+_AT_ONCE = 4  # asks with the engine: it never waits for the next one
 _KILL_SECONDS = 5.0  # until the system has taken a killed process away; not longer, should somebody else have waited for it
 
 
@@ -61,25 +63,32 @@ class EngineProcess:
 
     @property
     def alive(self) -> bool:
-        return not self._line.closed
+        return not self._line.closed and self._line.damage is None
 
     @property
-    def waiting(self) -> int:
-        """How many asks have no answer yet, also those that nobody waits for any more."""
-        return len(self._line.waiting)
+    def damage(self) -> str | None:
+        """What it could not read of what it had written; it ends then. Also when nobody waits for the answer any more."""
+        return self._line.damage
 
     @property
-    def unread(self) -> int:
-        """Bytes that it has not taken yet."""
-        return self._line.unread
+    def died_reading(self) -> bool:
+        """It ended while it had something to read for somebody."""
+        return self._line.died_reading
+
+    @property
+    def queued(self) -> int:
+        """How many wait for their ask to be sent."""
+        return self._line.queued
 
     def silent_for(self) -> float:
         """Seconds since it last answered, while it has something to answer."""
         return self._steady() - self._line.heard_at if self._line.waiting else 0.0
 
-    async def ask(self, ask: asks.Ask) -> msgspec.Raw:
-        """Raises EngineGone and EngineError."""
-        reply = await self._line.ask(ask)
+    async def ask(self, ask: asks.Ask, patience: float) -> msgspec.Raw:
+        """Waits for its turn for `patience` seconds. Raises EngineGone, EngineError and Declined."""
+        reply = await self._line.ask(ask, patience)
+        if reply.declined is not None:
+            raise Declined(reply.declined)
         if reply.error is not None:
             raise EngineError(reply.error)
         return reply.answer
@@ -89,13 +98,20 @@ class EngineProcess:
 
 
 class _Line(asyncio.Protocol):
-    """Frames out, frames in."""
+    """Frames out, frames in. A few asks are with the engine at a time, and the others wait here, in their order: one whose asker
+    has left by then is never sent, so what comes late does not make what follows late too.
+    """
 
     def __init__(self, steady: Callable[[], float]) -> None:
         self.hello: asyncio.Future[asks.Hello] = asyncio.get_running_loop().create_future()
         self.hello.add_done_callback(lambda done: done.cancelled() or done.exception())  # heard, also when nobody waits any more
         self.waiting: dict[int, asyncio.Future[asks.Reply]] = {}
+        self.reads: set[int] = set()  # of them, those that write nothing
         self.closed = False
+        self.died_reading = False
+        self.damage: str | None = None
+        self.queued = 0
+        self._turns = asyncio.Semaphore(_AT_ONCE)
         self.heard_at = steady()
         self._steady = steady
         self._transport: asyncio.Transport | None = None
@@ -119,29 +135,44 @@ class _Line(asyncio.Protocol):
 
     def connection_lost(self, _: Exception | None) -> None:
         self.closed = True
+        self.died_reading = bool(self.reads)
         gone = EngineGone("the engine's process has ended")
         if not self.hello.done():
             self.hello.set_exception(gone)
         for future in self.waiting.values():
             if not future.done():
                 future.set_exception(gone)
+            self._turns.release()
         self.waiting.clear()
 
-    @property
-    def unread(self) -> int:
-        return self._transport.get_write_buffer_size() if self._transport is not None else 0
-
-    async def ask(self, ask: asks.Ask) -> asks.Reply:
+    async def ask(self, ask: asks.Ask, patience: float) -> asks.Reply:
+        await self._turn(patience)
         if self.closed or self._transport is None:
+            self._turns.release()
             raise EngineGone("the engine's process has ended")
         frame = asks.framed(asks.Call(self._number, ask))
         if not self.waiting:
             self.heard_at = self._steady()  # its silence until now was none
         future: asyncio.Future[asks.Reply] = asyncio.get_running_loop().create_future()
         self.waiting[self._number] = future  # stays there when its asker leaves: the engine still works at it
+        if isinstance(ask, asks.Search | asks.Fetch) or (isinstance(ask, asks.Page) and not ask.delete):
+            self.reads.add(self._number)
         self._number += 1
         self._transport.write(frame)
         return await future
+
+    async def _turn(self, patience: float) -> None:
+        if not self._turns.locked():
+            await self._turns.acquire()
+            return
+        self.queued += 1
+        try:
+            async with asyncio.timeout(patience):
+                await self._turns.acquire()
+        except TimeoutError:
+            raise Declined("overload") from None  # a burst says nothing against the engine
+        finally:
+            self.queued -= 1
 
     def close(self) -> None:
         if self._transport is not None:
@@ -152,7 +183,11 @@ class _Line(asyncio.Protocol):
             self.hello.set_result(msgspec.msgpack.decode(frame, type=asks.Hello))
             return
         reply = self._replies.decode(frame)
+        if reply.damaged:
+            self.damage = reply.error
         future = self.waiting.pop(reply.number)
+        self.reads.discard(reply.number)
+        self._turns.release()
         if not future.done():
             future.set_result(reply)
 

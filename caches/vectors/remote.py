@@ -4,7 +4,7 @@
   failure (somebody wiped the server, or put up a new one).
 - An API key goes as a header: the client's own argument for it warns about plain http, which is the operator's to decide.
 - Proxies of the environment are not used, and the client does not ask the server for its version.
-- Notes lie in a small collection beside, `...-notes`.
+- Notes and marks lie in a small collection beside, `...-notes`.
 
 There is no server for us to test with: what is tested is the client's local mode, and a stand-in that speaks the server's REST.
 """
@@ -18,6 +18,7 @@ import time
 from array import array
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import httpx
@@ -26,12 +27,15 @@ from qdrant_client.http.exceptions import ApiException
 
 from caches.vectors import rows
 from caches.vectors.backend import Numbers, Sheet
+from caches.vectors.notes import NoteFiles
 from caches.vectors.options import IndexOptions, Quantization, ServerOptions
 from caches.vectors.rows import Row, Where
 from caches.vectors.store import QdrantStore, Times
 
 _CONNECTIONS = 32
 _LONG = 64 * 1024  # bytes of answers from which packing them is done in a thread
+_MARK = "mark/"  # in front of names, which are not notes'
+_MOST_MARKS = 4_096
 _TRIM = 1_000  # points that go at a time, when there are too many
 
 T = TypeVar("T")
@@ -49,14 +53,18 @@ def remote_store(
     options: IndexOptions = _OPTIONS,
     server: ServerOptions = _SERVER,
     max_points: int | None = None,
+    beside: Path | None = None,
     times: Times = _TIMES,
     clock: Callable[[], float] = time.time,
     steady: Callable[[], float] = time.monotonic,
     rng: random.Random | None = None,
 ) -> QdrantStore:
-    """`name` is the collection's (`rows.collection_name`); of more than `max_points` the oldest go, by and by."""
+    """`name` is the collection's (`rows.collection_name`); of more than `max_points` the oldest go, by and by. `beside`: a folder
+    of this machine, made when a mark has to wait there for a server that is away.
+    """
     backend = QdrantServer(connect, name, dimension, options, server, max_points)
-    return QdrantStore(backend, dimension, times=times, clock=clock, steady=steady, rng=rng)
+    waiting = None if beside is None else NoteFiles(beside / f"{name}.notes")
+    return QdrantStore(backend, dimension, waiting=waiting, times=times, clock=clock, steady=steady, rng=rng)
 
 
 def client_of(url: str, *, api_key: str | None = None, grpc: bool = False, seconds: float = 10.0) -> AsyncQdrantClient:
@@ -75,6 +83,8 @@ def client_of(url: str, *, api_key: str | None = None, grpc: bool = False, secon
 class QdrantServer:
     """`alive` once the collection was found or made."""
 
+    notes_apart = False
+
     def __init__(
         self,
         connect: Connect,
@@ -86,6 +96,8 @@ class QdrantServer:
     ) -> None:
         self.name = f"the vector store {name} at a Qdrant server"
         self.alive = False
+        self.declines: str | None = None
+        self.renewals = 0
         self._connect = connect
         self._collection = name
         self._notes = f"{name}-notes"
@@ -110,7 +122,7 @@ class QdrantServer:
             with contextlib.suppress(ApiException, OSError):
                 await client.close()
 
-    def refusal(self, *, search: bool) -> str | None:  # noqa: ARG002 - the protocol's; a server is never busy with us alone
+    async def refusal(self, *, search: bool, seconds: float) -> str | None:  # noqa: ARG002 - the protocol's; a server is never busy with us alone
         return None
 
     async def search(self, where: Where, vector: bytes, limit: int) -> list[Row]:
@@ -167,6 +179,23 @@ class QdrantServer:
         payload = {"name": name, "data": rows.stowed(data)}
         points = [models.PointStruct(id=rows.numbers([name])[0], vector=[1.0], payload=payload)]
         await self._heard(self._there.upsert(self._notes, points, wait=True))
+
+    async def mark(self, name: str, data: bytes) -> None:
+        payload = {"name": name, "mark": rows.stowed(data)}
+        points = [models.PointStruct(id=rows.numbers([_MARK + name])[0], vector=[1.0], payload=payload)]
+        await self._heard(self._there.upsert(self._notes, points, wait=True))
+
+    async def marks(self) -> dict[str, bytes]:
+        """In the notes' collection, beside a few notes."""
+        found, _ = await self._heard(
+            self._there.scroll(self._notes, limit=_MOST_MARKS, with_payload=["name", "mark"], with_vectors=False)
+        )
+        told = [record.payload or {} for record in found]
+        return {str(fields["name"]): rows.unstowed(fields["mark"]) for fields in told if "mark" in fields and "name" in fields}
+
+    async def unmark(self, names: Sequence[str]) -> None:
+        selector = models.PointIdsList(points=list(rows.numbers(_MARK + name for name in names)))
+        await self._heard(self._there.delete(self._notes, selector, wait=True))
 
     async def tidy(self) -> None:
         """A server does that by itself."""

@@ -15,14 +15,16 @@ from __future__ import annotations
 import shutil
 from array import array
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
 
 import qdrant_edge as edge
 
 from caches.vectors import rows
 from caches.vectors.backend import Numbers, Sheet
+from caches.vectors.faults import ROOM, short, taken
 from caches.vectors.options import IndexOptions, Quantization
-from caches.vectors.rows import Row, Where
+from caches.vectors.rows import BadRow, Row, Where
 
 _TRIM = 256  # points that go at a time when there are too many, so that not every put must look for the oldest
 
@@ -31,7 +33,9 @@ class Shard:
     """`max_points`: beyond them the oldest go."""
 
     def __init__(self, path: Path, dimension: int, options: IndexOptions, max_points: int) -> None:
+        self._path = path
         self._max_points = max_points
+        self._bytes = array("f").itemsize * dimension
         config = _config(dimension, options)
         if (path / "edge_config.json").exists():
             shutil.rmtree(path / "temp_segments", ignore_errors=True)
@@ -60,11 +64,18 @@ class Shard:
             with_payload=rows.NEIGHBOUR,
             with_vector=True,
         )
-        return [rows.read(found.payload, found.vector) for found in self._shard.query(request)]
+        return [self._read(found.payload, found.vector) for found in self._shard.query(request)]
 
     def fetch(self, numbers: Sequence[str]) -> list[Row]:
         found = self._shard.retrieve(list(numbers), with_payload=True, with_vector=True)
-        return [rows.read(record.payload, record.vector) for record in found]
+        return [self._read(record.payload, record.vector) for record in found]
+
+    def _read(self, payload: object, vector: object) -> Row:
+        """Raises BadRow: no row but ours was ever written here."""
+        row = rows.read(payload, vector)
+        if len(row.vector) != self._bytes or not isfinite(sum(array("f", row.vector))):
+            raise BadRow("no vector of ours")
+        return row
 
     def put(self, points: Sequence[Row]) -> None:
         made = [edge.Point(id=rows.number(row.id), vector=_numbers(row.vector), payload=rows.payload(row)) for row in points]
@@ -94,8 +105,9 @@ class Shard:
         return Numbers(info.points_count, info.segments_count, max(0, info.points_count - info.indexed_vectors_count))
 
     def tidy(self) -> bool:
+        """Laying out needs room for a second copy, and waits until there is."""
         self._shard.flush()
-        changed = self._shard.optimize()
+        changed = not short(self._path, ROOM + taken(self._path)) and self._shard.optimize()
         if changed:
             self._shard.flush()
         return changed

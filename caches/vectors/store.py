@@ -20,7 +20,8 @@ from typing import TypeVar
 from caches.embed.types import Vector
 from caches.vectors import points, probe, rows
 from caches.vectors.backend import Backend
-from caches.vectors.notes import check_name
+from caches.vectors.faults import DECLINED, Declined
+from caches.vectors.notes import NoteFiles, check_name
 from caches.vectors.rows import BadRow, Row, Where
 from caches.vectors.types import Known, Match, Point, StoreAway, VectorStats
 from caches.vectors.watch import Watch
@@ -57,13 +58,15 @@ class QdrantStore:
         backend: Backend,
         dimension: int,
         *,
+        waiting: NoteFiles | None = None,
         times: Times = _TIMES,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
     ) -> None:
         self._backend = backend
-        self._dimension = dimension
+        self._waiting = waiting
+        self.dimension = dimension
         self._times = times
         self._clock = clock
         self._steady = steady
@@ -77,6 +80,10 @@ class QdrantStore:
     @property
     def status(self) -> str:
         return self._watch.status
+
+    @property
+    def renewals(self) -> int:
+        return self._backend.renewals
 
     async def open(self) -> None:
         if self._tender is None:
@@ -93,7 +100,7 @@ class QdrantStore:
     async def search(self, partition: str, vector: Vector, limit: int = 5) -> list[Match]:
         now, times = self._clock(), self._times
         with _refusals():
-            packed = points.packed(vector, self._dimension)
+            packed = points.packed(vector, self.dimension)
         where = Where(partition=partition, alive_at=now)
         found = await self._asked(partial(self._backend.search, where, packed, limit), times.search, search=True)
         with _refusals():
@@ -103,13 +110,13 @@ class QdrantStore:
         numbers = rows.numbers([id])
         found = await self._asked(partial(self._backend.fetch, numbers), self._times.search, search=True)
         with _refusals():
-            return points.only(found, id, self._dimension, self._clock())
+            return points.only(found, id, self.dimension, self._clock())
 
     async def put(self, given: Sequence[Point]) -> None:
         with _refusals():
-            made = [points.row(point, self._dimension) for point in given]
+            made = [points.row(point, self.dimension) for point in given]
         for batch in _batches(made):
-            await self._written(partial(self._backend.put, batch))
+            await self._kept(partial(self._backend.put, batch))
 
     async def delete(self, ids: Sequence[str]) -> None:
         for start in range(0, len(ids), _PAGE):
@@ -131,11 +138,28 @@ class QdrantStore:
 
     async def note(self, name: str) -> bytes | None:
         check_name(name)
-        return await self._written(partial(self._backend.note, name))
+        return await self._noted(partial(self._backend.note, name))
 
     async def keep_note(self, name: str, data: bytes) -> None:
         check_name(name)
-        await self._written(partial(self._backend.keep_note, name, data))
+        await self._noted(partial(self._backend.keep_note, name, data))
+
+    async def mark(self, name: str, data: bytes) -> None:
+        try:
+            await self._noted(partial(self._backend.mark, check_name(name), data))
+        except StoreAway:
+            if self._waiting is not None:
+                with contextlib.suppress(OSError):
+                    await asyncio.to_thread(self._waiting.write, name, data)
+            raise
+
+    async def marks(self) -> dict[str, bytes]:
+        if self._waiting is not None:
+            await self._bring(self._waiting)
+        return await self._noted(self._backend.marks)
+
+    async def unmark(self, names: Sequence[str]) -> None:
+        await self._noted(partial(self._backend.unmark, names))
 
     async def tend(self) -> None:
         """One round of what is done in the background. Raises StoreAway."""
@@ -177,12 +201,15 @@ class QdrantStore:
             try:
                 async with asyncio.timeout(self._times.open):
                     how = await self._backend.begin()
-                    await self._probe()
+                    declines = self._backend.declines
+                    if declines is None:
+                        declines = await self._declining()
             except Exception as error:  # whatever keeps it from beginning: it is told, and tried again
                 await self._put_off(error)
                 raise StoreAway("failed") from error
             self._failures = 0
             self._watch.opened(how)
+            self._watch.writes(declines)
 
     async def _put_off(self, error: Exception) -> None:
         wait = self._times.retry * 2 ** min(self._failures, 16)
@@ -191,17 +218,25 @@ class QdrantStore:
         self._watch.refused(error)
         await self._backend.end()
 
+    async def _declining(self) -> str | None:
+        """Why it takes no probe, though there is nothing wrong with it. Raises whatever is wrong."""
+        try:
+            await self._probe()
+        except Declined as declined:
+            return declined.reason
+        return None
+
     async def _probe(self) -> None:
         """Write, search, read, delete. Raises whatever is wrong."""
         backend, now = self._backend, self._clock()
-        point = probe.point(f"{self._rng.getrandbits(64):016x}", self._dimension, now)
-        row, numbers = points.row(point, self._dimension), rows.numbers([point.id])
+        point = probe.point(f"{self._rng.getrandbits(64):016x}", self.dimension, now)
+        row, numbers = points.row(point, self.dimension), rows.numbers([point.id])
         await backend.put([row])
         found = await backend.search(Where(partition=point.partition, alive_at=now), row.vector, 5)
         fetched = await backend.fetch(numbers)
         await backend.delete(numbers)
         matches = points.matches(found, point.partition, point.vector, now)
-        probe.check(point, matches, points.only(fetched, point.id, self._dimension, now))
+        probe.check(point, matches, points.only(fetched, point.id, self.dimension, now))
 
     async def _pages(self, where: Where, fields: list[str], *, delete: bool = False) -> AsyncIterator[list[Row]]:
         start: str | None = None
@@ -216,10 +251,44 @@ class QdrantStore:
         return await self._asked(work, self._times.write, search=False)
 
     async def _asked(self, work: Callable[[], Awaitable[T]], seconds: float, *, search: bool) -> T:
-        refusal = self._backend.refusal(search=search)
+        loop = asyncio.get_running_loop()
+        latest = loop.time() + seconds
+        refusal = await self._backend.refusal(search=search, seconds=seconds)
         if refusal is not None:
             raise StoreAway(refusal)
-        return await self._watch.run(work, seconds)
+        return await self._watch.run(work, max(0.0, latest - loop.time()))
+
+    async def _bring(self, waiting: NoteFiles) -> None:
+        """Marks that the store could not be told of, by this process or the one before."""
+        try:
+            for name, data in (await asyncio.to_thread(waiting.all, "")).items():
+                await self._noted(partial(self._backend.mark, name, data))
+                await asyncio.to_thread(waiting.drop, name)
+        except OSError as error:
+            self._watch.mention(error)
+
+    async def _noted(self, work: Callable[[], Awaitable[T]]) -> T:
+        if not self._backend.notes_apart:
+            return await self._written(work)
+        try:
+            async with asyncio.timeout(self._times.write):
+                return await work()
+        except Declined as declined:
+            raise StoreAway(declined.reason) from None
+        except TimeoutError:
+            raise StoreAway("timeout") from None
+        except OSError as error:
+            raise StoreAway("failed") from error
+
+    async def _kept(self, work: Callable[[], Awaitable[None]]) -> None:
+        """A put: what is declined here is told of the store as a whole."""
+        try:
+            await self._written(work)
+        except StoreAway as away:
+            if away.reason in DECLINED:
+                self._watch.writes(away.reason)
+            raise
+        self._watch.writes(None)
 
 
 def _batches(made: Sequence[Row]) -> Iterator[list[Row]]:

@@ -18,7 +18,8 @@ from caches.which import Which
 
 class StoreAway(Exception):  # noqa: N818 - it names what happened
     """The store did not answer, or not as it must. `reason` is a word for a header: `timeout`, `breaker`,
-    `failed`, `overload` (too much is waiting already), `busy` (it lays its points out anew).
+    `failed`, `overload` (too much is waiting already), `busy` (it lays its points out anew), or why it cannot write
+    (`faults.DECLINED`).
     """
 
     def __init__(self, reason: str) -> None:
@@ -52,6 +53,7 @@ class Match:
     tenant: str
     stored_at: float
     expires_at: float
+    vector: Vector = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,11 @@ class VectorStore(Protocol):
     @property
     def status(self) -> str:
         """`ok`, or what is wrong, in a line for people: for the body of /ready, and for `doctor`."""
+        ...
+
+    @property
+    def renewals(self) -> int:
+        """How often it has begun without what was there before: whoever knows what was there, knows it no more."""
         ...
 
     async def open(self) -> None:
@@ -114,3 +121,11 @@ class VectorStore(Protocol):
         ...
 
     async def keep_note(self, name: str, data: bytes) -> None: ...
+
+    async def mark(self, name: str, data: bytes) -> None:
+        """A word to all who write into this store, now or after a restart: kept until it is taken back."""
+        ...
+
+    async def marks(self) -> dict[str, bytes]: ...
+
+    async def unmark(self, names: Sequence[str]) -> None: ...

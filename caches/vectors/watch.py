@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from caches.breaker import Breaker, BreakerOpen, BreakerRules
+from caches.vectors.faults import Declined
 from caches.vectors.types import StoreAway
 
 log = logging.getLogger("tiergate.caches")
@@ -27,14 +28,19 @@ class Watch:
         self._what = what
         self._breaker = Breaker(steady, rng, rules, self._changed)
         self._mentioned = ""
-        self.status = "not open yet"
+        self._declined: str | None = None
+        self._status = "not open yet"
+
+    @property
+    def status(self) -> str:
+        return self._status if self._declined is None or self._status != "ok" else f"keeps nothing new: {self._declined}"
 
     async def run(self, work: Callable[[], Awaitable[T]], seconds: float) -> T:
-        """Raises StoreAway, and nothing else."""
+        """Raises StoreAway, and nothing else. What is declined is none of the breaker's business."""
         try:
             with self._breaker.attempt():
                 async with asyncio.timeout(seconds):
-                    return await work()
+                    answer = await _answer(work)
         except BreakerOpen:
             raise StoreAway("breaker") from None
         except TimeoutError:
@@ -43,16 +49,29 @@ class Watch:
             raise
         except Exception as error:  # whatever a client of a database or a broken answer of one may raise: a miss, not a failure
             raise StoreAway("failed") from error
+        if isinstance(answer, Declined):
+            raise StoreAway(answer.reason)
+        return answer
+
+    def writes(self, declined: str | None) -> None:
+        """Whether what is to be kept is kept; else why not."""
+        if declined == self._declined:
+            return
+        self._declined = declined
+        if declined is None:
+            log.info("%s keeps new answers again", self._what)
+        else:
+            log.warning("%s keeps nothing new for now, and is read from as before: %s", self._what, declined)
 
     def opened(self, how: str) -> None:
-        self.status = "ok"
+        self._status = "ok"
         log.info("%s is open: %s", self._what, how)
 
     def refused(self, error: BaseException) -> None:
         told = said(error)
-        if told != self.status:  # not at every further try
+        if told != self._status:  # not at every further try
             log.warning("%s cannot be opened: %s", self._what, told)
-        self.status = told
+        self._status = told
 
     def mention(self, error: BaseException) -> None:
         """Something in the background went wrong. Said once, until it is another thing."""
@@ -63,11 +82,18 @@ class Watch:
 
     def _changed(self, error: BaseException | None) -> None:
         if error is None:
-            self.status = "ok"
+            self._status = "ok"
             log.info("%s answers again", self._what)
         else:
-            self.status = said(error)
-            log.warning("%s does not answer, and is left alone for a while: %s", self._what, self.status)
+            self._status = said(error)
+            log.warning("%s does not answer, and is left alone for a while: %s", self._what, self._status)
+
+
+async def _answer(work: Callable[[], Awaitable[T]]) -> T | Declined:
+    try:
+        return await work()
+    except Declined as declined:
+        return declined
 
 
 def said(error: BaseException) -> str:

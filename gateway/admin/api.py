@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any, NoReturn
 
 import msgspec
@@ -57,9 +58,10 @@ def _state(desk: Desk) -> APIRouter:
 
     @router.post("/explain")
     async def explain(wanted: shapes.Question) -> dict[str, Any]:
-        """What would become of a request, by the pipeline's own steps, without sending it."""
-        told: dict[str, Any] = msgspec.to_builtins(desk.explain(wanted.tenant, wanted.endpoint, wanted.body, wanted.headers))
-        return told
+        """What would become of a request, by the pipeline's own steps, without sending it, and what the caches have for it."""
+        told = await desk.explain(wanted.tenant, wanted.endpoint, wanted.body, wanted.headers)
+        found: dict[str, Any] = msgspec.to_builtins(told)
+        return found
 
     return router
 
@@ -132,7 +134,8 @@ def _cache(desk: Desk) -> APIRouter:
     @router.get("", response_model=shapes.Caches)
     async def caches() -> object:
         """How full the caches are, and what they were good for."""
-        return {"exact": await desk.exact.stats(), "semantic": desk.semantic.standing()}
+        exact = asdict(await desk.exact.stats())
+        return {"exact": {"store": str(desk.exact.state), **exact}, "semantic": desk.semantic.standing()}
 
     @router.post("/flush", response_model=shapes.Flushed)
     async def flush(wanted: shapes.Flush) -> object:

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from caches.both import Both
 from caches.errors import CacheAway
-from caches.semantic.ids import exact_of
 from caches.semantic.types import OwnedSemantic
 from caches.types import ExactStore
 from caches.which import Which
@@ -22,7 +22,7 @@ from gateway.config.problems import quote, suggest
 from gateway.dispatch.types import Lane
 from gateway.endpoints import BY_NAME
 from gateway.errors import ApiError
-from gateway.explain import explain
+from gateway.explain import Node, explain
 from gateway.explanation import Explanation
 from gateway.fleet import Fleet, MemberStatus, spec_of
 from gateway.keyfile import DeadKeyError, KeyFile, KeyFileError, KeyRecord, Terms, UnknownKeyError
@@ -43,6 +43,7 @@ class Desk:
     status: Callable[[], dict[str, object]]
     exact: ExactStore
     semantic: OwnedSemantic
+    both: Both
     limiter: Limiter
     pipeline: Pipeline
     lanes: Mapping[str, Lane]
@@ -53,7 +54,7 @@ class Desk:
 
     # -- requests
 
-    def explain(self, tenant: str, endpoint: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> Explanation:
+    async def explain(self, tenant: str, endpoint: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> Explanation:
         """What would become of a tenant's request. Raises ApiError 400."""
         principal = self.pipeline.authenticator.of_tenant(tenant)
         if principal is None:
@@ -62,10 +63,12 @@ class Desk:
             raise _invalid(f"unknown endpoint {quote(endpoint)}{suggest(endpoint, BY_NAME)}", "endpoint")
         lines = [(name.lower().encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
         try:
-            stable, encoded = bool(self.config.cache.secret), msgspec.json.encode(body)
+            encoded = msgspec.json.encode(body)
         except UnicodeEncodeError:
             raise _invalid("half a surrogate is no text", "body") from None
-        return explain(self.pipeline, self.lanes, BY_NAME[endpoint], encoded, principal, lines, stable=stable, live=True)
+        stable = self.config.secret_lasts
+        node = Node(self.pipeline, self.lanes, self.exact, self.semantic, live=True, stable=stable)
+        return await explain(node, BY_NAME[endpoint], encoded, principal, lines)
 
     # -- replicas
 
@@ -168,15 +171,10 @@ class Desk:
             which = Which(everything=bool(wanted.pop("all", False)), **wanted)
         except ValueError:
             raise _invalid("say what to flush: tenant, model, tag, older_than or all", None) from None
-        flushed = 0
-        trouble: CacheAway | None = None
-        for cache in (self.semantic, self.exact):  # one that is away keeps nobody from the other
-            try:
-                flushed += await cache.flush(which, dry_run=dry_run)
-            except CacheAway as away:
-                trouble = away
-        if trouble is not None:
-            raise refusal(CacheAway(f"not everything is flushed: {trouble}"))
+        try:
+            flushed = await self.both.flush(which, dry_run=dry_run)
+        except CacheAway as away:
+            raise refusal(CacheAway(f"not everything is flushed: {away}")) from None
         if not dry_run:
             _log.info("cache: the operator flushed %s: %d entries", _named(which), flushed)
         return flushed
@@ -184,10 +182,7 @@ class Desk:
     async def delete_entry(self, entry: str) -> None:
         """Raises ApiError 404."""
         try:
-            deleted = entry.startswith("cs-") and await self.semantic.delete(entry, None)
-            exact = exact_of(entry)
-            if exact and await self.exact.delete(exact, None):
-                deleted = True
+            deleted = await self.both.delete(entry, None)
         except CacheAway as away:
             raise refusal(away) from None
         if not deleted:

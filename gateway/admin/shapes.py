@@ -140,6 +140,7 @@ class Tenants(_Told):
 class CacheStatus(_Told):
     """Of the exact cache."""
 
+    store: str
     entries: int
     bytes: int
     max_bytes: int

@@ -14,6 +14,7 @@ from gateway.build.owner import Owner, build_owner, provider_of, replica_maker
 from gateway.build.requests import Understanding, build_edge, build_pipeline
 from gateway.build.whole import build_calls
 from gateway.config import Config
+from gateway.dispatch.both import RemoteBoth, both_calls
 from gateway.dispatch.case import values_of
 from gateway.dispatch.front import Front
 from gateway.dispatch.link import Link
@@ -33,7 +34,6 @@ _FRONT_SHARE = 8  # of what the owner may keep, a worker keeps one in so many
 _encode = msgspec.msgpack.encode
 
 AdminTalk = tuple[bytes, bytes, bytes, bytes, str]
-DeleteTalk = tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,8 @@ def build_node(
     owner = build_owner(config, clock, wall, secret, vault)
     metrics = Metrics(pids=lambda: pids(node.sessions))
     tally = Tally(metrics)
-    own = build_pipeline(config, owner.local, owner.semantic, metrics, secret, clock, wall)
-    status = Status(owner.lanes, owner.semantic)
+    own = build_pipeline(config, owner.local, owner.semantic, owner.both, metrics, secret, clock, wall)
+    status = Status(owner.lanes, owner.exact, owner.semantic)
     status.register(metrics)
 
     async def keys_changed() -> None:
@@ -106,7 +106,8 @@ def build_worker(config: Config, secret: bytes, path: str, number: int, log: Req
     replicas = Replicas(replica_maker(config), providers)
     front = Front(min(_FRONT, exact.max_bytes // _FRONT_SHARE) if exact.enabled else 0)
     link = Link(path, number=number, replicas=replicas, front=front, clock=clock)
-    own = build_pipeline(config, link, RemoteSemantic(link.call, _patience(config)), metrics, secret, clock, wall)
+    semantic, both = RemoteSemantic(link.call, _patience(config)), RemoteBoth(link.call)
+    own = build_pipeline(config, link, semantic, both, metrics, secret, clock, wall)
     link.share(own.flights)
     edge = build_edge(config, own, Admin(config.admin.key.reveal(), RemoteCalls(link)), RemoteFace(link), log, clock)
     return WorkerParts(own, edge, link, replicas, metrics)
@@ -136,11 +137,13 @@ class NodeCalls:
     def by_verb(self) -> dict[str, Callable[[Session, bytes], Awaitable[bytes]]]:
         return {
             "admin": self._admin_call,
-            "delete": self._delete,
             "page": self._metrics,
             "ready": self._ready,
+            "renew": self._renew,
+            "renewed": self._renewed,
             "standing": self._standing,
             **semantic_calls(self._owner.semantic),
+            **both_calls(self._owner.both),
         }
 
     async def _admin_call(self, _: Session, payload: bytes) -> bytes:
@@ -148,16 +151,19 @@ class NodeCalls:
         answer = await self._admin.answer(Call(method, url, content_type, body), path)
         return _encode((answer.status, answer.content_type, answer.body))
 
-    async def _delete(self, _: Session, payload: bytes) -> bytes:
-        entry, tenant = msgspec.msgpack.decode(payload, type=DeleteTalk)
-        return _encode(await self._owner.local.delete_entry(entry, tenant))
-
     async def _metrics(self, _: Session, __: bytes) -> bytes:
         await self.collect()
         return self._page()
 
     async def _ready(self, _: Session, __: bytes) -> bytes:
         return _encode(self._status.ready())
+
+    async def _renew(self, _: Session, key: bytes) -> bytes:
+        return _encode(await self._owner.local.first_to_renew(key))
+
+    async def _renewed(self, _: Session, key: bytes) -> bytes:
+        await self._owner.local.renewed(key)
+        return b""
 
     async def _standing(self, session: Session, payload: bytes) -> bytes:
         numbers = msgspec.msgpack.decode(payload, type=list[int])

@@ -18,6 +18,7 @@ from backends.litellm.library import Library
 from backends.pool import Pool
 from backends.replica import Replica
 from backends.warmup import WarmUp
+from caches.both import Both
 from caches.key import entry_id
 from caches.memory import MemoryStore
 from caches.null import NullStore
@@ -54,6 +55,7 @@ class Owner:
     watches: list[Watch]
     monitor: HealthMonitor
     semantic: OwnedSemantic
+    both: Both
 
 
 def build_owner(config: Config, clock: Clock, wall: Clock, secret: bytes, vault: Vault | None = None) -> Owner:
@@ -69,7 +71,7 @@ def build_owner(config: Config, clock: Clock, wall: Clock, secret: bytes, vault:
         from gateway.build.semantic import build_semantic  # noqa: PLC0415 - numpy and what needs it are loaded only where it is on
 
         semantic = build_semantic(config, local, clock, wall, secret)
-    return Owner(local, limiter, exact, lanes, fleet, watches, monitor, semantic)
+    return Owner(local, limiter, exact, lanes, fleet, watches, monitor, semantic, Both(exact, semantic))
 
 
 def _watches(config: Config, fleet: Fleet) -> list[Watch]:

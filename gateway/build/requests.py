@@ -26,6 +26,7 @@ from gateway.cors import Cors
 from gateway.dispatch.types import Dispatcher
 from gateway.edge import AdminCalls, Edge, Face
 from gateway.entries import Entries
+from gateway.feedback import Deletes
 from gateway.forward import Forwarder, Station
 from gateway.inner import Inner
 from gateway.keys import KeyRing
@@ -44,6 +45,7 @@ from routing.types import Classifier, Model
 
 Clock = Callable[[], float]
 _SECRET_BYTES = 32
+_ASKED_SECONDS = 0.3  # that a verifier of kind pool has, where the config does not say
 
 
 def draw_secret(config: Config) -> bytes:
@@ -53,16 +55,36 @@ def draw_secret(config: Config) -> bytes:
     """
     if config.cache.secret:
         return hashlib.sha256(config.cache.secret.reveal().encode()).digest()
-    qdrant = config.cache.semantic.qdrant
-    return kept_secret(qdrant.path / "secret") if config.any_semantic and qdrant.url is None else urandom(32)
+    return kept_secret(_beside(config)) if config.secret_lasts else urandom(_SECRET_BYTES)
 
 
-def kept_secret(path: Path) -> bytes:
-    """The secret in a file that only its owner reads; made at the first start. OSError where it cannot be."""
+def known_secret(config: Config) -> bytes | None:
+    """The one that the next start will have, for who only looks. None: it will draw one, or nobody here may read it."""
+    if config.cache.secret:
+        return draw_secret(config)
+    try:
+        return _read(_beside(config)) if config.secret_lasts else None
+    except OSError:
+        return None
+
+
+def _beside(config: Config) -> Path:
+    return config.cache.semantic.qdrant.path / "secret"
+
+
+def _read(path: Path) -> bytes | None:
     with suppress(FileNotFoundError):
         known = path.read_bytes()
         if len(known) == _SECRET_BYTES:
             return known
+    return None
+
+
+def kept_secret(path: Path) -> bytes:
+    """The secret in a file that only its owner reads; made at the first start. OSError where it cannot be."""
+    known = _read(path)
+    if known is not None:
+        return known
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     made = urandom(_SECRET_BYTES)
     fresh = path.with_name(f".secret-{urandom(4).hex()}")
@@ -86,7 +108,14 @@ class Understanding:
 
 
 def build_pipeline(
-    config: Config, dispatcher: Dispatcher, semantic: Semantic, metrics: Metrics, secret: bytes, clock: Clock, wall: Clock
+    config: Config,
+    dispatcher: Dispatcher,
+    semantic: Semantic,
+    both: Deletes,
+    metrics: Metrics,
+    secret: bytes,
+    clock: Clock,
+    wall: Clock,
 ) -> Understanding:
     catalog = catalog_of(config)
     ring = KeyRing(config.keys.path, [tenant.name for tenant in config.tenants])
@@ -97,7 +126,6 @@ def build_pipeline(
     inner = Inner(dispatcher, catalog, stations, forwarder, clock)
     behind, entries = Behind(dispatcher, clock), Entries(known, secret, clock, wall)
     shadows = _shadows(config, semantic, behind, dispatcher, inner, entries, metrics, clock)
-    verifier = config.cache.semantic.verifier
     similar = Similar(
         semantic,
         known,
@@ -105,7 +133,9 @@ def build_pipeline(
         models=lambda job: models_of(job, versions),
         secret=secret,
         metrics=metrics,
-        verify=None if verifier is None else Verifier(inner, verifier.model, verifier.deadline, clock, all=verifier.ask == "all"),
+        behind=behind,
+        clock=clock,
+        verify=_verifier(config, inner, clock),
         shadow=shadows,
     )
     answers = Answers(
@@ -125,7 +155,7 @@ def build_pipeline(
     pipeline = Pipeline(
         authenticator=Authenticator(config, ring, clock=wall),
         dispatcher=dispatcher,
-        semantic=semantic,
+        both=both,
         catalog=catalog,
         rules=_rules(config),
         answers=answers,
@@ -188,6 +218,14 @@ def _rules(config: Config) -> RoutingRules:
     if routing.classifier.kind == "fixed":
         classifier = Fixed(routing.classifier.tier or default_tier)
     return RoutingRules(classifier, default_tier, routing.classifier.threshold, routing.tiers, routing.fallback)
+
+
+def _verifier(config: Config, inner: Inner, clock: Clock) -> Verifier | None:
+    """A model that is asked. A cross-encoder is the owner's: see `build_semantic`."""
+    own = config.cache.semantic.verifier
+    if own is None or own.model is None:
+        return None
+    return Verifier(inner, own.model, own.deadline or _ASKED_SECONDS, clock, all=own.ask == "all")
 
 
 def _shadows(

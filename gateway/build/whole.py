@@ -50,13 +50,16 @@ class Parts:
     metrics: Metrics
 
 
-def build(config: Config, log: RequestLog) -> Parts:
-    """Wire a gateway. The config has been validated: a ValueError here is a gap in the validation."""
+def build(config: Config, log: RequestLog, secret: bytes | None = None) -> Parts:
+    """Wire a gateway. The config has been validated: a ValueError here is a gap in the validation.
+
+    `secret`: of cache keys; else the config's, the one that is kept beside the answers, or one that is made and kept there.
+    """
     clock, wall = time.monotonic, time.time
-    secret, metrics = draw_secret(config), Metrics()
+    secret, metrics = secret or draw_secret(config), Metrics()
     owner = build_owner(config, clock, wall, secret)
-    own = build_pipeline(config, owner.local, owner.semantic, metrics, secret, clock, wall)
-    status = Status(owner.lanes, owner.semantic)
+    own = build_pipeline(config, owner.local, owner.semantic, owner.both, metrics, secret, clock, wall)
+    status = Status(owner.lanes, owner.exact, owner.semantic)
     status.register(metrics)
     register(metrics, workers=lambda: 1, restarts=lambda: {"dispatcher": 0, "worker": 0})
     admin = Admin(config.admin.key.reveal(), build_calls(config, owner, own, status, refreshing(own.ring)))
@@ -72,7 +75,7 @@ def build_calls(
 ) -> Loaded:
     """The admin calls, where the state is."""
     desk = Desk(
-        config, status.report, owner.exact, owner.semantic, owner.limiter, own.pipeline, owner.lanes, owner.fleet,
+        config, status.report, owner.exact, owner.semantic, owner.both, owner.limiter, own.pipeline, owner.lanes, owner.fleet,
         KeyFile(config.keys.path), keys_changed, time.time,
     )  # fmt: skip
     return Loaded(lambda: _admin_calls(desk))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import sys
 
@@ -38,6 +39,7 @@ def run(args: argparse.Namespace) -> int:
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
+    logging.getLogger("tiergate").addHandler(logging.NullHandler())  # what goes wrong is a finding, and told once
     lines = uvloop.run(diagnose(reading, Options(args.timeout, args.total, args.deep), this_machine()))
     failed = any(line.severity == "fail" for line in lines)
     if args.json:

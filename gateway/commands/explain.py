@@ -6,8 +6,10 @@ Exit code: 0 it would be served, 1 it would be refused, 2 the command line or th
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import sys
+from os import urandom
 from pathlib import Path
 from types import MappingProxyType
 
@@ -15,11 +17,12 @@ import msgspec
 
 from gateway.auth import Principal
 from gateway.build import Parts, build
+from gateway.build.requests import known_secret
 from gateway.config import Config, ConfigError, load
-from gateway.endpoints import BY_NAME
+from gateway.endpoints import BY_NAME, Endpoint
 from gateway.errors import ApiError
-from gateway.explain import explain
-from gateway.explanation import Attempt, Explanation
+from gateway.explain import Node, explain
+from gateway.explanation import Attempt, CacheView, Explanation, ScopeView
 from gateway.keyfile import KeyFileError
 from gateway.logs import NullLog
 from limits.types import Priority
@@ -45,19 +48,25 @@ def run(args: argparse.Namespace) -> int:
     try:
         config = load(args.config)
         body, headers = _body(args, config), [_header(text) for text in args.header]
-        parts = build(config, NullLog())
+        secret = known_secret(config)
+        parts = build(config, NullLog(), secret or urandom(32))  # who only looks makes no file that a gateway then could not read
         parts.ring.load()
         principal = _principal(args, config, parts)
     except (ConfigError, KeyFileError, ApiError, OSError, ValueError) as error:
         print(error if isinstance(error, ConfigError) else f"tiergate explain: {error}", file=sys.stderr)
         return 2
-    endpoint, stable = BY_NAME[args.endpoint], bool(config.cache.secret)
-    explain(
-        parts.pipeline, parts.lanes, endpoint, body, principal, headers, stable=stable
-    )  # once to warm up, or the times would mislead
-    told = explain(parts.pipeline, parts.lanes, endpoint, body, principal, headers, stable=stable)
+    node = Node(parts.pipeline, parts.lanes, parts.exact, parts.semantic, live=False, stable=secret is not None)
+    told = asyncio.run(_twice(node, BY_NAME[args.endpoint], body, principal, headers))
     print(json.dumps(msgspec.to_builtins(told), indent=2) if args.json else _text(told))
     return 1 if told.refusal else 0
+
+
+async def _twice(
+    node: Node, endpoint: Endpoint, body: bytes, principal: Principal, headers: list[tuple[bytes, bytes]]
+) -> Explanation:
+    """Once to warm up, or the times would mislead."""
+    await explain(node, endpoint, body, principal, headers)
+    return await explain(node, endpoint, body, principal, headers)
 
 
 def _body(args: argparse.Namespace, config: Config) -> bytes:
@@ -158,15 +167,44 @@ def _cache(told: Explanation) -> list[tuple[str, str]]:
     assert cache is not None
     does = [name for name, on in (("looked up", cache.lookup), ("stored", cache.store), ("shared", cache.share)) if on]
     reason = f" ({cache.reason})" if cache.reason else ""
-    lines = [
-        (
-            "cache",
-            f"{cache.verdict}{reason}, unless it holds the answer; {', '.join(does)}" if does else f"{cache.verdict}{reason}",
-        )
-    ]
+    known = "" if cache.verdict == "exact" else ", unless it holds the answer"
+    lines = [("cache", f"{cache.verdict}{reason}{known}; {', '.join(does)}" if does else f"{cache.verdict}{reason}")]
     if cache.id:
         lines.append(("", f"{cache.id}{'' if cache.stable else ', in this process only: cache.secret is not set'}"))
+    return [*lines, *_exact(cache), *_semantic(cache)]
+
+
+def _exact(cache: CacheView) -> list[tuple[str, str]]:
+    exact = cache.exact
+    if not cache.id:
+        return []
+    wishes = [f"none older than {exact.max_age:g} s"] if exact.max_age is not None else []
+    wishes += [f"tags {', '.join(exact.tags)}"] if exact.tags else []
+    stale = f", stale for {exact.stale:g} s more" if exact.stale else ""
+    lines = [("", "; ".join([f"exact: keep {exact.keep}, {_of(exact.scope)}, fresh for {exact.ttl:g} s{stale}", *wishes]))]
+    if exact.held is not None:
+        held = exact.held
+        age = f", {held.age} s old" if held.age is not None else ""
+        lines.append(("", f"kept now: {held.state}{age}{f' ({held.reason})' if held.reason else ''}"))
     return lines
+
+
+def _semantic(cache: CacheView) -> list[tuple[str, str]]:
+    semantic = cache.semantic
+    if not semantic.eligible:
+        return [("", f"semantic: no ({semantic.reason})")] if semantic.reason != "off" else []
+    cut = "serves nothing" if semantic.cut is None else f"serves from a score of {semantic.cut:g}"
+    lines = [("", f"semantic: yes, {_of(semantic.scope)}, preset {semantic.preset}, {cut}, embedder {semantic.embedder}")]
+    lines.append(("", f"partition {semantic.partition}"))
+    if semantic.stage is not None:
+        lines.append(("", f"turned away now by: {semantic.stage or 'nothing, so it would be embedded'}"))
+    return lines
+
+
+def _of(scope: ScopeView | None) -> str:
+    return (
+        "" if scope is None else f"shared by scope {scope.name}" if scope.shared else f"of tenant {scope.name or 'nobody'} alone"
+    )
 
 
 def _route(told: Explanation) -> list[tuple[str, str]]:

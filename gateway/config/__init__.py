@@ -2,8 +2,8 @@
 
 `load` and `parse` give a complete, checked `Config`, or raise a `ConfigError` with everything that is wrong. They open
 no socket, log nothing, and change nothing; the environment is an argument. `load` and `examine` also try the certificates
-that the config names; no other file is opened. `examine` is for those who go on after an error: it gives what could be
-read, and where each value stands.
+that the config names, and look into the folders of models; no other file is opened. `examine` is for those who go on after
+an error: it gives what could be read, and where each value stands.
 
     problems   what is wrong, and where
     yamltree   text → nodes with positions
@@ -11,7 +11,8 @@ read, and where each value stands.
     fields     how a key is declared
     schema     the tree: every key, its default and its doc
     reader     nodes + schema → values
-    checks     what keys cannot say alone; `fleet_checks` those of discovery and TLS, `certificates` their files
+    checks     what keys cannot say alone; `fleet_checks` those of discovery and TLS, `certificates` their files;
+               `folder_checks` the folders of models
     show       back to text, secrets hidden
 """
 
@@ -24,6 +25,7 @@ from pathlib import Path
 
 from gateway.config.checks import Report, check
 from gateway.config.fleet_checks import check_fleet
+from gateway.config.folder_checks import check_folders
 from gateway.config.problems import ConfigError, Problem, Problems, render_path
 from gateway.config.problems import Path as KeyPath
 from gateway.config.reader import Reader
@@ -104,6 +106,8 @@ def _interpret(text: str, path: str | Path, env: Mapping[str, str], *, files: bo
     report = Report(reader, problems)
     check(config, report)
     check_fleet(config, report, files=files)
+    if files:
+        check_folders(config, report)
     return config, reader, problems
 
 

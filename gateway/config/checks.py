@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from importlib.util import find_spec
 
+from gateway.config.extras import missing
 from gateway.config.kinds import is_pattern
 from gateway.config.problems import Path, Problems, quote, render_path, suggest
 from gateway.config.reader import Reader
-from gateway.config.schema import Config, LiteLLM, Model, Tenant
+from gateway.config.schema import Config, LiteLLM, Model, Tenant, Verifier
 
 _DECIDED = frozenset(LiteLLM.__dataclass_fields__) | {
     "base_url", "client", "custom_llm_provider", "fallbacks", "input", "max_retries", "messages", "mock_response", "no-log",
@@ -205,8 +206,8 @@ def _shared_stores(config: Config, report: Report) -> None:
         report(
             ("cache", "exact", "store"), f"cache store {exact.store} needs cache.secret: every gateway's keys are made with it"
         )
-    if shared and find_spec("redis") is None:
-        report(("cache", "exact", "store"), "the package redis is not installed: pip install 'tiergate[redis]'")
+    for where, complaint in missing(config):
+        report(where, complaint)
     if not config.any_semantic:
         return
     here = ("cache", "semantic", "qdrant", "url")
@@ -214,10 +215,6 @@ def _shared_stores(config: Config, report: Report) -> None:
         report(here, "a Qdrant server needs cache.secret: every gateway's keys are made with it")
     if not exact.enabled:
         report(("cache", "exact", "enabled"), "the semantic cache stands behind the exact one, which is off")
-    extra = ("qdrant_edge", "semantic") if cache.semantic.qdrant.url is None else ("qdrant_client", "semantic,qdrant")
-    missing = [name for name in ("numpy", "onnxruntime", "tokenizers", extra[0]) if find_spec(name) is None]
-    if missing:
-        report(("cache", "semantic", "enabled"), f"not installed: {', '.join(missing)}: pip install 'tiergate[{extra[1]}]'")
 
 
 def _semantic(config: Config, report: Report) -> None:
@@ -226,13 +223,36 @@ def _semantic(config: Config, report: Report) -> None:
     embedder = semantic.embedder
     if embedder.kind != "minilm" and not embedder.model:
         report((*here, "embedder", "kind"), f"embedder kind {embedder.kind} needs a model")
-    if embedder.kind == "pool":
-        report.unknown((*here, "embedder", "model"), "model", embedder.model, known)
-        if any(embedder.model == model.name and "embeddings" not in model.endpoints for model in config.models):
-            report((*here, "embedder", "model"), f"the model {report.show(embedder.model)} does not serve embeddings")
-    report.unknown((*here, "shadow", "judge"), "model", semantic.shadow.judge or "", known)
+    asked = [((*here, "shadow", "judge"), semantic.shadow.judge or "", "chat")]
     if semantic.verifier is not None:
-        report.unknown((*here, "verifier", "model"), "model", semantic.verifier.model, known)
+        asked.append(((*here, "verifier", "model"), semantic.verifier.model or "", "chat"))
+        _verifier((*here, "verifier"), semantic.verifier, report)
+    if embedder.kind == "pool":
+        asked.append(((*here, "embedder", "model"), embedder.model, "embeddings"))
+        if config.routing.aliases.get(embedder.model, embedder.model) == config.routing.auto:
+            report((*here, "embedder", "model"), "must be one model: the vectors of several cannot be compared")
+    for where, name, endpoint in asked:
+        report.unknown(where, "model", name, known)
+        if (pools := _behind(config, name)) and not any(endpoint in pool.endpoints for pool in pools):
+            report(where, f"the model {report.show(name)} does not serve {endpoint}")
+
+
+def _verifier(here: Path, verifier: Verifier, report: Report) -> None:
+    """What its kind needs, and what belongs to the other one."""
+    needs, others = ("model", ("path", "threshold")) if verifier.kind == "pool" else ("path", ("model",))
+    if getattr(verifier, needs) is None and not report.told(here):
+        report(here, f"verifier kind {verifier.kind} needs a {needs}")
+    for name in others:
+        if getattr(verifier, name) is not None:
+            report((*here, name), f"verifier kind {verifier.kind} has no {name}")
+
+
+def _behind(config: Config, name: str) -> list[Model]:
+    """The pools that a name leads to: a model's own, an adapter's, an alias's, all of them for `auto`."""
+    meant = config.routing.aliases.get(name, name)
+    if meant == config.routing.auto:
+        return list(config.models)
+    return [model for model in config.models if meant in (model.name, *(adapter.name for adapter in model.adapters))]
 
 
 def _amounts(config: Config, report: Report) -> None:

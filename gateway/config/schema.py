@@ -200,7 +200,7 @@ class ExactCache:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Qdrant:
-    path: t.File = key(Path("data/qdrant"), "Directory of the embedded store.")
+    path: t.File = key(Path("data/qdrant"), "Directory of the embedded store; with `url`, of flushes that wait for that server.")
     url: t.HttpUrl | None = key(None, "A Qdrant server or cluster instead.")
     api_key: t.HiddenText = key(Secret(), "Sent to that server.")
     timeout: t.Seconds = key(0.05, "For one search; over it the request goes on as a miss.")
@@ -239,11 +239,18 @@ class Shadow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verifier:
-    model: t.ModelName = required("The model that is asked whether one answer would serve both questions.")
+    kind: Annotated[str, Choice("verifier kind", ("pool", "onnx"))] = key(
+        "pool", "Who says whether one answer would serve both questions: `pool`: a model of this config; `onnx`: a cross-encoder."
+    )
+    model: t.ModelName | None = key(None, "kind pool: the model that is asked.")
+    path: t.File | None = key(None, "kind onnx: the folder with its model.onnx, tokenizer.json and verifier.json.")
+    threshold: t.Share | None = key(None, "kind onnx: how sure it must be; null: what its verifier.json says.")
     ask: Annotated[str, Choice("verified", ("grey", "all"))] = key(
         "grey", "Which matches it is asked about: those that are near but not served, or all."
     )
-    deadline: t.Seconds = key(0.3, "For its answer; over it the request goes on as a miss.")
+    deadline: t.Seconds | None = key(
+        None, "For its answer; over it the request goes on as a miss. null: 300ms, and 50ms for kind onnx."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,6 +259,10 @@ class SemanticCache:
     qdrant: Qdrant = section(Qdrant, "Where vectors are kept.")
     embedder: Embedder = section(Embedder, "What turns a question into a vector.")
     preset: t.Preset = key("strict", "How sure a match must be.")
+    cut: Annotated[float, Number(0.01, 1.0)] | None = key(
+        None,
+        "Least score that is served, for this embedder, from `tiergate cache eval --calibrate`; null: the preset's.",
+    )
     max_error: t.Share | None = key(
         None, "Share of served answers that may be wrong, once enough were verified; null: the preset's."
     )
@@ -265,7 +276,7 @@ class SemanticCache:
     )
     askers: t.Count = key(3, "Tenants that must have asked a question before those who share a scope are served its answer.")
     shadow: Shadow = section(Shadow, "How served answers are verified.")
-    verifier: Verifier | None = key(None, "A model that is asked about matches that are not sure; null: none.")
+    verifier: Verifier | None = key(None, "What is asked about matches that are not sure; null: nobody.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -451,6 +462,11 @@ class Config:
     def any_semantic(self) -> bool:
         return any(self.semantic_of(tenant) for tenant in self.tenants)
 
+    @property
+    def secret_lasts(self) -> bool:
+        """Whether cache keys are made with the same secret at every start: the config's, or one beside an embedded store."""
+        return bool(self.cache.secret) or (self.any_semantic and self.cache.semantic.qdrant.url is None)
+
 
 _USUAL_TIERS = ("small", "medium", "large")
 
@@ -468,12 +484,15 @@ def complete(config: Config, directory: Path) -> Config:
     embedder = semantic.embedder
     if embedder.kind == "onnx" and embedder.model:
         embedder = replace(embedder, model=str(directory / embedder.model))
+    verifier = semantic.verifier
+    if verifier is not None and verifier.path is not None:
+        verifier = replace(verifier, path=directory / verifier.path)
     return replace(
         config,
         server=replace(config.server, tls=_located(config.server.tls, directory)),
         models=tuple(_model_located(model, directory) for model in config.models),
         routing=replace(config.routing, tiers=tiers, classifier=classifier),
-        cache=replace(config.cache, semantic=replace(semantic, qdrant=qdrant, embedder=embedder)),
+        cache=replace(config.cache, semantic=replace(semantic, qdrant=qdrant, embedder=embedder, verifier=verifier)),
         keys=replace(config.keys, path=directory / config.keys.path),
     )
 

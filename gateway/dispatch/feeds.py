@@ -7,13 +7,16 @@
     Credit         →                →
     Unsubscribe    →                →               nobody there wants it any more
                    ←                ←   FeedEnd     always the last: how it ended, and what the work came to
+                                    →               Unsubscribe: the end was passed on
+                                    ←   Offer       after the end of a dispatcher: the rest is here
 
 Rules of this file
 1. A feed lasts from Subscribe to FeedEnd. The owner says FeedEnd itself where the maker cannot: it is not there, it died.
 2. Nothing is kept here but who talks to whom. What is under way of one feed is bounded by its credit (`WINDOW`), what is under
    way to one worker or from one by the number of its feeds: together they stay well below what its connection may hold.
-3. The dispatcher's end ends no feed, if the next one is there soon: the subscriber says how much it has had, the maker says
-   again what was lost on the way. That is no more than the credit, so it is kept until it is taken.
+3. The dispatcher's end ends no feed, if the next one is there soon: the maker offers the rest, the subscriber says how much it
+   has had, the maker says again what was lost on the way. That is no more than the credit, and the end, so both are kept until
+   they are taken: the work may be over by then, and its request forgotten.
 4. Who says that it has no such answer to give is not the maker any more: the next request makes it anew, so asking again ends.
 """
 
@@ -40,8 +43,9 @@ LAGGED: Final = b"lagged"
 
 
 class Feed(NamedTuple):
-    maker: Case
+    maker: Session
     subscriber: Session
+    case: Case | None  # whose work it is; None when it goes on after the end of a dispatcher
 
 
 class Feeds:
@@ -50,6 +54,7 @@ class Feeds:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._feeds: dict[int, Feed] = {}
+        self._offers: dict[Session, set[int]] = {}
         self._made: Counter[Session] = Counter()
         self._taken: Counter[Session] = Counter()
 
@@ -66,39 +71,60 @@ class Feeds:
         if feed is None:
             if isinstance(message, m.Subscribe):
                 self._open(session, message)
-        elif session is feed.maker.session:
+            elif isinstance(message, m.Offer):
+                self._offered(session, message.feed)
+        elif session is feed.maker:
+            feed.subscriber.send(message)
             if isinstance(message, m.FeedEnd):
                 self._close(message.feed, feed)
-                if message.fault == GONE:
-                    self._node.vacate(feed.maker)
-            feed.subscriber.send(message)
+                session.send(m.Unsubscribe(message.feed))
+                if message.fault == GONE and feed.case is not None:
+                    self._node.vacate(feed.case)
         elif session is feed.subscriber:
-            feed.maker.session.send(message)
+            feed.maker.send(message)
 
     def left(self, session: Session) -> None:
         """A worker's connection has ended."""
+        self._offers.pop(session, None)
         for number, feed in list(self._feeds.items()):
-            if feed.maker.session is session:
+            if feed.maker is session:
                 self._close(number, feed)
                 feed.subscriber.send(m.FeedEnd(number, b"", _DIED))
             elif feed.subscriber is session:
                 self._close(number, feed)
-                feed.maker.session.send(m.Unsubscribe(number))
+                feed.maker.send(m.Unsubscribe(number))
 
     def _open(self, session: Session, message: m.Subscribe) -> None:
-        maker = self._node.berths.get(message.share)
-        if maker is None or maker.session is session or not self.room(maker.session, session):
+        if message.had is None:
+            case = self._node.berths.get(message.share)
+            maker = None if case is None else case.session
+        else:
+            case, maker = None, self._offerer(message.feed)
+        if maker is None or maker is session or not self.room(maker, session):
             session.send(m.FeedEnd(message.feed, b"", GONE))
             return
-        self._feeds[message.feed] = Feed(maker, session)
-        self._made[maker.session] += 1
+        self._feeds[message.feed] = Feed(maker, session, case)
+        self._made[maker] += 1
         self._taken[session] += 1
-        message.n = maker.n
-        maker.session.send(message)
+        message.n = 0 if case is None else case.n
+        maker.send(message)
+
+    def _offered(self, session: Session, number: int) -> None:
+        offers = self._offers.setdefault(session, set())
+        if len(offers) < MOST:
+            offers.add(number)
+
+    def _offerer(self, number: int) -> Session | None:
+        """Who has the rest of it. It is not offered a second time: what comes next is a feed like any other."""
+        for session, offers in self._offers.items():
+            if number in offers:
+                offers.remove(number)
+                return session
+        return None
 
     def _close(self, number: int, feed: Feed) -> None:
         del self._feeds[number]
-        for counter, worker in (self._made, feed.maker.session), (self._taken, feed.subscriber):
+        for counter, worker in (self._made, feed.maker), (self._taken, feed.subscriber):
             counter[worker] -= 1
             if not counter[worker]:
                 del counter[worker]

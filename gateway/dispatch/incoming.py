@@ -22,7 +22,7 @@ from gateway.dispatch.feeds import GONE, LAGGED, WINDOW, broken
 from gateway.exchange import Work
 from gateway.reply import Head
 
-_PATIENCE = 2.0  # seconds that it may take until a feed whose dispatcher has gone goes on
+_PATIENCE = 5.0  # seconds that it may take until a feed whose dispatcher has gone goes on: a pause is better than a break
 _RETRY = 0.05  # until its maker, too, has found the next one
 _LAST_WORD = 1.0  # seconds that the maker has for it, once nobody here listens any more
 _CREDIT = WINDOW // 4  # bytes that are worth a word
@@ -131,7 +131,7 @@ class Intake:
     def said(self, message: m.FeedHead | m.Piece | m.FeedEnd) -> None:
         if isinstance(message, m.FeedEnd):
             if message.fault == GONE and self._patience is not None:  # the maker has not found the next dispatcher yet
-                asyncio.get_running_loop().call_later(_RETRY, self.again)
+                asyncio.get_running_loop().call_later(_RETRY, self.again, self._patience)
                 return
             if message.work:
                 learn(self._work, message.work)
@@ -152,9 +152,9 @@ class Intake:
         self._taken = 0  # the maker counts anew
         self._patience = asyncio.get_running_loop().call_later(_PATIENCE, self._give_up)
 
-    def again(self) -> None:
-        """Ask the next dispatcher for the rest."""
-        if self._patience is None:
+    def again(self, amid: asyncio.TimerHandle | None = None) -> None:
+        """Ask the next dispatcher for the rest; not if it is not `amid` the same loss any more. Asked twice, it comes twice."""
+        if self._patience is None or amid not in (None, self._patience):
             return
         priority = 0 if self._flight is None else self._flight.priority
         self._feeds.send(m.Subscribe(self._number, self._share, 0, self.stream, priority, self._had))

@@ -45,6 +45,7 @@ _COMPANY = 0.005  # seconds that an End may wait for a message to go with, when 
 _RETRY = 0.02  # between two attempts to connect
 _LOOK = 0.5  # between two looks whether the owner still speaks
 _LAST_WORD = 1.0  # seconds for the owner to hear what is said at the end
+_HUSH = 1.0  # seconds without a word after which the deadlines of requests are looked at here, as the owner may not
 _SILENCE = 3.0  # seconds without a word, while one is due, that end a connection
 
 
@@ -119,9 +120,15 @@ class Link:
         if len(entry.body) <= MOST_KEPT:
             self.offer(m.Store(kept_of(entry)))
 
-    async def delete_entry(self, entry: str, tenant: str | None) -> bool:
-        answer = await self.call("delete", msgspec.msgpack.encode((entry, tenant)))
-        return bool(msgspec.msgpack.decode(answer))
+    async def first_to_renew(self, key: bytes) -> bool:
+        try:
+            return bool(msgspec.msgpack.decode(await self.call("renew", key, once=True)))
+        except ApiError:
+            return False  # somebody will ask again
+
+    async def renewed(self, key: bytes) -> None:
+        with suppress(ApiError):
+            await self.call("renewed", key)
 
     async def call(self, verb: str, payload: bytes = b"", seconds: float = 30.0, *, once: bool = False) -> bytes:
         """Something that is no request of a model. Raises ApiError: what the owner says, or 503 when it stays away.
@@ -238,6 +245,10 @@ class Link:
             if self._channel.closed or loop.time() - slept > 2 * _LOOK:  # it was this process that stood still
                 continue
             silent = loop.time() - self._spoke
+            if silent > _HUSH:
+                now = self.clock()
+                for ticket in self.tickets.values():
+                    ticket.past(now)
             if silent > _SILENCE:
                 _log.error("the dispatcher has said nothing for %.1f s: its connection is cut", silent)
                 self._channel.abort()
@@ -295,6 +306,8 @@ class Link:
             self._channel.send(m.encode(end))
         self.away = False
         self._welcomed.set()
+        if self.outgoing is not None:
+            self.outgoing.welcomed()
         self.incoming.welcomed()
         self.on_welcome()
         for ticket in self.tickets.values():

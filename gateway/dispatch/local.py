@@ -7,6 +7,7 @@ Rules of this file
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
@@ -20,6 +21,9 @@ from gateway.dispatch.types import Elsewhere, Lane, NoReplica, Question, WorkAsk
 from limits.slots import Slot
 from limits.types import Admission, Adopted, LastingLimiter, Priority, Reservation, Scope, SlotAsk, Standing
 
+_RENEWING = 60.0  # seconds that a renewal may take, before another one begins: its worker may have died
+_RENEWED = 1.0  # until the next one: who has looked before may be told of the old answer only now
+_MOST_RENEWING = 1_000  # before those that are over are forgotten
 Reserved = AbstractAsyncContextManager[Reservation]
 
 
@@ -28,6 +32,7 @@ class LocalDispatcher:
         self.limiter = limiter
         self.exact = exact
         self.lanes = lanes
+        self._renewing: dict[bytes, float] = {}  # until when, on the loop's clock
 
     def admit(self, scopes: Sequence[Scope], question: Question | None = None) -> LocalTicket:  # noqa: ARG002 - it costs nothing to ask twice
         return LocalTicket(self, scopes)
@@ -39,8 +44,17 @@ class LocalDispatcher:
     async def store_entry(self, entry: Entry) -> None:
         await self.exact.put(entry)
 
-    async def delete_entry(self, entry: str, tenant: str | None) -> bool:
-        return await self.exact.delete(entry, tenant)
+    async def first_to_renew(self, key: bytes) -> bool:
+        now = asyncio.get_running_loop().time()
+        if self._renewing.get(key, now) > now:
+            return False
+        if len(self._renewing) >= _MOST_RENEWING:
+            self._renewing = {other: until for other, until in self._renewing.items() if until > now}
+        self._renewing[key] = now + _RENEWING
+        return True
+
+    async def renewed(self, key: bytes) -> None:
+        self._renewing[key] = asyncio.get_running_loop().time() + _RENEWED
 
 
 class LocalTicket:

@@ -74,6 +74,7 @@ class Kept(msgspec.Struct, array_like=True, gc=False):
     generation: int
     tags: tuple[str, ...]
     began_at: float
+    alias: str
 
 
 class Known(msgspec.Struct, array_like=True, gc=False):
@@ -375,13 +376,21 @@ class Credit(msgspec.Struct, array_like=True, tag=68, gc=False):
 
 
 class Unsubscribe(msgspec.Struct, array_like=True, tag=69, gc=False):
+    """Nobody wants it any more. To its maker also: the end was passed on."""
+
     feed: int
 
 
-FeedMessage = Subscribe | Piece | FeedHead | FeedEnd | Credit | Unsubscribe
+class Offer(msgspec.Struct, array_like=True, tag=70, gc=False):
+    """By the maker, of a feed that a dispatcher's end interrupted: the rest of it is here."""
+
+    feed: int
+
+
+FeedMessage = Subscribe | Piece | FeedHead | FeedEnd | Credit | Unsubscribe | Offer
 FromWorker = (
     Hello | Scopes | Ask | LookUp | Begin | Next | Raise | First | End | Store | Call | Return | Counts
-    | Subscribe | Piece | FeedHead | FeedEnd | Credit | Unsubscribe
+    | Subscribe | Piece | FeedHead | FeedEnd | Credit | Unsubscribe | Offer
 )  # fmt: skip
 FromDispatcher = (
     Welcome | Roster | Answer | Granted | Blocked | Another | Ack | Reply | Poll

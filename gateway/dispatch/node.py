@@ -24,6 +24,7 @@ from gateway.dispatch.roster import Roster, spec_of_known
 from gateway.dispatch.session import Session
 from gateway.errors import ApiError, internal_error
 from gateway.fleet import ADMIN, CONFIG, Fleet
+from gateway.refusals import REFUSALS, refusal
 from limits.types import Scope
 from limits.vault import Vault
 
@@ -166,6 +167,8 @@ class Node:
             payload, fault = await self._calls[call.verb](session, call.payload), b""
         except ApiError as error:
             payload, fault = b"", encoded(error)
+        except REFUSALS as error:
+            payload, fault = b"", encoded(refusal(error))
         except Exception:  # noqa: BLE001 - the edge of a call: its fault must be seen, and not end the dispatcher
             _log.exception("a call of worker %d failed", session.number)
             payload, fault = b"", encoded(internal_error())

@@ -31,7 +31,7 @@ from gateway.reply import Head
 
 _log = logging.getLogger("tiergate.dispatch")
 _MOST_TICKS = 100
-_PATIENCE = 3.0  # seconds that a feed waits for its subscriber, once a dispatcher has gone
+_PATIENCE = 6.0  # seconds that a feed waits for its subscriber, once a dispatcher has gone
 
 Send = Callable[[msgspec.Struct], None]
 
@@ -56,8 +56,16 @@ class Outgoing:
         elif isinstance(message, m.Credit):
             if outlet is not None:
                 outlet.credit(message.taken)
+        elif outlet is not None and outlet.end is not None:
+            del self._feeds[message.feed]
         elif task is not None:
             task.cancel()
+
+    def welcomed(self) -> None:
+        """There is an owner, and subscribers will ask it for the rest."""
+        for outlet, _ in self._feeds.values():
+            if outlet.lost:
+                self._send(m.Offer(outlet.number))
 
     def lost(self) -> None:
         """The owner has gone, and nobody hears us until there is another one, and the subscribers have found it."""
@@ -75,8 +83,6 @@ class Outgoing:
     def _asked(self, outlet: Outlet | None, message: m.Subscribe) -> None:
         if outlet is not None and message.had is not None:
             outlet.again(message.had)
-            if outlet.end is not None:
-                del self._feeds[outlet.number]
         elif outlet is not None:
             outlet.urge(message.priority)
         elif message.had is not None:
@@ -99,11 +105,14 @@ class Outgoing:
         return await self._pass_on(outlet, asked.share) if await self._found(asked) else GONE
 
     def _ended(self, outlet: Outlet, task: asyncio.Task[bytes]) -> None:
-        """Also when nobody there listens any more: it is told how far the work came, all the same."""
+        """Also when nobody there listens any more: it is told how far the work came, all the same. It is kept until it was
+        passed on; amid a loss it is said when somebody asks again.
+        """
         fault = GONE if task.cancelled() else task.result()
         outlet.end = m.FeedEnd(outlet.number, _account(outlet.flight), fault)
-        if not outlet.lost or task.cancelled():  # else it is said when somebody asks again
+        if task.cancelled():
             del self._feeds[outlet.number]
+        if not outlet.lost or task.cancelled():
             self._send(outlet.end)
 
     async def _found(self, asked: m.Subscribe) -> bool:
@@ -234,8 +243,12 @@ class Outlet:
             self._say(m.Piece(self.number, part, self._rest_usage, bool(self._rest), self._work.finished))
 
     def _say(self, message: m.FeedHead | m.Piece) -> None:
+        """Amid a loss when its turn comes: the next dispatcher may know of the feed before `again` does, and would pass it on
+        ahead of what was lost.
+        """
         self._said.append(message)
-        self._send(message)
+        if not self.lost:
+            self._send(message)
 
     def _forget(self) -> None:
         """What has come."""

@@ -12,7 +12,6 @@ import msgspec
 
 from caches.semantic.types import Asked, Found, Grey, Semantic, Shown
 from caches.types import Entry
-from caches.which import Which
 from gateway.dispatch.entries import MOST_KEPT
 from gateway.dispatch.session import Session
 from gateway.errors import ApiError
@@ -21,6 +20,7 @@ _encode = msgspec.msgpack.encode
 _decode = msgspec.msgpack.decode
 _TRAVEL = 0.5  # seconds, on the way to the owner and back
 
+StandsTalk = tuple[str, bytes, str, str, str]
 LearnTalk = tuple[Asked, str, float, bool, float]
 
 
@@ -52,6 +52,18 @@ class RemoteSemantic:
         if len(entry.body) <= MOST_KEPT:
             await self._say("semantic-keep", (asked, entry))
 
+    async def stands(self, hit: str, body: bytes, maker: str, tenant: str, request_id: str) -> bool:
+        return await self._said("semantic-stands", (hit, body, maker, tenant, request_id))
+
+    async def heard(self, asked: Asked) -> bool:
+        return await self._said("semantic-heard", asked)
+
+    async def _said(self, verb: str, talk: Any) -> bool:
+        try:
+            return _decode(await self._call(verb, _encode(talk), self._seconds), type=bool)
+        except ApiError:
+            return False
+
     async def compare(self, asked: Asked, id: str, answer: bytes) -> Shown:  # noqa: A002 - the protocol's
         try:
             return _decode(await self._call("semantic-compare", _encode((asked, id, answer))), type=Shown)
@@ -66,18 +78,6 @@ class RemoteSemantic:
             await self._call(verb, _encode(talk), once=True)
         except ApiError:
             return  # what was to be kept or learned is lost, and nobody waits for it
-
-    async def feedback(self, tenant: str, request_id: str, score: float) -> str:
-        """Raises ApiError."""
-        return _decode(await self._call("semantic-feedback", _encode((tenant, request_id, score)), once=True), type=str)
-
-    async def delete(self, id: str, tenant: str | None) -> bool:  # noqa: A002 - the protocol's
-        """Raises ApiError."""
-        return _decode(await self._call("semantic-delete", _encode((id, tenant)), once=True), type=bool)
-
-    async def flush(self, which: Which, *, dry_run: bool = False) -> int:
-        """Raises ApiError."""
-        return _decode(await self._call("semantic-flush", _encode((which, dry_run)), once=True), type=int)
 
 
 def semantic_calls(semantic: Semantic) -> dict[str, Callable[[Session, bytes], Awaitable[bytes]]]:
@@ -101,14 +101,10 @@ def semantic_calls(semantic: Semantic) -> dict[str, Callable[[Session, bytes], A
         await semantic.learn(asked, id_, score, right=right, weight=weight)
         return b""
 
-    async def feedback(_: Session, payload: bytes) -> bytes:
-        return _encode(await semantic.feedback(*_decode(payload, type=tuple[str, str, float])))
+    async def stands(_: Session, payload: bytes) -> bytes:
+        return _encode(await semantic.stands(*_decode(payload, type=StandsTalk)))
 
-    async def delete(_: Session, payload: bytes) -> bytes:
-        return _encode(await semantic.delete(*_decode(payload, type=tuple[str, str | None])))
+    async def heard(_: Session, payload: bytes) -> bytes:
+        return _encode(await semantic.heard(_decode(payload, type=Asked)))
 
-    async def flush(_: Session, payload: bytes) -> bytes:
-        which, dry_run = _decode(payload, type=tuple[Which, bool])
-        return _encode(await semantic.flush(which, dry_run=dry_run))
-
-    return {f"semantic-{verb.__name__}": verb for verb in (look, take, keep, compare, learn, feedback, delete, flush)}
+    return {f"semantic-{verb.__name__}": verb for verb in (look, take, stands, heard, keep, compare, learn)}

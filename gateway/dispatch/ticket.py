@@ -40,6 +40,7 @@ class RemoteTicket:
         "_asked",
         "_at_once",
         "_away_since",
+        "_deadline",
         "_fresh",
         "_granted",
         "_impatience",
@@ -91,6 +92,7 @@ class RemoteTicket:
         self._impatience: asyncio.TimerHandle | None = None
         self._patience = PATIENCE  # seconds left of it
         self._away_since = 0.0
+        self._deadline = float("inf")  # of the work that was asked for last
         self._working: RemoteWork | None = None
         self._works = 0  # the number of the one that runs, or comes next
         self._past: m.HeldWork | None = None  # the one that has just ended
@@ -129,12 +131,12 @@ class RemoteTicket:
     async def _admission(self, ask: m.Ask) -> m.Answer:
         try:
             answer = await self._ask(ask)
-        except Away:
-            self._link.tickets.pop(self.n, None)
-            raise
-        except BaseException:
-            self._left = self._over = True
-            self._link.leave(self)
+        except BaseException as error:
+            if isinstance(error, Away) and self._link.away:  # nobody knows of it
+                self._link.tickets.pop(self.n, None)
+            else:
+                self._left = self._over = True
+                self._link.leave(self)
             raise
         assert isinstance(answer, m.Answer)
         return answer
@@ -326,6 +328,11 @@ class RemoteTicket:
             self._away_since = loop.time()
             self._impatience = loop.call_later(self._patience, self._give_up)
 
+    def past(self, now: float) -> None:
+        """The owner says nothing. Who has a deadline of its own waits for it no longer than that."""
+        if now > self._deadline:
+            self._give_up()
+
     def ask_again(self) -> None:
         """Another owner is there; what was waited for it is not waited for the next one, too."""
         if self._impatience is not None:
@@ -337,7 +344,9 @@ class RemoteTicket:
         self._link.send(self._asked)
 
     def _give_up(self) -> None:
-        self._impatience = None
+        if self._impatience is not None:
+            self._impatience.cancel()
+            self._impatience = None
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(Away())
 
@@ -374,6 +383,7 @@ class RemoteTicket:
         )  # fmt: skip
 
     def _work_of(self, ask: WorkAsk) -> m.Work:
+        self._deadline = ask.deadline
         return m.Work(
             ask.model, ask.tokens, ask.clamp, self._link.scopes.maybe(ask.model_scope), ask.priority,
             ask.tenant, ask.weight, ask.size, ask.deadline, ask.session, ask.prompt_tokens,

@@ -167,7 +167,11 @@ class Dispatcher(Protocol):
     async def store_entry(self, entry: Entry) -> None:
         """Keep an answer that no request waits for."""
 
-    async def delete_entry(self, entry: str, tenant: str | None) -> bool: ...
+    async def first_to_renew(self, key: bytes) -> bool:
+        """Whether a stale answer is this caller's to renew: one at a time is, whichever process asks."""
+
+    async def renewed(self, key: bytes) -> None:
+        """That is over, well or not."""
 
 
 class NoReplica(Exception):  # noqa: N818 - it names what happened

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,8 +15,9 @@ from backends.client import Origin
 from backends.replica import Replica
 from gateway.build import replica_maker
 from gateway.config import Config, Model, Problem, Reading
+from gateway.config.extras import missing
 from gateway.config.problems import Path
-from gateway.doctor import access, certificates, disk, engine, machine, pools, ports, redis
+from gateway.doctor import access, certificates, disk, engine, machine, pools, ports, redis, semantic
 from gateway.doctor.engine import Engine, engine_of
 from gateway.doctor.facts import ReplicaFacts
 from gateway.doctor.findings import Finding, Severity, fail
@@ -24,6 +26,9 @@ from gateway.doctor.ports import PortFacts
 from gateway.doctor.probe import Deep, client_of, probe
 from gateway.doctor.redis import RedisFacts
 from gateway.keyfile import KeyFile, KeyFileError, KeyRecord
+
+if TYPE_CHECKING:
+    from gateway.doctor.meaning import Meaning
 
 _AT_ONCE = 64
 _UNSET = re.compile(r"environment variable (\w+) is not set")
@@ -69,6 +74,7 @@ class _Findings:
     ports: dict[Path, tuple[str, int, PortFacts | None]] = field(default_factory=dict)
     found: list[Finding] = field(default_factory=list)
     redis: RedisFacts | None = None
+    meaning: Meaning | None = None
 
 
 async def diagnose(reading: Reading, options: Options, this: Machine, wall: Callable[[], float] = time.time) -> list[Line]:
@@ -83,7 +89,11 @@ async def diagnose(reading: Reading, options: Options, this: Machine, wall: Call
         found += ports.judge(path, host, port, facts) if facts is not None else []
     found += [*_listeners(config), *machine.workers(this, config)]
     if _uses_redis(config):
-        found += redis.judge(("redis", "url"), state.redis or RedisFacts("it was not asked before the time was up"))
+        asked = state.redis or RedisFacts("it was not asked before the time was up")
+        found += redis.judge(("redis", "url"), asked, config.redis.timeout)
+    found += semantic.policy(config)
+    if state.meaning is not None:
+        found += state.meaning.findings(now)
     for index, model in enumerate(config.models):
         found += _model(reading, index, model, [one for one in state.asked if one.where[1] == index], now)
     found += _files(config, now)
@@ -110,12 +120,21 @@ def _prepare(reading: Reading, state: _Findings) -> None:
                 state.asked.append(_Asked(where, model, number, make(model.name, replica)))
             except (ValueError, OSError) as error:  # among them ssl's, for certificates that the config's own error names
                 state.found.append(fail(where, str(error), "Correct this replica."))
+    if config.any_semantic and not missing(config) and not any(_of_embedder(error) for error in reading.errors):
+        from gateway.doctor.meaning import Meaning  # noqa: PLC0415 - what it needs may not be installed
+
+        state.meaning = Meaning(config, make)
     server = config.server
     if server.port and server.host:
         state.ports["server", "port"] = (server.host, server.port, None)
     host, _, port = server.metrics.rpartition(":")
     if port and int(port):
         state.ports["server", "metrics"] = (host.strip("[]"), int(port), None)
+
+
+def _of_embedder(error: Problem) -> bool:
+    """One that is not known cannot be built: the error says so itself."""
+    return error.path.startswith("cache.semantic.embedder")
 
 
 def _uses_redis(config: Config) -> bool:
@@ -140,6 +159,8 @@ def _questions(config: Config, state: _Findings, options: Options, wall: Callabl
 
     if _uses_redis(config):
         yield ask_redis()
+    if state.meaning is not None:
+        yield from state.meaning.questions(options.timeout)
     for path, (host, port, _) in list(state.ports.items()):
         yield bind(path, host, port)
     for one in state.asked:
@@ -235,8 +256,5 @@ def _files(config: Config, now: float) -> list[Finding]:
         except (KeyFileError, OSError) as error:
             found.append(fail(where, str(error), "Restore the file from a copy, or move it away and make the keys anew."))
     found += disk.free_space(where, path)
-    semantic = config.cache.semantic
-    if semantic.enabled and semantic.qdrant.url is None:
-        found += disk.directory(("cache", "semantic", "qdrant", "path"), semantic.qdrant.path)
     found += [*access.admin(config), *access.plans(config), *access.patterns(config)]
     return [*found, *access.callers(config, records, now), *access.strangers(config, records)]

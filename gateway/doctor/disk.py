@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from pathlib import Path
 
 from gateway.config.problems import Path as KeyPath
@@ -11,6 +12,8 @@ from gateway.doctor.findings import Finding, fail, warn
 
 LOW = 256 * 2**20
 """Bytes left of a disk from which on it is called full: logs beside the keys fill it within the day."""
+
+_OTHERS = (("every user of this machine", stat.S_IXOTH, stat.S_IROTH), ("its group", stat.S_IXGRP, stat.S_IRGRP))
 
 
 def nearest_ancestor(path: Path) -> Path:
@@ -48,18 +51,31 @@ def key_file(where: KeyPath, path: Path) -> list[Finding]:
     return found
 
 
-def free_space(where: KeyPath, path: Path) -> list[Finding]:
+def free_space(where: KeyPath, path: Path, loss: str = "keys could not be written") -> list[Finding]:
     try:
         free = shutil.disk_usage(nearest_ancestor(path)).free
     except OSError:
         return []
-    return low_space(where, free)
+    return low_space(where, free, loss)
 
 
-def low_space(where: KeyPath, free: int) -> list[Finding]:
+def low_space(where: KeyPath, free: int, loss: str = "keys could not be written") -> list[Finding]:
     if free >= LOW:
         return []
-    return [warn(where, f"only {free // 2**20} MiB are left on this disk", "Free some space: keys could not be written.")]
+    return [warn(where, f"only {free // 2**20} MiB are left on this disk", f"Free some space: {loss}.")]
+
+
+def open_to(path: Path) -> str:
+    """Who beside its owner gets into the directory `path`: the bits of all that is above it count as well. Empty: nobody."""
+    place = path.resolve()
+    try:
+        own, above = place.stat().st_mode, [each.stat().st_mode for each in place.parents]
+    except OSError:
+        return ""
+    for who, enter, read in _OTHERS:
+        if own & enter and own & read and all(mode & enter for mode in above):
+            return who
+    return ""
 
 
 def _may(path: Path, mode: int) -> bool:

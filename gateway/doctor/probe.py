@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -95,9 +96,9 @@ async def _ask(facts: ReplicaFacts, replica: Replica, seconds: float, wall: Call
 
     async def ask(question: Question, path: bytes, body: bytes = b"") -> None:
         try:
-            facts.replies[question] = await _request(replica, path, body, seconds, wall)
+            facts.replies[question] = await request(replica, path, body, seconds, wall)
         except (UpstreamError, TimeoutError) as error:
-            facts.silences[question] = _silence(error, replica, seconds)
+            facts.silences[question] = silence(error, replica, seconds)
 
     await ask("health", root + b"/health")
     refused = facts.silences.get("health")
@@ -111,19 +112,20 @@ async def _ask(facts: ReplicaFacts, replica: Replica, seconds: float, wall: Call
             group.create_task(ask("deep", base + deep.path, deep.body))
 
 
-async def _request(replica: Replica, path: bytes, body: bytes, seconds: float, wall: Callable[[], float]) -> Reply:
+async def request(replica: Replica, path: bytes, body: bytes, seconds: float, wall: Callable[[], float]) -> Reply:
+    """`path` is the whole one. Raises UpstreamError and TimeoutError."""
     head = (b"POST " if body else b"GET ") + path + replica.head_lines + b"accept: */*\r\naccept-encoding: identity\r\n"
     if body:
         head += b"content-type: application/json\r\ncontent-length: %d\r\n" % len(body)
     loop = asyncio.get_running_loop()
-    asked, began = wall(), loop.time()
-    deadlines = Deadlines(seconds, seconds, seconds, began + seconds)
+    asked, began = wall(), time.perf_counter()  # the loop's own clock goes by milliseconds
+    deadlines = Deadlines(seconds, seconds, seconds, loop.time() + seconds)
     async with asyncio.timeout(seconds), replica.client.request(head + b"\r\n", body, deadlines) as answer:
         data = await answer.read(_MAX_BODY)
-        return Reply(answer.status, tuple(answer.headers), data, asked, loop.time() - began)
+        return Reply(answer.status, tuple(answer.headers), data, asked, time.perf_counter() - began)
 
 
-def _silence(error: UpstreamError | TimeoutError, replica: Replica, seconds: float) -> Silence:
+def silence(error: UpstreamError | TimeoutError, replica: Replica, seconds: float) -> Silence:
     place = _place(replica)
     if isinstance(error, ConnectFailed) or (isinstance(error, UpstreamTimeout) and error.phase == "connect"):
         return Silence("connect", f"no connection to {place}: {str(error).removeprefix('no connection: ')}")

@@ -3,7 +3,8 @@
 Rules of this file
 1. A child has no descriptor of the supervisor's but its own end of its own pipe, the lifeline, and what the caller gave it.
 2. It has no signal handling of the supervisor's: signals are blocked over the fork, so that none is seen by the wrong one.
-   A terminal's Ctrl-C goes to the whole group; children leave it, and the end of the terminal, to the supervisor.
+   What ends or reloads a node is the supervisor's to hear, though a terminal, `timeout` or an init system may send it to all:
+   children ignore it. The supervisor tells them by `END` and `RETIRE`, which nobody else sends.
 3. It never returns into the supervisor's code: it ends with `os._exit`, after its exception has been printed.
 """
 
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
+END, RETIRE = signal.SIGUSR1, signal.SIGUSR2
 
 Run = Callable[["Child"], int]
 
@@ -104,8 +106,7 @@ def _be(child: Child, run: Run, closing: Callable[[], Iterable[int]], blocked: I
     try:
         signal.set_wakeup_fd(-1)
         for number in HANDLED:
-            ignored = number == signal.SIGINT or (number == signal.SIGHUP and not child.number)
-            signal.signal(number, signal.SIG_IGN if ignored else signal.SIG_DFL)
+            signal.signal(number, signal.SIG_DFL if number == signal.SIGCHLD else signal.SIG_IGN)
         for descriptor in closing():
             os.close(descriptor)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

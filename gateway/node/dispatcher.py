@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import signal
 from collections.abc import Iterable
 
 from gateway.app import tune_collector, watch_keys
@@ -14,12 +13,13 @@ from gateway.build.apart import NodeParts, build_node
 from gateway.config import Config
 from gateway.dispatch.channel import Channel, listen
 from gateway.dispatch.session import Session
-from gateway.node.child import Child
+from gateway.node.child import END, Child
 from gateway.node.inherited import Inherited
 from limits.vault import Vault
 
 _log = logging.getLogger("tiergate.node")
 _FIRST_LOOK = 1.0  # seconds; who has not answered by then is not up yet
+_BEAT = 0.1  # seconds
 
 
 class DispatcherProcess:
@@ -58,10 +58,17 @@ class DispatcherProcess:
             asyncio.create_task(owner.monitor.run(), name="health"),
             asyncio.create_task(watch_keys(parts.own.ring), name="keys"),
             asyncio.create_task(parts.node.run(), name="roster"),
+            asyncio.create_task(self._beat(), name="pulse"),
             asyncio.create_task(owner.semantic.run(), name="semantic"),
             *(asyncio.create_task(watch.run(), name="discovery") for watch in owner.watches),
         ]
         self._server = await listen(self._inherited.listening(), self._channel)
+
+    async def _beat(self) -> None:
+        """For ever: show the supervisor that the event loop turns."""
+        while True:
+            self._inherited.pulse.beat(0)
+            await asyncio.sleep(_BEAT)
 
     def _channel(self) -> Channel:
         return self.parts.node.session().channel
@@ -87,11 +94,11 @@ def _pids(sessions: Iterable[Session]) -> list[int]:
 
 
 async def run(child: Child, config: Config, inherited: Inherited) -> int:
-    """Until SIGTERM, or until the supervisor is gone and no worker is left; the exit code."""
+    """Until it is told to, or until the supervisor is gone and no worker is left; the exit code."""
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     process = DispatcherProcess(config, inherited)
-    loop.add_signal_handler(signal.SIGTERM, ended.set)
+    loop.add_signal_handler(END, ended.set)
     await process.start()
     loop.add_reader(child.lifeline, _orphaned, loop, child.lifeline, process, ended)
     tune_collector()

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gateway.accept import Shares
+from gateway.node.pulse import Pulse
 from gateway.tallyfile import TallyFile
 from limits.vault import Vault
 
@@ -44,6 +45,7 @@ class Inherited:
         self.metrics = list(metrics)
         self.shares, self.metrics_shares = Shares(workers), Shares(workers)
         self.restarts = Restarts()
+        self.pulse = Pulse(1 + workers)
         self.tally = TallyFile()
         self.vault = mmap.mmap(-1, Vault.size_for())
         self._folder = Path(tempfile.mkdtemp(prefix="tiergate-"))  # for this user alone, and so is what is in it

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from gateway.node.backoff import Backoff
 from gateway.node.child import Process, Run
+from gateway.node.pulse import Vigil
 
 
 @dataclass(eq=False)
@@ -17,6 +18,7 @@ class Post:
     name: str
     number: int  # the dispatcher is 0
     run: Run
+    vigil: Vigil
     holder: Process | None = None
     due: float = 0.0  # not filled before
     backoff: Backoff = field(default_factory=Backoff)

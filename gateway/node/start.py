@@ -24,7 +24,7 @@ from gateway.node.child import Child
 from gateway.node.inherited import Inherited
 from gateway.node.sockets import listen
 from gateway.node.supervisor import CANNOT_START, Reread, Supervisor
-from gateway.serving import metrics_address
+from gateway.serving import AGAIN, metrics_address
 from gateway.tls import Certificate
 
 _log = logging.getLogger("tiergate.node")
@@ -85,7 +85,9 @@ def serve(config: Config, load: Callable[[], Config]) -> int:
             _child(worker.run, configs, inherited),
             server.workers,
             server.drain_timeout,
+            inherited.pulse.read,
             sockets=[*sockets, *metrics],
+            again=AGAIN,
             on_ready=lambda: _say(config, sockets[0].getsockname()[1]),
             reread=configs.reread,
             prove=configs.prove,

@@ -6,14 +6,16 @@ Rules of this file
 2. What dies is replaced at once; what dies again soon, after a pause that doubles. Only before the node was ever ready
    does a process end it, by the exit code 2: it says that the config, an address or a file cannot be used, and
    trying again would not help. Later there is a node to keep: such a process is tried again like any other.
-3. SIGTERM and SIGINT drain, a second one ends at once. SIGHUP replaces the workers one by one, each only when its
+3. SIGTERM and SIGINT drain, a second one ends at once; not one that comes `again` within a moment, for `timeout` and others send
+   the same to the process and to its group. SIGHUP replaces the workers one by one, each only when its
    replacement is ready; before them the dispatcher, if there is another config. One that cannot start with it gets the old.
-4. Every wait for a child to get ready, or to end, has an end; then comes SIGKILL.
+4. Every wait for a child to get ready, or to end, has an end; then comes SIGKILL. It also comes for who serves, and does
+   not run any more: soon for the dispatcher, as every request waits for it. Who comes next is started when it is gone, so there
+   are never two dispatchers.
 
-What is expected of a worker: SIGTERM begins its drain (it accepts on, to say so); SIGHUP begins one in which it stops accepting
-and serves whom it has (`Server.retire`); SIGTERM amid either ends it at once; its lifeline is as a first SIGTERM. The
-dispatcher ends on SIGTERM; when its lifeline tells that the supervisor is gone, it ends when its last worker has. Neither
-handles SIGINT: a terminal's Ctrl-C goes to all, and would be the second signal.
+What is expected of a worker: END begins its drain (it accepts on, to say so); RETIRE begins one in which it stops accepting
+and serves whom it has (`Server.retire`); END amid either ends it at once; its lifeline is as a first END. The dispatcher ends on
+END; when its lifeline tells that the supervisor is gone, it ends when its last worker has.
 """
 
 from __future__ import annotations
@@ -24,10 +26,12 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
-from gateway.node.child import Child, Process, Run
+from gateway.node.child import END, RETIRE, Child, Process, Run
 from gateway.node.family import Family
 from gateway.node.posts import Post, Reload
+from gateway.node.pulse import Vigil
 from gateway.node.signals import how
 
 CANNOT_START = 2
@@ -50,7 +54,8 @@ class Supervisor:
     `sockets` are those that workers accept from: the dispatcher does not get them, and they are closed here when a drain
     begins, so that nobody waits in the backlog of a node that has gone. `on_ready` is called once, when all are ready,
     and `on_restart` with the number of whoever has died and will be started again.
-    Whoever has not ended `grace` seconds after `drain_timeout`, or after a second signal, is killed.
+    Whoever has not ended `grace` seconds after `drain_timeout`, or after a second signal, is killed; and the dispatcher when
+    its number that `pulse` reads, which grows while it runs, has been the same for `still` seconds, a worker for `worker_still`.
     """
 
     def __init__(
@@ -59,6 +64,9 @@ class Supervisor:
         worker: Run,
         workers: int,
         drain_timeout: float,
+        pulse: Callable[[int], int],
+        still: float = 2.5,
+        worker_still: float = 30.0,
         ready_timeout: float = 30.0,
         sockets: Sequence[socket.socket] = (),
         on_ready: Callable[[], None] = lambda: None,
@@ -67,15 +75,20 @@ class Supervisor:
         prove: Callable[[], None] = lambda: None,
         revert: Callable[[], None] = lambda: None,
         grace: float = 10.0,
+        again: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sockets = list(sockets)
-        self._dispatcher = Post("dispatcher", 0, self._without_sockets(dispatcher))
-        self._workers = [Post(f"worker {number}", number, worker) for number in range(1, workers + 1)]
+        self._dispatcher = Post("dispatcher", 0, self._without_sockets(dispatcher), Vigil(partial(pulse, 0), still, clock))
+        self._workers = [
+            Post(f"worker {number}", number, worker, Vigil(partial(pulse, number), worker_still, clock))
+            for number in range(1, workers + 1)
+        ]
         self._posts = (self._dispatcher, *self._workers)
         self._drain_timeout = drain_timeout
         self._ready_timeout = ready_timeout
         self._grace = grace
+        self._again = again
         self._on_ready = on_ready
         self._on_restart = on_restart
         self._reread = reread
@@ -88,6 +101,7 @@ class Supervisor:
         self._code = 0
         self._was_ready = False
         self._draining = False
+        self._drained = 0.0  # when that began
 
     def run(self) -> int:
         """Until a signal has ended the node. 0, or the code of a process that cannot start."""
@@ -104,6 +118,7 @@ class Supervisor:
                 for number in numbers:
                     self._signalled(number)
                 self._kill_late()
+                self._kill_still()
         return self._code
 
     # -- starting
@@ -139,7 +154,8 @@ class Supervisor:
 
     def _next_due(self) -> float:
         starts = (post.due for post in self._posts if post.holder is None and self._wanted(post))
-        return min((*starts, *(process.deadline for process in self._family.members.values())), default=float("inf"))
+        looks = (post.vigil.due for post in self._posts if post.serving)
+        return min((*looks, *starts, *(process.deadline for process in self._family.members.values())), default=float("inf"))
 
     # -- what is heard
 
@@ -185,10 +201,10 @@ class Supervisor:
 
     def _signalled(self, number: int) -> None:
         if number in (signal.SIGTERM, signal.SIGINT):
-            if self._draining:
-                self._end_workers()
-            else:
+            if not self._draining:
                 self._drain()
+            elif self._clock() - self._drained >= self._again:
+                self._end_workers()
         elif number == signal.SIGHUP and self._was_ready and not self._draining:
             self._begin_reload()
 
@@ -199,6 +215,13 @@ class Supervisor:
                 why = "did not end" if process.ready else "did not get ready"
                 _log.error("%s %s in time: it is killed (pid %d)", process.name, why, process.pid)
                 process.deadline = float("inf")
+                process.signal(signal.SIGKILL)
+
+    def _kill_still(self) -> None:
+        for post in self._posts:
+            process = post.holder
+            if process is not None and post.serving and post.vigil.look(process.pid):
+                _log.error("%s stands still: it is killed (pid %d)", process.name, process.pid)
                 process.signal(signal.SIGKILL)
 
     # -- reload
@@ -219,7 +242,7 @@ class Supervisor:
         if process is not None and not process.retiring:
             process.retiring = True
             self._limit(process, self._grace)
-            process.signal(signal.SIGTERM)
+            process.signal(END)
 
     def _go_back(self) -> None:
         """The dispatcher did not start with the new config."""
@@ -241,7 +264,7 @@ class Supervisor:
         if before is not None:
             before.retiring = True
             self._limit(before, self._drain_timeout + self._grace)
-            before.signal(signal.SIGHUP)
+            before.signal(RETIRE)
         if self._reload.post is None:
             _log.info("reloaded")
 
@@ -251,27 +274,27 @@ class Supervisor:
         if heir is not None and heir.pid in self._family.members:  # nobody's successor now
             heir.retiring = True
             self._limit(heir, self._grace)
-            heir.signal(signal.SIGTERM)
+            heir.signal(END)
         self._reload.end()
 
     # -- the end
 
     def _drain(self) -> None:
-        """Those that retire drain already: for them a SIGTERM would be the second signal."""
+        """Those that retire drain already: for them an END would be the second one."""
         _log.info("draining: %d workers", len(self._family.workers))
-        self._draining = True
+        self._draining, self._drained = True, self._clock()
         self._reload.end()
         self._close_sockets()
         for process in self._family.workers:
             self._limit(process, self._drain_timeout + self._grace)
             if not process.retiring:
-                process.signal(signal.SIGTERM)
+                process.signal(END)
 
     def _end_workers(self) -> None:
         _log.warning("second signal: ending at once")
         for process in self._family.workers:
             self._limit(process, self._grace)
-            process.signal(signal.SIGTERM)
+            process.signal(END)
 
     def _end_dispatcher(self) -> None:
         """Once no worker is left that may need it."""
@@ -279,7 +302,7 @@ class Supervisor:
         if self._draining and not self._family.workers and process is not None and not process.retiring:
             process.retiring = True
             self._limit(process, self._grace)
-            process.signal(signal.SIGTERM)
+            process.signal(END)
 
     def _limit(self, process: Process, seconds: float) -> None:
         process.deadline = min(process.deadline, self._clock() + seconds)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 
 import msgspec
 
@@ -13,7 +12,7 @@ from gateway.build.apart import WorkerParts, build_worker
 from gateway.config import Config
 from gateway.dispatch import messages as m
 from gateway.logs import JsonLog, NullLog, RequestLog
-from gateway.node.child import Child
+from gateway.node.child import END, RETIRE, Child
 from gateway.node.inherited import Inherited
 from gateway.serving import Serving
 
@@ -71,6 +70,7 @@ class WorkerProcess:
 
     async def _report(self) -> None:
         while True:
+            self._inherited.pulse.beat(self._number)
             await asyncio.sleep(_REPORT_SECONDS)
             self._report_now(b"")
 
@@ -91,8 +91,8 @@ async def run(child: Child, config: Config, inherited: Inherited) -> int:
     process = WorkerProcess(config, inherited, child.number)
     await process.start()
     serving = process.serving
-    loop.add_signal_handler(signal.SIGTERM, serving.signalled)
-    loop.add_signal_handler(signal.SIGHUP, serving.retire)
+    loop.add_signal_handler(END, serving.signalled)
+    loop.add_signal_handler(RETIRE, serving.retire)
     loop.add_reader(child.lifeline, _orphaned, loop, child.lifeline, serving)
     tune_collector()
     child.ready()

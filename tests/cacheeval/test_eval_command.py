@@ -4,6 +4,7 @@ import json
 import sys
 
 import pytest
+import tiny_onnx
 from eval_words import opened
 
 from gateway.cli import main
@@ -87,6 +88,29 @@ def test_a_judge(tiergate, pairs):
     assert (score["served"]["hits"], score["traps_served"]["hits"], score["judge_asked"]) == (2, 0, 3)
 
 
+@pytest.mark.parametrize(("logit", "served", "wrong"), [(4.0, 2, 1), (-4.0, 0, 0)])
+def test_a_cross_encoder(tiergate, pairs, tmp_path, logit, served, wrong):
+    """What the folder's model says decides on what it is asked about; what it costs is told."""
+    folder = tiny_onnx.steady(tmp_path / "cross", logit)
+    arguments = ("--verifier", folder, "--judge-asks", "all", "--grey", "-1", "--preset", "strict")
+    told = document(tiergate, pairs, *arguments)
+    (score,) = told["results"][0]["scores"]
+    assert (score["served"]["hits"], score["traps_served"]["hits"], score["judge_asked"]) == (served, wrong, 3)
+    assert told["embedders"][0]["cost"]["verification"]["count"] == 3
+    assert told["parameters"]["verifier"] == str(folder)
+    assert "one verification" in tiergate(pairs, *arguments)[1]
+    strict = document(tiergate, pairs, *arguments, "--verifier-threshold", "0.99")["results"][0]["scores"][0]
+    assert strict["served"]["hits"] == 0
+
+
+def test_a_cross_encoder_in_a_stream(tiergate, pairs, tmp_path):
+    """The stream asks it as the product does."""
+    folder = tiny_onnx.steady(tmp_path / "cross", 4.0)
+    told = document(tiergate, pairs, "--stream", "100", "--preset", "strict", "--verifier", folder)
+    (course,) = told["results"][0]["courses"]
+    assert course["judge_asked"] > 0
+
+
 def test_questions_that_are_never_looked_up(tiergate, tmp_path):
     """Presets and guards refuse them by name; a bare cosine does not, and with --all-eligible the decision alone counts."""
     file = tmp_path / "today.jsonl"
@@ -164,13 +188,16 @@ def test_calibration(tiergate, many):
 
 
 def test_the_config_lines_are_taken(tiergate, many, tmp_path):
-    """What is printed can be pasted as it is."""
+    """What is printed can be pasted as it is: of an embedder that was never measured, the cut that was found."""
+    told = document(tiergate, many, "--calibrate", "--max-error", "0.1")["results"][0]
     _, out, _ = tiergate(many, "--calibrate", "--max-error", "0.1")
     pasted = out[out.index("cache:") :].partition("\n\n")[0]
     assert "preset:" in pasted
     models = "models: [{name: m, context: 1000, replicas: [{name: r, url: 'http://127.0.0.1:1/v1'}]}]\n"
     (tmp_path / "config.yaml").write_text(models + pasted)
-    assert load(tmp_path / "config.yaml", {}).cache.semantic.max_error == 0.1
+    semantic = load(tmp_path / "config.yaml", {}).cache.semantic
+    assert semantic.max_error == 0.1
+    assert (semantic.preset, semantic.cut) in [(it["preset"], it["cut"]) for it in told["calibrations"]]
 
 
 def test_too_little_evidence_is_said(tiergate, pairs):
@@ -215,13 +242,18 @@ def test_without_matplotlib_the_figures_are_printed(tiergate, pairs, tmp_path, m
         (["{pairs}", "--png", "nowhere/x.png"], "nowhere/x.png cannot be written"),
         (["{traps}", "--stream", "5"], "no right pairs"),
         (["{mock}", "--calibrate"], "has no traps"),
+        (["{pairs}", "--verifier", "{traps}"], "traps is no verifier's folder"),
+        (["{pairs}", "--verifier", "{broken}"], "broken does not load"),
+        (["{pairs}", "--verifier", "{broken}", "--judge", "1/0"], "--judge or --verifier"),
+        (["{pairs}", "--verifier-threshold", "0.5"], "--verifier-threshold needs --verifier"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(tiergate, pairs, tmp_path, arguments, message):
     """No traceback, and nothing on standard output."""
     (tmp_path / "traps").write_text("a\tb\t0\n")
     (tmp_path / "mock").write_text('{"origin": "a", "similar": "b"}\n')
-    places = {"pairs": pairs, "traps": tmp_path / "traps", "mock": tmp_path / "mock"}
+    (tiny_onnx.steady(tmp_path / "broken", 1.0) / "model.onnx").write_bytes(b"no model")
+    places = {"broken": tmp_path / "broken", "pairs": pairs, "traps": tmp_path / "traps", "mock": tmp_path / "mock"}
     code, out, err = tiergate(*(argument.format_map(places) for argument in arguments))
     assert (code, out) == (2, "")
     last = err.splitlines()[-1]

@@ -7,11 +7,11 @@ from eval_words import Cut, WordModel, opened
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.lab.cacheeval.calibrate import at, calibrate, lowest, needed
+from gateway.lab.cacheeval.calibrate import at, calibrate, lines, lowest, needed
 from gateway.lab.cacheeval.clusters import clusters_of
 from gateway.lab.cacheeval.curve import MAX_POINTS, curve
 from gateway.lab.cacheeval.halves import halves
-from gateway.lab.cacheeval.judge import Judge
+from gateway.lab.cacheeval.judge import ScriptedJudge
 from gateway.lab.cacheeval.lookups import look_up, lookups
 from gateway.lab.cacheeval.pairs import Data, Kind, Pair
 from gateway.lab.cacheeval.policies import Cosine
@@ -79,7 +79,7 @@ CANDIDATES = st.lists(
 @given(CANDIDATES, st.integers(0, 20), st.integers(0, 20))
 def test_sums_add_up(seen, serve, grey):
     """Every pair is counted once: wanted or trap, served or refused for a reason, in its category and in the whole."""
-    for judge in (None, Judge(0.5, 0.5)):
+    for judge in (None, ScriptedJudge(0.5, 0.5)):
         found = score(Cut(serve / 20, grey / 20), seen, judge)
         total = found.total
         assert total.wanted + total.traps == len(seen)
@@ -155,20 +155,20 @@ def test_a_text_is_embedded_once():
 
 def test_the_judge_errs_as_often_as_it_says():
     """With its seed the same for the same pair, whatever came before; another seed errs elsewhere."""
-    judge = Judge.parse("0.9/0.2", seed=1)
+    judge = ScriptedJudge.parse("0.9/0.2", seed=1)
     rights = [judge.approves(str(number), "x", same=True) for number in range(2000)]
     wrongs = [judge.approves(str(number), "x", same=False) for number in range(2000)]
     assert sum(rights) == pytest.approx(1800, abs=60)
     assert sum(wrongs) == pytest.approx(400, abs=60)
     assert rights == [judge.approves(str(number), "x", same=True) for number in range(2000)]
-    assert rights != [Judge(0.9, 0.2, seed=2).approves(str(number), "x", same=True) for number in range(2000)]
+    assert rights != [ScriptedJudge(0.9, 0.2, seed=2).approves(str(number), "x", same=True) for number in range(2000)]
 
 
 @pytest.mark.parametrize("text", ["0.9", "0.9/0.1/0.1", "a/b", "1.1/0", "nan/0", ""])
 def test_what_is_no_judge(text):
     """Two shares with a slash between them, or a line that says so."""
     with pytest.raises(ValueError, match="is no judge"):
-        Judge.parse(text)
+        ScriptedJudge.parse(text)
 
 
 def test_lookups_by_hand():
@@ -191,9 +191,9 @@ def test_a_judge_is_asked_about_the_best_open_one():
     """Once a lookup, and what it rejects is missed."""
     table = data(Pair("red fox", "red dog", same=True), Pair("blue cat", "blue bat", same=True), kind=Kind.LOOKUPS)
     asks = lookups(table, vectors())
-    approving = look_up(Cut(0.9, grey=0.4), asks, Judge(1.0, 0.0))
+    approving = look_up(Cut(0.9, grey=0.4), asks, ScriptedJudge(1.0, 0.0))
     assert (approving.right, approving.verified) == (2, 2)
-    rejecting = look_up(Cut(0.9, grey=0.4), asks, Judge(0.0, 0.0))
+    rejecting = look_up(Cut(0.9, grey=0.4), asks, ScriptedJudge(0.0, 0.0))
     assert (rejecting.right, rejecting.verified, rejecting.missed.total()) == (0, 2, 2)
 
 
@@ -262,6 +262,21 @@ def test_too_little_evidence_chooses_nothing():
     """Better no cut than one that nobody can vouch for."""
     chosen = [(0.9, True)] * 188
     assert calibrate(curve("chosen", chosen), chosen, [], 0.02).cut is None
+
+
+def test_the_lines_for_a_config():
+    """A preset whose own cut holds needs no other, where the embedder has one; else the cut that serves most is named."""
+    scored = [(0.9, True)] * 200 + [(0.4, True)] * 100
+    halves_of = {"strict": scored[:200], "balanced": scored}
+    found = {name: calibrate(curve(name, part), part, [], 0.02) for name, part in halves_of.items()}
+    own = {name: at(0.5, scored) for name in found}
+    assert [line for line in lines(found, own, 0.02, measured=True) if "cut:" in line] == []
+    assert lines(found, own, 0.02, measured=False)[2:4] == [
+        "    preset: balanced",
+        "    cut: 0.4000  # of this embedder alone: holds the bound on these data",
+    ]
+    bad = {name: at(0.5, [(0.9, False)] * 200) for name in found}
+    assert lines(found, bad, 0.02, measured=True)[3].startswith("    cut: 0.4000")
 
 
 @given(CANDIDATES, st.sampled_from([0.05, 0.2, 0.5]))

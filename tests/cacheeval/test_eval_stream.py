@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gateway.lab.cacheeval import product
 from gateway.lab.cacheeval.course import End
 from gateway.lab.cacheeval.drawing import Ask, Plan, ceilings, draw
-from gateway.lab.cacheeval.judge import Judge
+from gateway.lab.cacheeval.judge import ScriptedJudge
 from gateway.lab.cacheeval.shadow import Shadow
 from gateway.lab.cacheeval.stream import run
 from gateway.lab.cacheeval.vectors import Vectors
@@ -122,7 +122,7 @@ def test_a_rejected_hit_never_comes_back():
 
 def test_a_verification_errs_as_its_judge_does():
     """One that approves everything makes an alias of a wrong answer, which is then exactly wrong."""
-    course = whole([Ask(0, LOCK), Ask(1, PAIR[1].text), Ask(1, PAIR[1].text)], shadow=shadow(judge=Judge(1.0, 1.0)))
+    course = whole([Ask(0, LOCK), Ask(1, PAIR[1].text), Ask(1, PAIR[1].text)], shadow=shadow(judge=ScriptedJudge(1.0, 1.0)))
     assert course.ends == [MISS, WRONG, WRONG]
 
 

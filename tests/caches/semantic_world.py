@@ -56,10 +56,13 @@ class DictStore:
     """Exact search over a dict."""
 
     status = "ok"
+    renewals = 0
 
     def __init__(self, clock: Clock) -> None:
         self.points: dict[str, Point] = {}
         self.notes: dict[str, bytes] = {}
+        self.kept_marks: dict[str, bytes] = {}
+        self.notes_apart = True
         self.away = ""
         self.searches = 0
         self._clock = clock
@@ -78,7 +81,7 @@ class DictStore:
         self._there()
         self.searches += 1
         found = [
-            Match(p.id, float(p.vector @ vector), p.text, p.tenant, p.stored_at, p.expires_at)
+            Match(p.id, float(p.vector @ vector), p.text, p.tenant, p.stored_at, p.expires_at, p.vector)
             for p in self.points.values()
             if p.partition == partition and p.expires_at > self._clock.now
         ]
@@ -118,6 +121,20 @@ class DictStore:
     async def keep_note(self, name: str, data: bytes) -> None:
         self._there()
         self.notes[name] = data
+
+    async def mark(self, name: str, data: bytes) -> None:
+        if not self.notes_apart:
+            self._there()
+        self.kept_marks[name] = data
+
+    async def marks(self) -> dict[str, bytes]:
+        if not self.notes_apart:
+            self._there()
+        return dict(self.kept_marks)
+
+    async def unmark(self, names: Sequence[str]) -> None:
+        for name in names:
+            self.kept_marks.pop(name, None)
 
 
 class Clock:

@@ -29,6 +29,23 @@ def room(count, size=100):
     return count * (size + ENTRY_OVERHEAD)
 
 
+async def test_a_peek_saves_nothing_from_going():
+    """Who is only looked at goes first, as if nobody had; what has expired is not seen."""
+    clock = Clock()
+    store = MemoryStore(room(10), clock)
+    for n in range(10):
+        await store.put(entry(n))
+    await store.get(entry(1).key)
+    for _ in range(3):
+        assert await store.peek(entry(0).key) is not None
+    await store.put(entry(10))
+    assert await store.peek(entry(0).key) is None
+    assert await store.peek(entry(1).key) is not None
+    clock.now += 60
+    assert await store.peek(entry(1).key) is None
+    assert await NullStore().peek(entry(1).key) is None
+
+
 async def test_get_returns_what_was_put():
     """An entry is found under its key, whole, and counted as a hit; another key is a miss."""
     store = MemoryStore(room(9), Clock())

@@ -5,7 +5,7 @@ from hashlib import sha256
 
 import pytest
 
-from caches.embed.description import Folder
+from caches.embed.description import read_folder
 
 ABOUT = {"name": "tiny", "dimension": 4, "max_tokens": 16}
 
@@ -19,7 +19,7 @@ def folder(tmp_path):
 
 def described(folder, **changes):
     (folder / "embedder.json").write_text(json.dumps(ABOUT | changes))
-    return Folder.read(folder)
+    return read_folder(folder)
 
 
 def test_sums_that_are_not_given_are_taken(folder):
@@ -72,8 +72,8 @@ def test_a_missing_file_is_told_in_a_line(folder, name):
     """A folder that lacks a file is no model's."""
     described(folder)
     (folder / name).unlink()
-    with pytest.raises(ValueError, match="is no folder of an embedder"):
-        Folder.read(folder)
+    with pytest.raises(ValueError, match="is no embedder's folder"):
+        read_folder(folder)
 
 
 def test_files_that_are_not_those_described_are_found(folder):

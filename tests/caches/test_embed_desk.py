@@ -55,7 +55,7 @@ class World:
         self.desk.open()
 
     def ask(self, text, **how):
-        return asyncio.create_task(self.desk.embed(text, **how))
+        return asyncio.create_task(self.desk.ask(text, **how))
 
     async def opened(self):
         while not self.breaker.is_open:
@@ -94,7 +94,7 @@ async def test_a_vector_is_made_once_and_remembered(make):
     await world.hands.begun(1)
     world.hands.finish()
     assert (await asked).tolist() == vector("a lamp").tolist()
-    assert await world.desk.embed("a lamp") is await asked
+    assert await world.desk.ask("a lamp") is await asked
     assert world.hands.texts == [["a lamp"]]
 
 
@@ -182,7 +182,7 @@ async def test_a_deadline_ends_the_waiting_not_the_work(make):
     patient.cancel()
     world.hands.finish()
     await asyncio.sleep(0)
-    assert (await world.desk.embed("slow")).tolist() == vector("slow").tolist()
+    assert (await world.desk.ask("slow")).tolist() == vector("slow").tolist()
     assert len(world.hands.texts) == 1
 
 

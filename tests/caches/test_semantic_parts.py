@@ -195,12 +195,26 @@ def test_ids_are_read_back_and_nothing_else_is() -> None:
 
 def test_refused_pairs_are_bounded_and_kept() -> None:
     """The oldest pair is forgotten first; packed and loaded they are the same."""
-    refused, again = Refused(most=3), Refused()
+    refused, again = Refused(SECRET, most=3), Refused(SECRET)
     pairs = [pair_of(SECRET, "aa", str(number), "kept") for number in range(4)]
     for pair in pairs:
-        refused.add(pair)
+        refused.refuse(pair, None)
     again.load(refused.packed())
-    assert [pair in again for pair in pairs] == [False, True, True, True]
+    assert [again.bars(pair, "acme") for pair in pairs] == [False, True, True, True]
+
+
+def test_a_pair_is_refused_for_all_or_for_one_tenant() -> None:
+    """So is a request whose exact answer was deleted; neither is the other, nor another tenant's."""
+    refused, pair, exact = Refused(SECRET), pair_of(SECRET, "aa", "asked", "kept"), "ce-" + "5" * 24
+    refused.refuse(pair, "acme")
+    refused.refuse_request(exact, "acme")
+    assert [refused.bars(pair, who) for who in ("acme", "beta")] == [True, False]
+    assert [refused.bars_request(exact, who) for who in ("acme", "beta")] == [True, False]
+    refused.refuse(pair, None)
+    refused.refuse_request(exact, None)
+    assert refused.bars(pair, "beta")
+    assert refused.bars_request(exact, "beta")
+    assert not refused.bars_request("", "beta")
 
 
 @given(data=st.binary(max_size=200))

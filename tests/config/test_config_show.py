@@ -57,7 +57,6 @@ def test_every_key_is_documented():
         "models[].replicas[].url",
         "models[].discover[].kind",
         "models[].litellm.model",
-        "cache.semantic.verifier.model",
         "tenants[].name",
         "tenants[].keys[].id",
         "tenants[].keys[].sha256",

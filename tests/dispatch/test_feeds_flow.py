@@ -41,20 +41,36 @@ class Client:
 
 
 class Line:
-    """Two workers, and what each has said to the other; it arrives when told."""
+    """Two workers, a dispatcher between them, and what each has said; it arrives when told. To the maker it takes two steps:
+    the dispatcher knows of a feed, and passes on what the maker says of it, before the maker has heard who asks.
+    """
 
     def __init__(self, boarding=lambda _: False):
         self.maker, self.taker = Flights(), Flights()
-        self.there, self.here = deque(), deque()  # to the maker, to the taker
-        self.known = False  # to the dispatcher between them
+        self.there, self.onward, self.here = deque(), deque(), deque()  # to the dispatcher, to the maker, to the taker
+        self.known = self.offered = False  # to the dispatcher: who wants it, and that there is a rest of it
         self.outgoing = Outgoing(self.maker, self.from_maker, boarding)
         self.incoming = Incoming(self.there.append)
 
     def to_maker(self, count=None):
+        """All of it all the way, or what the dispatcher has had so far, and `count` messages as far as to the dispatcher."""
+        self.from_dispatcher()
         for _ in range(len(self.there) if count is None else min(count, len(self.there))):
-            message = self.there.popleft()
-            self.known = self.known or isinstance(message, m.Subscribe)
-            self.outgoing.said(message)
+            self.to_dispatcher(self.there.popleft())
+        if count is None:
+            self.from_dispatcher()
+
+    def to_dispatcher(self, message):
+        if isinstance(message, m.Subscribe) and not self.known:
+            self.known = message.had is None or self.offered
+            if not self.known:
+                self.here.append(m.FeedEnd(message.feed, b"", GONE))
+        if self.known:
+            self.onward.append(message)
+
+    def from_dispatcher(self):
+        while self.onward:
+            self.outgoing.said(self.onward.popleft())
 
     def to_taker(self, count=None):
         for _ in range(len(self.here) if count is None else min(count, len(self.here))):
@@ -67,16 +83,22 @@ class Line:
             await asyncio.sleep(0)
 
     def from_maker(self, message):
-        if self.known:
+        if isinstance(message, m.Offer):
+            self.offered = True
+        elif self.known:
             self.here.append(message)
+            if isinstance(message, m.FeedEnd):
+                self.known = False
+                self.onward.append(m.Unsubscribe(message.feed))
 
     def lose(self):
         """The dispatcher ends, with all that it had to pass on, and there is another one."""
-        self.known = False
-        self.there.clear()
-        self.here.clear()
+        self.known = self.offered = False
+        for way in (self.there, self.onward, self.here):
+            way.clear()
         self.outgoing.lost()
         self.incoming.lost()
+        self.outgoing.welcomed()
         self.incoming.welcomed()
 
     def follow(self, client, *, stream=True):
@@ -138,8 +160,7 @@ def test_what_is_said_is_what_arrives(sizes, pace, losses):
         if 12 in losses:
             for _ in range(5):
                 await asyncio.sleep(0)
-            if len(line.outgoing):  # else its end is lost with the rest
-                line.lose()
+            line.lose()
         await line.settle()
         await asyncio.gather(task, maker.task)
         assert client.pieces == maker.client.pieces == said
@@ -333,3 +354,46 @@ async def test_a_piece_that_has_no_place_harms_nobody(ended):
         else:
             with pytest.raises(Orphaned):
                 await whole
+
+
+async def test_an_end_that_nobody_passed_on_is_said_again():
+    """A dispatcher that hangs takes it and dies with it, long after the answer was over: who listens has all of it yet."""
+    line = Line()
+    maker, client = Maker(line), Client()
+    await asyncio.sleep(0)
+    task = line.follow(client)
+    await line.settle()
+    maker.flight.begin(HEAD)
+    maker.flight.write(b"data: 1\n\n")
+    maker.over.set()
+    await maker.task
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert [type(one) for one in line.here] == [m.FeedHead, m.Piece, m.FeedEnd]
+    assert line.maker.flying(b"k") is None
+    line.lose()
+    await line.settle()
+    await task
+    assert client.pieces == [(b"data: 1\n\n", False)]
+    assert not len(line.outgoing)
+
+
+async def test_the_rest_is_asked_for_once_a_loss():
+    """Told to ask later, it does not ask a dispatcher that came meanwhile a second time: the rest would come twice."""
+    said = []
+    incoming, flights = Incoming(said.append), Flights()
+    intake = incoming.intake(b"key", stream=True)
+    async with flights.join(b"key", stream=True, start=intake.feed, fed=True) as seat:
+        following = asyncio.create_task(seat.follow(Client()))
+        await asyncio.sleep(0)
+        (number,) = incoming._feeds
+        incoming.said(m.FeedHead(number, 200, b"text/event-stream", stream=True, work=msgspec.msgpack.encode({})))
+        for _ in range(2):
+            incoming.lost()
+            incoming.welcomed()
+            incoming.said(m.FeedEnd(number, b"", GONE))
+        said.clear()
+        await asyncio.sleep(0.2)
+        assert [(type(one), one.had) for one in said] == [(m.Subscribe, 1)]
+        incoming.said(m.FeedEnd(number, b"", b""))
+        await following

@@ -67,8 +67,7 @@ async def do(world: World, step: Step) -> None:
     elif verb == "deleted":
         wanted = [request.wish.key.hex() for request in world.requests if request.wish.key]
         if wanted:
-            process = world.processes[args[0] % len(world.processes)]
-            gone = await process.dispatcher.delete_entry(wanted[args[0] % len(wanted)], None)
+            gone = await world.owner.both.delete(wanted[args[0] % len(wanted)], None)
             world.events.append((None, "deleted", gone))
     elif who is not None and verb == "told":
         who.tell(args[1], args[2])

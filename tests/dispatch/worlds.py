@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from backends.balance import make_balance
 from backends.types import Outcome
 from caches.flight import Flight, Flights, Orphaned
@@ -373,12 +371,8 @@ async def workers(folder: Path, count: int) -> AsyncIterator[World]:
         await ticks(6)
         return b""
 
-    async def delete(_: object, payload: bytes) -> bytes:
-        entry, tenant = msgspec.msgpack.decode(payload)
-        return msgspec.msgpack.encode(await owner.local.delete_entry(entry, tenant))
-
     node = Node(
-        owner.local, owner.fleet, vault, config="", workers=1, calls={"rest": rest, "delete": delete}, counts=lambda _, __: (),
+        owner.local, owner.fleet, vault, config="", workers=1, calls={"rest": rest}, counts=lambda _, __: (),
         forget=lambda _: None,
     )  # fmt: skip
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

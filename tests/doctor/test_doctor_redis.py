@@ -1,13 +1,19 @@
 """A Redis that a store would use: asked in its own protocol, over real sockets."""
 
 import asyncio
+import sys
+import tempfile
 import time
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
 from doctor_talk import HEALTHY, config
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "caches" / "stores"))
+from redis_server import RedisServer, find_server
 
 from gateway.config import examine
 from gateway.config.secret import SecretUrl
@@ -63,7 +69,7 @@ async def server(*, ahead=0.0, password=None, raw=None, hang=False):
 
 
 async def look(port, *, credentials="", seconds=3.0):
-    return redis.judge(WHERE, await redis.ask(f"redis://{credentials}127.0.0.1:{port}/0", seconds, time.time))
+    return redis.judge(WHERE, await redis.ask(f"redis://{credentials}127.0.0.1:{port}/0", seconds, time.time), 10.0)
 
 
 @pytest.mark.parametrize("password", [None, "s3cr3t"])
@@ -131,3 +137,79 @@ async def test_only_a_store_of_that_kind_is_asked(tmp_path, fake):
         )
         lines = await diagnose(replace(reading, config=tree), Options(), HEALTHY)
     assert [line.severity for line in lines if line.key == "redis.url"] == ["ok"]
+
+
+# -- a real one
+
+
+@pytest.fixture
+def real():
+    """`real(option, …)` → what is found about a server that was started so."""
+    program = find_server()
+    if program is None:
+        pytest.skip("no Redis or Valkey is here")
+    started = []
+
+    async def look_at(*options, timeout=10.0, credentials=""):
+        with tempfile.TemporaryDirectory() as folder:
+            server = RedisServer(program, Path(folder), *options)
+            started.append(server)
+            server.start()
+            facts = await redis.ask(server.url.replace("unix://", f"unix://{credentials}"), 5.0, time.time)
+            server.kill()
+        return redis.judge(WHERE, facts, timeout)
+
+    yield look_at
+    for server in started:
+        server.kill()
+
+
+async def test_a_real_server_is_well(real):
+    """With its own defaults, and its version is told."""
+    (found,) = await real()
+    assert found.severity == "ok"
+    assert found.what.split()[1][0].isdigit()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--maxmemory", "64mb", "--maxmemory-policy", "noeviction"), "maxmemory is 64 MiB"),
+        (("--maxmemory", "64mb", "--maxmemory-policy", "volatile-lru"), ""),
+        (("--maxmemory-policy", "noeviction"), ""),
+    ],
+)
+async def test_a_server_that_refuses_writes_when_it_is_full_is_a_warning(real, options, said):
+    """A bound without eviction: from the day that it is full nothing is kept any more."""
+    (found,) = await real(*options)
+    assert (found.severity, said in found.what) == ("warn" if said else "ok", True)
+    assert ("volatile-lru" in found.mend) is bool(said)
+
+
+@pytest.mark.parametrize(("writes", "severity"), [("yes", "fail"), ("no", "warn")])
+async def test_a_replica_is_no_place_to_keep_answers(real, writes, severity):
+    """It takes no writes, or loses them: its primary is named."""
+    (found,) = await real("--replicaof", "127.0.0.1", "1", "--replica-read-only", writes)
+    assert found.severity == severity
+    assert "replica of 127.0.0.1:1" in found.what
+    assert "primary" in found.mend
+
+
+async def test_a_node_of_a_cluster_is_found(real):
+    """It would send most calls elsewhere."""
+    (found,) = await real("--cluster-enabled", "yes")
+    assert (found.severity, "cluster" in found.what) == ("fail", True)
+
+
+async def test_one_that_is_slower_than_a_call_may_be_is_a_warning(real):
+    """What a command took, against `redis.timeout`."""
+    (found,) = await real(timeout=1e-6)
+    assert (found.severity, found.key) == ("warn", "redis.timeout")
+
+
+async def test_a_user_that_may_not_ask_how_it_is_set_up_is_well(real):
+    """A cache needs no such right."""
+    user = ["cache", "on", ">pw", "~*", "&*", "+@all", "-info"]
+    (found,) = await real("--user", *user, credentials="cache:pw@")
+    assert found.severity == "ok"
+    assert "unknown version" in found.what

@@ -18,6 +18,8 @@ from typing import Any
 import psutil
 from gateway_talk import ADMIN_KEY, ROOT, Answer, Wire, dial, samples, write_config
 
+from gateway.serving import AGAIN
+
 CEILING = 30.0  # seconds that anything may take; what is slower hangs
 _READY = re.compile(r"(dispatcher|worker \d+) is ready \(pid (\d+)\)")
 _ENDED = re.compile(r"(dispatcher|worker \d+) ended .* \(pid (\d+)\)")
@@ -53,7 +55,7 @@ class Node:
             wire.leave()
         for number in (signal.SIGTERM, signal.SIGTERM):
             self.process.send_signal(number)
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(1.2 * AGAIN)
         with contextlib.suppress(subprocess.TimeoutExpired):
             await asyncio.to_thread(self.process.wait, 5)
         for pid in {self.process.pid, *self.everybody()}:

@@ -4,9 +4,11 @@ import asyncio
 import os
 import signal
 
+import pytest
 from gateway_talk import CHAT, KEY, OTHER_KEY, chat, dial, hold, posts, tenant, total, wire
 
 from gateway.lab.fake import Options
+from gateway.serving import AGAIN
 
 STREAM = {"stream": True, "max_tokens": 20}
 TENANTS = {"tenants": [tenant("acme", KEY), tenant("globex", OTHER_KEY)]}
@@ -49,16 +51,21 @@ async def test_a_drain_loses_no_stream(node):
     assert [line["outcome"] for line in one.lines() if line["stream"]] == ["ok"] * 4
 
 
-async def test_ctrl_c_is_one_signal(node):
-    """SIGINT to the whole process group, as a terminal sends it: a drain, not an end at once."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_what_goes_to_the_whole_group_is_one_signal(node, number):
+    """As a terminal sends it, or `timeout`, which tells the supervisor twice: a drain, not an end at once."""
     one = await node(TENANTS)
     running, wake = await streams(one)
-    os.killpg(one.process.pid, signal.SIGINT)
+    before = one.pids()
+    one.signal(number)
+    os.killpg(one.process.pid, number)
     await one.until(lambda: one.said.count("draining: 2 requests") == 2)
     wake()
     await whole(running)
     assert await one.ended() == 0
     assert not one.alive()
+    assert one.pids() == before
+    assert [line["outcome"] for line in one.lines() if line["stream"]] == ["ok"] * 4
 
 
 async def test_a_second_signal_tells_the_streams_and_ends(node):
@@ -73,6 +80,7 @@ async def test_a_second_signal_tells_the_streams_and_ends(node):
         await connection.piece()
     one.signal(signal.SIGTERM)
     await one.until(lambda: one.said.count("draining: 1 requests") == 2)
+    await asyncio.sleep(2 * AGAIN)
     one.signal(signal.SIGTERM)
     for connection in running:
         pieces = await connection.pieces()

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.build import build
 from gateway.endpoints import ENDPOINTS
-from gateway.explain import explain
+from gateway.explain import Node, explain
 from gateway.lab.fake import Options
 from gateway.logs import NullLog
 
@@ -83,9 +83,14 @@ async def send(stack, endpoint, body, headers, tenant):
 def agree(told, answer, sent):
     """One request: every claim of the explanation against what came back and what went out."""
     headers = answer.headers
+    held = told.cache.exact.held if told.cache is not None else None
+    if held is not None:
+        assert (held.state in ("fresh", "stale")) is (headers.get("x-tiergate-cache") == "exact")
     if headers.get("x-tiergate-cache") == "exact":
         assert told.cache.lookup
         assert headers["x-tiergate-cache-id"] == told.cache.id
+        assert told.live is (told.cache.verdict == "exact")
+        assert held is None or int(headers["age"]) - 1 <= held.age <= int(headers["age"])
         return "exact"
     if answer.status_code >= 400 and "x-tiergate-replica" not in headers:
         error = answer.json()["error"]
@@ -124,14 +129,14 @@ async def test_what_is_told_is_what_happens(start, seed):
         tellings = []
         for parts, live in ((offline, False), (stack.gateway.parts, True)):
             principal = parts.pipeline.authenticator.of_tenant(tenant)
-            tellings.append(told_by(parts, ENDPOINT[endpoint], body, principal, raw_headers, stable=True, live=live))
+            tellings.append(await told_by(parts, ENDPOINT[endpoint], body, principal, raw_headers, live=live))
         answer, sent = await send(stack, endpoint, body, headers, tenant)
         seen |= {agree(told, answer, sent) for told in tellings}
     assert seen >= {"pinned", "score", "context", "capability", "override", "default", "refused", "exact", "not_cached"}
 
 
-def told_by(parts, *request, **terms):
-    return explain(parts.pipeline, parts.lanes, *request, **terms)
+async def told_by(parts, *request, live=False):
+    return await explain(Node(parts.pipeline, parts.lanes, parts.exact, parts.semantic, live=live, stable=True), *request)
 
 
 def counters(stack):
@@ -144,7 +149,7 @@ async def test_telling_changes_nothing(stack):
     principal = parts.pipeline.authenticator.of_tenant("acme")
     before = counters(stack)
     body = json.dumps({"model": "auto", "temperature": 0, "messages": [{"role": "user", "content": "Prove it."}]}).encode()
-    assert told_by(parts, ENDPOINT["chat"], body, principal, live=True).refusal is None
+    assert (await told_by(parts, ENDPOINT["chat"], body, principal, live=True)).refusal is None
     assert counters(stack) == before
     assert len(stack.gateway.parts.limiter.ledger) == 0
     assert (await stack.gateway.parts.exact.stats()).entries == 0
@@ -168,7 +173,7 @@ async def test_what_can_never_fit_is_told(start, plan, fields, refused):
     parts = stack.gateway.parts
     prompt = "Prove that there are infinitely many primes, step by step."
     body = json.dumps({"model": "auto", "messages": [{"role": "user", "content": prompt}], **fields}).encode()
-    told = told_by(parts, ENDPOINT["chat"], body, parts.pipeline.authenticator.of_tenant("acme"))
+    told = await told_by(parts, ENDPOINT["chat"], body, parts.pipeline.authenticator.of_tenant("acme"))
     answer, _ = await send(stack, "chat", body, {}, "acme")
     assert (told.refusal is not None) is refused
     if told.refusal is not None:
@@ -185,7 +190,7 @@ async def test_who_takes_over_is_told(start):
     stack = await start()
     body = json.dumps({"model": "auto", "messages": [{"role": "user", "content": "hello"}]}).encode()
     parts = stack.gateway.parts
-    told = told_by(parts, ENDPOINT["chat"], body, parts.pipeline.authenticator.of_tenant("acme"), live=True)
+    told = await told_by(parts, ENDPOINT["chat"], body, parts.pipeline.authenticator.of_tenant("acme"), live=True)
     assert [attempt.model for attempt in told.attempts[:2]] == ["small-model", "large-model"]
     stack.small.faults.add(status=503)
     answer, _ = await send(stack, "chat", body, {}, "acme")

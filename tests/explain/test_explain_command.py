@@ -74,6 +74,45 @@ def test_whether_the_cache_id_is_stable_is_told(cli, monkeypatch):
     assert ids[0]["stable"]
 
 
+SEMANTIC = """cache:
+  exact: {keep: all, ttl: 10m, stale: 1m}
+  semantic: {enabled: true, qdrant: {path: qdrant}, max_error: 0.02}
+"""
+
+
+@pytest.fixture
+def semantic(cli):
+    """The same config with the semantic cache on."""
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (the extra `semantic`)")
+    config = Path("config.yaml")
+    lines = [line for line in config.read_text().splitlines() if not line.startswith("cache:")]
+    config.write_text("\n".join([*lines, SEMANTIC]))
+    return cli
+
+
+def test_what_the_caches_would_do_is_explained(semantic):
+    """How long the answer would be kept and for whom; whether meaning is compared, and from which score."""
+    code, out, _ = semantic("How do I reset my password?", "--header", "x-tiergate-cache: tag=faq, max-age=60")
+    assert code == 0
+    assert "exact: keep all, of tenant acme alone, fresh for 600 s, stale for 60 s more; none older than 60 s; tags faq" in out
+    assert "semantic: yes, of tenant acme alone, preset strict, serves from a score of 0.5, embedder bab1e4f22557" in out
+    assert "kept now" not in out
+    assert "semantic: no (time)" in semantic("What is the weather today?")[1]
+    assert "semantic: no (script)" in semantic("怎么重置密码")[1]
+
+
+def test_who_only_looks_makes_no_file(semantic):
+    """Where the secret of ids would be kept beside the answers, it is read if it is there, and not made if it is not."""
+    assert not json.loads(semantic("hi", "--json")[1])["cache"]["stable"]
+    assert not Path("qdrant").exists()
+    Path("qdrant").mkdir()
+    Path("qdrant/secret").write_bytes(b"s" * 32)
+    told = [json.loads(semantic("hi", "--json")[1])["cache"] for _ in range(2)]
+    assert told[0] == told[1]
+    assert told[0]["stable"]
+    assert [path.name for path in Path("qdrant").iterdir()] == ["secret"]
+
+
 def test_a_refused_request_is_an_exit_code(cli):
     """Code 1, with the error that the client would get."""
     code, out, _ = cli("hi", "--model", "nobody")

@@ -61,6 +61,34 @@ async def test_a_directive_of_ours_that_makes_no_sense_is_refused(stack, directi
     assert posts(stack.small) == []
 
 
+SAID, KINDS = ("[[say: first]]", "[[say: last]]"), ("json_object", "text")
+TWICE = {
+    "content": ('"messages":[{"role":"user","content":"FIRST","content":"LAST"}]', SAID),
+    "text": ('"messages":[{"role":"user","content":[{"type":"text","text":"FIRST","text":"LAST"}]}]', SAID),
+    "role": ('"messages":[{"role":"FIRST","role":"LAST","content":"hi"}]', ("assistant", "user")),
+    "type": (
+        '"messages":[{"role":"user","content":"hi"}],"response_format":{"type":"FIRST","type":"LAST"}',
+        ("json_object", "text"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("members", "words"), TWICE.values(), ids=TWICE)
+async def test_of_two_equal_keys_below_the_top_level_the_last_counts(stack, members, words):
+    """An engine that reads as Python does is asked what the key was made of: the answer kept is the one to the last."""
+    first, last = words
+
+    async def send(one, other):
+        body = '{"model":"small-model","temperature":0,' + members.replace("FIRST", one).replace("LAST", other) + "}"
+        return await stack.client.post("/v1/chat/completions", content=body.encode(), headers={"authorization": f"Bearer {KEY}"})
+
+    both, plain, other = await send(first, last), await send(last, last), await send(first, first)
+    assert [answer.headers["x-tiergate-cache"] for answer in (both, plain, other)] == ["miss", "exact", "miss"]
+    assert said(plain) == said(both)
+    assert first in posts(stack.small)[0].text
+    assert posts(stack.small)[0].body != posts(stack.small)[1].body
+
+
 def own(acme=None, globex=None, plan=None):
     return {"tenants": {0: {"cache": acme or {}}, 1: {"cache": globex or {}}}, "plans": {"pro": {"cache": plan or {}}}}
 

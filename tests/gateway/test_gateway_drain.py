@@ -13,6 +13,7 @@ import pytest
 from gateway_talk import CHAT, ROOT, chat, cli, payloads, posts, wire, write_config
 
 from gateway.lab.fake import FakeVLLM, Options
+from gateway.serving import AGAIN
 
 SLOW = Options(itl=0.02)
 SHARED = 'tiergate_cache_lookups_total{cache="exact",result="shared"} 1.0'
@@ -202,6 +203,7 @@ async def test_a_second_signal_ends_at_once(serve):
     async with asyncio.timeout(10):
         while (await served.get("/ready")).status_code == 200:
             await asyncio.sleep(0.01)
+    await asyncio.sleep(2 * AGAIN)
     served.process.send_signal(signal.SIGTERM)
     assert payloads(await rest(one))[-1]["error"]["code"] == "shutting_down"
     code, _, err = await served.ended()
@@ -210,6 +212,17 @@ async def test_a_second_signal_ends_at_once(serve):
     async with asyncio.timeout(10):
         while not posts(fake)[0].aborted:
             await asyncio.sleep(0.01)
+
+
+async def test_a_signal_that_comes_twice_is_one(serve):
+    """SIGTERM to the process, and within the same moment to its group, as `timeout` sends it: a drain."""
+    served, _ = await serve()
+    one = await streaming(served, 60)
+    for _ in range(3):
+        served.process.send_signal(signal.SIGTERM)
+        await asyncio.sleep(0.02)
+    assert payloads(await rest(one))[-1] == "[DONE]"
+    assert (await served.ended())[0] == 0
 
 
 async def test_a_taken_port_is_one_line_and_2(tmp_path):

@@ -1,6 +1,7 @@
 """Identical requests on different workers share one answer: who comes, who goes, who dies, and what each is told."""
 
 import asyncio
+import time
 from contextlib import AsyncExitStack
 
 import pytest
@@ -308,8 +309,9 @@ async def test_the_dispatcher_dies_before_the_answer(start):
     await done(pair, 2)
 
 
-async def test_the_dispatcher_dies_in_the_middle(start):
-    """The leader's stream runs on without a dispatcher; the one that came through it ends with an error event."""
+async def test_the_dispatcher_dies_in_the_middle(start, monkeypatch):
+    """The leader's stream runs on without a dispatcher; the one that came through it ends with an error event, in time."""
+    monkeypatch.setattr("gateway.dispatch.incoming._PATIENCE", 0.3)
     pair = await start(fakes=SLOW)
     body = chat("[[tokens: 60]]", **GREEDY, stream=True)
     async with wire(pair.a.gateway.port) as leader, wire(pair.b.gateway.port) as follower:
@@ -340,6 +342,26 @@ async def test_a_stream_goes_on_under_the_next_dispatcher(start):
         await pair.a.until(lambda: pair.a.link.away and pair.b.link.away)
         await pair.start_dispatcher()
         whole, rest = await asyncio.gather(leader.pieces(), follower.pieces())
+    assert first + b"".join(rest) == b"".join(whole)
+    assert len(posts(pair.small)) == 1
+    await done(pair, 2)
+    assert charged(pair) == posts(pair.small)[0].prompt_tokens + posts(pair.small)[0].tokens
+
+
+async def test_a_stream_that_ends_without_a_dispatcher_is_whole_under_the_next(start):
+    """The maker's work is over and its client has all of it when another dispatcher comes; so has the other worker's then."""
+    pair = await start(fakes={"s1": Options(itl=0.01), "l1": Options()})
+    body = chat("[[tokens: 30]]", **GREEDY, stream=True)
+    async with wire(pair.a.gateway.port) as leader, wire(pair.b.gateway.port) as follower:
+        for one in (leader, follower):
+            one.send(body)
+            await one.head()
+        first = await follower.piece()
+        await pair.dispatcher.stop()
+        whole = await leader.pieces()
+        await pair.a.until(lambda: not pair.a.running)
+        await pair.start_dispatcher()
+        rest = await follower.pieces()
     assert first + b"".join(rest) == b"".join(whole)
     assert len(posts(pair.small)) == 1
     await done(pair, 2)
@@ -426,3 +448,35 @@ async def test_a_worker_takes_so_many_feeds_and_no_more(start, monkeypatch):
     answers = await asyncio.gather(*asked)
     assert [answer.headers["x-tiergate-cache"] for answer in answers] == ["miss", "miss", "shared", "miss"]
     await done(pair, 4)
+
+
+def later(pair, seconds):
+    """For the caches of all processes, it is that much later."""
+    wall = lambda: time.time() + seconds  # noqa: E731 - one clock for all
+    exact = pair.dispatcher.parts.owner.exact
+    exact._clock = exact._shelf._clock = wall
+    for worker in (pair.a, pair.b):
+        answers = worker.process.parts.own.pipeline.answers
+        answers._wall = answers.entries._wall = wall
+
+
+async def test_a_stale_answer_is_renewed_once_for_all_workers(start):
+    """Both serve it at once and go on serving it, and one request is made in its place; next time it is one again."""
+    pair = await start({"cache": {"secret": "s", "exact": {"ttl": "10s", "stale": "1h"}}})
+    body = chat("[[say: hello]]", **GREEDY)
+    await ask(pair.a, body)
+    for round_, seconds in enumerate((11, 22)):
+        later(pair, seconds)
+        wake = hold(pair.small)
+        answers = await asyncio.gather(*(ask(worker, body) for worker in (pair.a, pair.b) * 3))
+        assert [answer.headers["x-tiergate-cache"] for answer in answers] == ["exact"] * 6
+        await pair.a.until(lambda round_=round_: len(posts(pair.small)) == 2 + round_)
+        wake()
+        for worker in (pair.a, pair.b):
+            await worker.process.parts.own.behind.settled()
+        assert len(posts(pair.small)) == 2 + round_
+        fresh = await ask(pair.b, body)
+        assert (fresh.headers["x-tiergate-cache"], int(fresh.headers["age"]) < 5) == ("exact", True)
+        pair.node.local._renewing.clear()
+        for worker in (pair.a, pair.b):
+            worker.process.parts.own.pipeline.answers._renewing.clear()

@@ -2,8 +2,10 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
+import yaml
 from gateway_talk import ADMIN_KEY, KEY, OTHER_KEY, chat, freeze_limits, payloads, posts, said, scrape, total, usage, wire
 from semantic_talk import EGG, PASSWORD, PLANTS, TRAPS, Forwards, ask, asked, cache_of, fill, opened, scripted, semantic, settled
 
@@ -348,6 +350,16 @@ async def test_a_tenant_without_it_is_not_part_of_it(start):
         assert cache_of(await ask(stack, PASSWORD[1], key=key)) == expected
 
 
+async def test_the_examples_tenant_is_served_without_naming_a_temperature(start):
+    """Who copies the example's line for a tenant has hits for ordinary requests, in the same words and in others."""
+    example = yaml.safe_load((Path(__file__).parents[2] / "config.yaml").read_text())
+    own = {"tenants": {0: {"cache": example["tenants"][0]["cache"]}}}
+    stack = await opened(await start({**semantic(enabled=False), **own}))
+    assert cache_of(await stack.chat(PASSWORD[0])) == "miss"
+    await settled(stack)
+    assert [cache_of(await stack.chat(content)) for content in PASSWORD[:2]] == ["exact", "semantic"]
+
+
 async def test_a_shared_scope_serves_what_enough_of_its_tenants_asked(start):
     """Until so many have asked it nobody learns from a hit that somebody else has; a tenant's own answers serve it at once."""
     team = {"tenants": {0: {"cache": {"scope": "team"}}, 1: {"cache": {"scope": "team"}}}}
@@ -356,6 +368,18 @@ async def test_a_shared_scope_serves_what_enough_of_its_tenants_asked(start):
     assert cache_of(await ask(stack, PASSWORD[2])) == "semantic"
     assert cache_of(await fill(stack, PASSWORD[0], key=OTHER_KEY, headers={"x-tiergate-cache": "no-cache"})) == "bypass"
     assert cache_of(await ask(stack, PASSWORD[1], key=OTHER_KEY)) == "semantic"
+
+
+async def test_a_cut_of_ones_own_decides(start):
+    """What a preset would serve, a higher cut does not; the same in other words passes both."""
+    stain = "How do I remove a wine stain from a carpet?", "What removes wine stains from carpets?"
+    for cut, expected in ((None, "semantic"), (0.9, "miss")):
+        stack = await opened(await start(semantic(cut=cut)))
+        for one in (PASSWORD[0], stain[0]):
+            await fill(stack, one)
+        found = [cache_of(await ask(stack, other, headers={"x-tiergate-cache": "no-store"})) for other in (PASSWORD[1], stain[1])]
+        assert found == ["semantic", expected]
+        await stack.gateway.stop()
 
 
 # -- what the operator sees

@@ -136,7 +136,7 @@ async def test_flushes_at_once_take_each_entry_once(stack):
     counts = await asyncio.gather(*(flush(stack, all=True) for _ in range(10)))
     assert sum(counts) == 10
     assert stack.gateway.parts.semantic.standing().entries == 0
-    assert writer(stack).pending == []
+    assert writer(stack).flushes.pending == []
 
 
 # -- feedback

@@ -59,9 +59,8 @@ async def test_an_answer_that_is_shown_wrong_is_refused_and_replaced(start, tmp_
     assert again.headers["x-tiergate-cache-id"].startswith("ce-")
     standing = stack.gateway.parts.semantic.standing()
     assert (standing.entries, standing.labels, standing.wrong) == (2, 1, 1)
-    await stack.client.delete(f"/v1/cache/{again.headers['x-tiergate-cache-id']}", headers={"authorization": f"Bearer {KEY}"})
-    renewed = await ask(stack, PASSWORD[1])
-    assert (cache_of(renewed), said(renewed)[0]["content"]) == ("semantic", OTHER)
+    other_words = await ask(stack, PASSWORD[1].removesuffix("?"))
+    assert (cache_of(other_words), said(other_words)[0]["content"]) == ("semantic", OTHER)
 
 
 @pytest.mark.parametrize(("word", "counted"), [("Yes.", "right"), ("no", "wrong"), ("perhaps", "unknown")])
@@ -132,8 +131,8 @@ async def test_the_shadow_has_a_budget(start, tmp_path):
     """So many questions a minute, however many hits there are."""
     shadow = {"share": 1.0, "per_minute": 2}
     stack = await opened(await start(semantic(shadow=shadow), fakes={"s1": saying(tmp_path, *ALIKE), "l1": Options()}))
-    stack.gateway.parts.edge._pipeline.answers._similar._shadow._budget.clock = lambda: 0.0
-    stack.gateway.parts.edge._pipeline.answers._similar._shadow._budget.at = 0.0
+    stack.gateway.parts.edge._pipeline.answers.similar._shadow._budget.clock = lambda: 0.0
+    stack.gateway.parts.edge._pipeline.answers.similar._shadow._budget.at = 0.0
     await fill(stack, PASSWORD[0])
     for _ in range(5):
         assert cache_of(await fill(stack, PASSWORD[1])) == "semantic"

@@ -196,6 +196,6 @@ def test_constructions_that_try_to_lead_the_scanner_astray(raw):
 
 
 def test_repeated_names_below_the_top_level_are_the_backends():
-    """Only the top level is edited, so only there does it matter who reads what."""
+    """They pass as they are. Who reads them keeps the last, as Python's reader does."""
     raw = b'{"model":"m","metadata":{"a":1,"a":2},"priority":1}'
     assert edit(parse(raw), model="m") == b'{"model":"m","metadata":{"a":1,"a":2}}'

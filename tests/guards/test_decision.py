@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -108,3 +109,10 @@ def test_an_embedder_that_nobody_measured_gets_stricter_cuts():
     assert verdict(a, b, 0.97, unknown).serve
     assert not verdict("What is a bond?", "What is a junk bond?", 0.99, unknown).serve
     assert preset_for("balanced", "0").name == "balanced"
+
+
+@pytest.mark.parametrize("fingerprint", [next(iter(MEASURED)), "0"])
+def test_a_cut_of_ones_own_takes_the_place_of_the_presets(fingerprint: str) -> None:
+    """It is held against the score of the preset as it was measured, whatever embedder it was calibrated for."""
+    for preset in (STRICT, BALANCED):
+        assert preset_for(preset.name, fingerprint, 0.9) == replace(preset, serve=0.9)

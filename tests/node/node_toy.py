@@ -15,6 +15,8 @@ import signal
 import sys
 from pathlib import Path
 
+from gateway.node.child import END, RETIRE
+from gateway.node.pulse import Pulse
 from gateway.node.sockets import listen
 from gateway.node.supervisor import Reread, Supervisor
 
@@ -68,6 +70,7 @@ class Config:
 
 
 CONFIG = Config()
+PULSE = Pulse(1 + OPTIONS.get("workers", 2))
 
 
 class Toy:
@@ -94,9 +97,8 @@ class Toy:
         reading, writing = os.pipe()
         os.set_blocking(writing, False)
         signal.set_wakeup_fd(writing)
-        signal.signal(signal.SIGTERM, lambda *_: None)
-        if self.child.number:
-            signal.signal(signal.SIGHUP, lambda *_: None)
+        for number in (END, RETIRE) if self.child.number else (END,):
+            signal.signal(number, lambda *_: None)
         while not self.ended and not (self.draining and not (FOLDER / "hold").exists()):
             self.turn(reading)
         tell(name, "ended")
@@ -113,7 +115,8 @@ class Toy:
         watched = {sock.fileno(): sock for sock in self.sockets}
         for number in (signals, *watched, *([] if self.draining else [self.child.lifeline])):
             poll.register(number, select.POLLIN)
-        for number, _ in poll.poll(20 if self.draining or not self.ready else None):
+        PULSE.beat(self.child.number)
+        for number, _ in poll.poll(20):
             if number in watched:
                 self.answer(watched[number])
             elif number == self.child.lifeline:
@@ -133,10 +136,10 @@ class Toy:
             taken.sendall(b"%d\n" % os.getpid())
 
     def signalled(self, number):
-        tell(self.child.name, number.name)
+        tell(self.child.name, {END: "end", RETIRE: "retire"}[number])
         if (FOLDER / "deaf").exists():
             return
-        if number == signal.SIGHUP:
+        if number == RETIRE:
             for sock in self.sockets:
                 sock.close()
             self.sockets = []
@@ -155,6 +158,10 @@ def main():
         lambda child: Toy(child, sockets).run(),
         OPTIONS.get("workers", 2),
         drain_timeout=OPTIONS.get("drain_timeout", 60),
+        pulse=PULSE.read,
+        still=OPTIONS.get("still", 60),
+        worker_still=OPTIONS.get("still", 60),
+        again=OPTIONS.get("again", 0),
         ready_timeout=OPTIONS.get("ready_timeout", 60),
         grace=OPTIONS.get("grace", 60),
         sockets=sockets,

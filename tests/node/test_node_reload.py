@@ -52,8 +52,8 @@ def test_a_reload_replaces_workers_one_by_one_and_refuses_nobody(node):
     heirs = [(name, what.split()[0]) for name, pid, what in one.events if pid not in old and name.startswith("worker")]
     assert heirs == [(f"worker {number}", what) for number in (1, 2, 3) for what in ("started", "ready")]
     for number in (1, 2, 3):
-        told = [what for name, _, what in one.events if name == f"worker {number}" and what in ("ready", "SIGHUP")]
-        assert told == ["ready", "ready", "SIGHUP"]
+        told = [what for name, _, what in one.events if name == f"worker {number}" and what in ("ready", "retire")]
+        assert told == ["ready", "ready", "retire"]
     assert len(one.children()) == 4
     one.send()
     assert one.ended() == 0
@@ -84,7 +84,7 @@ def test_a_replacement_that_fails_ends_the_reload(node, how):
     obstacle = one.file(f"{how}-worker-2", "2")
     one.send(signal.SIGHUP)
     one.until(lambda: "the reload ends here" in one.log)
-    assert one.pids("SIGHUP", "worker 2") == []
+    assert one.pids("retire", "worker 2") == []
     one.until(lambda: len(one.children()) == 3)
     assert {old[0], *one.pids("ready", "worker 2")} < {child.pid for child in one.children()}
     assert one.ask(port)
@@ -116,13 +116,13 @@ def test_a_node_drains_with_both_generations(node):
     hold = one.file("hold")
     one.send(signal.SIGHUP)
     until_reloaded(one)
-    one.come("SIGHUP", count=2)
+    one.come("retire", count=2)
     one.send()
-    assert not old & set(one.come("SIGTERM", count=2))
+    assert not old & set(one.come("end", count=2))
     assert len(one.children()) == 5
     hold.unlink()
     assert one.ended() == 0
-    assert not old & set(one.pids("SIGTERM"))
+    assert not old & set(one.pids("end"))
     assert one.events[-1][::2] == ("dispatcher", "ended")
     assert all(one.gone(pid) for _, pid, _ in one.events)
 
@@ -134,9 +134,9 @@ def test_a_second_signal_reaches_the_old_generation_too(node):
     hold = one.file("hold")
     one.send(signal.SIGHUP)
     until_reloaded(one)
-    one.come("SIGHUP", count=2)
+    one.come("retire", count=2)
     one.send()
-    one.come("SIGTERM", count=2)
+    one.come("end", count=2)
     one.send()
     one.come("ended", count=4)
     hold.unlink()
@@ -153,7 +153,7 @@ def test_a_drain_ends_a_replacement_that_is_not_ready(node):
     one.send()
     assert one.ended() == 0
     assert all(one.gone(pid) for _, pid, _ in one.events)
-    assert one.pids("SIGHUP") == []
+    assert one.pids("retire") == []
 
 
 def test_old_workers_that_never_end_are_killed(node):
@@ -176,8 +176,8 @@ def test_another_config_replaces_the_dispatcher_first(node):
     one.send(signal.SIGHUP)
     until_reloaded(one)
     one.come("config new", "dispatcher")
-    whats = [what for name, _, what in one.events if name == "dispatcher" and what in ("ready", "SIGTERM", "ended", "config new")]
-    assert whats == ["ready", "SIGTERM", "ended", "config new", "ready"]
+    whats = [what for name, _, what in one.events if name == "dispatcher" and what in ("ready", "end", "ended", "config new")]
+    assert whats == ["ready", "end", "ended", "config new", "ready"]
     assert one.gone(old)
     assert {name for name, _, what in one.events if what == "config new"} >= {"worker 2"}
     assert not [what for name, _, what in one.events if name == "restarts"]

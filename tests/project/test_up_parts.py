@@ -22,7 +22,7 @@ from gateway.lab.up import ports, settings
 from gateway.lab.up.engines import Backend, Fleet
 from gateway.lab.up.probe import status
 from gateway.lab.up.processes import Child, python
-from gateway.lab.up.report import Progress, Ready
+from gateway.lab.up.report import EASY, HARD, OTHER_WORDS, Progress, Ready
 from gateway.lab.up.settings import Keys
 from gateway.lab.up.trial import Plan
 
@@ -214,7 +214,8 @@ def test_the_text_has_all_that_one_needs() -> None:
     for word in ("http://127.0.0.1:8000/v1", "tg-client", "tg-admin", "m-small (small)", "m-large (large)", "/logs", "A note."):
         assert word in text
     lines = [line.strip() for line in text.splitlines() if line.startswith("  curl")]
-    assert lines == [ready().curl(stream=False), ready().curl(stream=True)]
+    asked = [EASY, OTHER_WORDS] if settings.semantic() else [EASY]
+    assert lines == [*map(ready().curl, asked), ready().curl(HARD, stream=True)]
     assert all(shlex.split(line)[2] == "http://127.0.0.1:8000/v1/chat/completions" for line in lines)
 
 

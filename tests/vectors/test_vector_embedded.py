@@ -104,20 +104,68 @@ async def test_an_engine_that_hangs_for_good_is_replaced(stores):
     assert other.pid != engine.pid
 
 
-async def test_a_crowd_before_a_hanging_engine_is_refused(stores):
-    """No more than so many calls wait for the engine, also of those whose askers have left."""
+async def test_a_crowd_before_a_hanging_engine_is_refused(stores, monkeypatch):
+    """No more than so many calls wait for the engine; who leaves makes room."""
+    monkeypatch.setattr("caches.vectors.life._MOST_QUEUED", 60)
     store = await stores.open()
     (engine,) = engines()
     engine.suspend()
     waiting = [asyncio.create_task(store.search("aa", vector(1.0))) for _ in range(64)]
     await asyncio.sleep(0)
-    waiting[0].cancel()
-    await asyncio.sleep(0)
     with pytest.raises(StoreAway, match="overload"):
         await store.search("aa", vector(1.0))
+    waiting[-1].cancel()
+    await asyncio.sleep(0)
+    another = asyncio.create_task(store.search("aa", vector(1.0)))
+    await asyncio.sleep(0)
     engine.resume()
-    assert await asyncio.gather(*waiting[1:]) == [[]] * 63
-    assert await store.search("aa", vector(1.0)) == []
+    assert await asyncio.gather(*waiting[:-1], another) == [[]] * 64
+
+
+async def test_fifty_at_once_are_all_answered(stores):
+    """In the usual time, by an engine that is laying its points out when they come: none is turned away."""
+    store = await stores.open(times=patient(search=10.0))
+    await store.put([made(number, f"{number % 7:x}") for number in range(500)])
+    tidying = asyncio.create_task(store.tidy())
+    await asyncio.sleep(0)
+    found = await asyncio.gather(*(store.search(f"{number % 7:x}", vector(1.0)) for number in range(50)))
+    assert [len(matches) for matches in found] == [5] * 50
+    ids = [made(number).id for number in range(50)]
+    assert [point.id for point in await asyncio.gather(*map(store.fetch, ids))] == ids
+    await tidying
+
+
+async def test_a_burst_opens_no_breaker(stores):
+    """Who waits too long for a turn is told so, and the engine is thought well of."""
+    store = await stores.open(times=patient(search=1.0))
+    (engine,) = engines()
+    engine.suspend()
+    busy = [asyncio.create_task(store.stats()) for _ in range(4)]
+    await asyncio.sleep(0)
+    refused = await asyncio.gather(*(store.search("aa", vector(1.0)) for _ in range(20)), return_exceptions=True)
+    assert {getattr(each, "reason", each) for each in refused} == {"overload"}
+    assert store.status == "ok"
+    engine.resume()
+    assert len(await asyncio.gather(*busy)) == 4
+
+
+async def test_what_nobody_waits_for_any_more_is_not_asked(stores):
+    """A hundred that came too late cost those behind them nothing: the engine never hears of them."""
+    store = await stores.open()
+    (engine,) = engines()
+    engine.suspend()
+    late = [asyncio.create_task(store.search("aa", vector(1.0))) for _ in range(100)]
+    await asyncio.sleep(0)
+    for task in late:
+        task.cancel()
+    await asyncio.wait(late)
+    last = asyncio.create_task(store.search("aa", vector(1.0)))
+    await asyncio.sleep(0)
+    line = store._backend._life._process._line
+    assert line.queued == 1
+    assert len(line.waiting) <= 4
+    engine.resume()
+    assert await last == []
 
 
 async def test_a_second_process_is_told_that_the_directory_is_in_use(stores, caplog):
@@ -272,18 +320,23 @@ async def test_the_oldest_make_room(stores):
     assert len(left) >= 90
 
 
-async def test_tidying_refuses_searches_and_loses_nothing(stores):
-    """While the engine lays its points out, a search is `busy` at once, and a write waits."""
-    store = await stores.open()
+async def test_tidying_that_lasts_refuses_searches_and_loses_nothing(stores):
+    """What the engine's laying out makes late is `busy`, which opens no breaker, and a write waits."""
+    store = await stores.open(times=patient(search=0.01))
     await store.put([made(number, f"{number % 7:x}") for number in range(500)])
     backend = store._backend
+    (engine,) = engines()
+    engine.suspend()
     tidying = asyncio.create_task(backend.tidy())
     await asyncio.sleep(0)
-    with pytest.raises(StoreAway, match="busy"):
-        await store.search("1", vector(1.0))
+    for _ in range(4):
+        with pytest.raises(StoreAway, match="busy"):
+            await store.search("1", vector(1.0))
+    engine.resume()
     await store.put([made(1000)])
     await tidying
     assert await count(store) == 501
+    store._times = patient()
     assert len(await store.search("1", vector(1.0))) == 5
     assert store.status == "ok"
 

@@ -164,6 +164,22 @@ async def test_a_wiped_server_gets_its_collection_again(far, standin):
     assert len(indexes) == 12
 
 
+async def test_a_mark_waits_here_for_a_server_that_is_away(far, proxy, folder):
+    """Who ends meanwhile loses none: the next process brings it, and nothing of it stays behind."""
+    proxy.refuses = True
+    store = far.made(beside=folder / "beside")
+    with pytest.raises(StoreAway):
+        await store.open()
+    with pytest.raises(StoreAway):
+        await store.mark("one", b"a flush")
+    await store.close()
+    proxy.refuses = False
+    again = await far.open(beside=folder / "beside")
+    assert await again.marks() == {"one": b"a flush"}
+    assert [path for path in (folder / "beside").rglob("*") if path.is_file()] == []
+    assert await (await far.open()).marks() == {"one": b"a flush"}
+
+
 async def test_two_nodes_that_open_at_once_share_one_collection(far):
     """Both find or make it, whoever is first, and see each other's points."""
     one, two = far.made(), far.made(rng=random.Random(2))

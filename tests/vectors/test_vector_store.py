@@ -158,6 +158,23 @@ async def test_scanning_tells_all_that_was_stored_since(stores):
     assert (known.partition, known.text, known.stored_at, known.expires_at) == ("aa", "question 595", NOW + 595, NOW + 5595)
 
 
+async def test_marks_are_kept_until_they_are_taken_back(stores):
+    """All of them are told to whoever asks, beside notes and points, which know nothing of them."""
+    store = await stores.open()
+    await store.put([made(1)])
+    await store.keep_note("one", b"a note")
+    assert await store.marks() == {}
+    for name in ("one", "two", "three"):
+        await store.mark(name, b"\x00" + name.encode())
+    await store.unmark(["two", "none"])
+    assert await store.marks() == {"one": b"\x00one", "three": b"\x00three"}
+    assert await store.note("one") == b"a note"
+    assert list(await everything(store)) == [made(1).id]
+    if stores.kind != "local":
+        await store.close()
+        assert await (await stores.open()).marks() == {"one": b"\x00one", "three": b"\x00three"}
+
+
 async def test_notes_are_kept(stores):
     """A note is what was written last; one that was never written is None."""
     store = await stores.open()

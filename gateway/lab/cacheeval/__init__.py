@@ -5,7 +5,7 @@
     policies, guarded                what serves: a bare cosine, or the product's own decision (caches/semantic/decision.py)
     scoring, lookups, stream         pair by pair; against a table of stored ones; a Zipf stream behind the exact cache
     curve, calibrate, wilson         every cut, the cut for a bound, and how sure one can be
-    judge, shadow, learner           a verifier by script, and what is learned from verified answers
+    judge, shadow, learner           a verifier by script or on disk, and what is learned from verified answers
     report, table, plots             one document, and what is printed and drawn from it
 
 Rules:

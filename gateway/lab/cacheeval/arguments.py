@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import math
-from collections.abc import Callable
 from pathlib import Path
 
 from gateway.lab.cacheeval.drawing import ZIPF
-from gateway.lab.cacheeval.judge import Judge
+from gateway.lab.cacheeval.judge import CrossEncoderJudge, Judge, ScriptedJudge
 from gateway.lab.cacheeval.shadow import SHARE
+from gateway.lab.numbers import number, whole
 
 PRESETS = ("strict", "balanced")
 MAX_ASKS = 1_000_000
@@ -47,6 +46,10 @@ def _policies(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--judge", metavar="RIGHT/WRONG", help="a scripted verifier that approves so many right pairs and traps: 0.98/0.01"
+    )
+    group.add_argument("--verifier", type=Path, metavar="DIR", help="the same by a cross-encoder: a folder, as in verifier.path")
+    group.add_argument(
+        "--verifier-threshold", type=_share, metavar="X", help="from which score on it approves (as its verifier.json has it)"
     )
     group.add_argument(
         "--grey", type=_score, metavar="X", help="the verifier is asked from this cosine on (as the preset has it)"
@@ -87,32 +90,26 @@ def _results(group: argparse._ArgumentGroup) -> None:
 
 def judge_of(args: argparse.Namespace) -> Judge | None:
     """Raises ValueError."""
-    return Judge.parse(args.judge, args.seed) if args.judge is not None else None
+    if args.judge is not None and args.verifier is not None:
+        raise ValueError("--judge or --verifier: one at a time")
+    if args.verifier is None and args.verifier_threshold is not None:
+        raise ValueError("--verifier-threshold needs --verifier")
+    if args.verifier is not None:
+        return CrossEncoderJudge(args.verifier, args.verifier_threshold)
+    return ScriptedJudge.parse(args.judge, args.seed) if args.judge is not None else None
 
 
 def _score(text: str) -> float:
-    return _number(text, lambda value: -1 <= value <= 1, "a number from -1 to 1")
+    return number(text, lambda value: -1 <= value <= 1, "a number from -1 to 1")
 
 
 def _share(text: str) -> float:
-    return _number(text, lambda value: 0 < value <= 1, "a share above 0, and at most 1")
+    return number(text, lambda value: 0 < value <= 1, "a share above 0, and at most 1")
 
 
 def _exponent(text: str) -> float:
-    return _number(text, lambda value: 0 <= value <= 10, "an exponent from 0 to 10")
-
-
-def _number(text: str, good: Callable[[float], bool], what: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not good(value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
-    return value
+    return number(text, lambda value: 0 <= value <= 10, "an exponent from 0 to 10")
 
 
 def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 0 < int(text[:12]) <= MAX_ASKS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {MAX_ASKS:,}")
-    return int(text)
+    return whole(text, MAX_ASKS)

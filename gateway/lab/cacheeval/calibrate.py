@@ -59,19 +59,27 @@ def calibrate(
     return Calibration(max_error, len(chosen), len(told), point.cut, at(point.cut, chosen), at(point.cut, told))
 
 
-def lines(found: Mapping[str, Calibration], own: Mapping[str, Count], max_error: float) -> list[str]:
-    """What an operator pastes into a config. `own`: what each preset's own cut does on the half that was chosen on.
+def lines(found: Mapping[str, Calibration], own: Mapping[str, Count], max_error: float, *, measured: bool) -> list[str]:
+    """What an operator pastes into a config. `own`: what each preset's own cut does on the half that was chosen on; `measured`:
+    the product has cuts of its own for this embedder.
 
-    The preset that serves most while it holds the bound; the strictest there is where none is shown to.
+    The preset that serves most while its own cut holds the bound; else the one that does with the cut that was found, and the
+    cut; the strictest there is where nothing is shown to hold.
     """
-    good = [name for name, count in own.items() if holds(count, max_error)]
-    preset = max(good, key=lambda name: own[name].served, default=STRICTEST)
-    shown = "its own cut holds the bound on these data" if good else "no preset's own cut is shown to hold the bound here"
-    cuts = [f"# {name}: a cut of {it.cut:.4f} would" for name, it in found.items() if it.cut is not None]
-    return [
-        "cache:",
-        "  semantic:",
-        f"    preset: {preset}  # {shown}",
-        f"    max_error: {max_error:g}  # kept by what is learned from verified answers",
-        *(f"    {cut}" for cut in cuts),
-    ]
+    good = [name for name, count in own.items() if measured and holds(count, max_error)]
+    cuts = {name: it for name, it in found.items() if it.cut is not None and it.chosen is not None}
+    bound = f"    max_error: {max_error:g}  # kept by what is learned from verified answers"
+    if good:
+        preset = max(good, key=lambda name: own[name].served)
+        told = [f"    preset: {preset}  # its own cut holds the bound on these data", bound]
+    elif cuts:
+        preset = max(cuts, key=lambda name: _served(cuts[name]))
+        cut = f"    cut: {cuts.pop(preset).cut:.4f}  # of this embedder alone: holds the bound on these data"
+        told = [f"    preset: {preset}", cut, bound]
+    else:
+        told = [f"    preset: {STRICTEST}  # no preset's own cut is shown to hold the bound here", bound]
+    return ["cache:", "  semantic:", *told, *(f"    # {name}: a cut of {it.cut:.4f} would" for name, it in cuts.items())]
+
+
+def _served(it: Calibration) -> int:
+    return 0 if it.chosen is None else it.chosen.served

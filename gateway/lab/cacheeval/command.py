@@ -68,7 +68,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
 
 
 def asking_of(args: argparse.Namespace) -> Asking | None:
-    if args.judge is None:
+    if args.judge is None and args.verifier is None:
         return None
     return Asking(grey=args.grey, vetoed=args.judge_asks in {"vetoed", "all"}, served=args.judge_asks == "all")
 
@@ -89,7 +89,8 @@ def evaluate(
 
 def parameters_of(args: argparse.Namespace) -> dict[str, Any]:
     left_out = {"command", "action", "data", "json", "png"}
-    return {name: value for name, value in sorted(vars(args).items()) if name not in left_out}
+    told = {name: value for name, value in sorted(vars(args).items()) if name not in left_out}
+    return {name: str(value) if isinstance(value, Path) else value for name, value in told.items()}
 
 
 def _look(picture: Path) -> None:

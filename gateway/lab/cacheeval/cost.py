@@ -1,4 +1,7 @@
-"""CPU of one lookup: a sentence embedded alone, and two texts held against each other. Told, never judged: machines differ."""
+"""CPU of one lookup: a sentence embedded alone, two texts held against each other, a pair that is verified.
+
+Told, never judged: machines differ.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from random import Random
 from statistics import mean, quantiles
 
 from caches.embed.types import Model
+from gateway.lab.cacheeval.judge import CrossEncoderJudge
 from gateway.lab.cacheeval.policies import Policy
 
 SAMPLE = 100
@@ -41,6 +45,16 @@ def of_decision(
     for stored, _ in sample:
         policy.decide(1.0, stored, stored)
     return _cost([_timed(partial(policy.decide, 1.0, asked, stored), clock) for stored, asked in sample])
+
+
+def of_verification(
+    judge: CrossEncoderJudge, pairs: Sequence[tuple[str, str]], seed: int, clock: Callable[[], float] = time.process_time
+) -> Cost:
+    """Of a pair that it was not asked about before."""
+    sample = Random(seed).sample(pairs, min(SAMPLE, len(pairs)))
+    for stored, asked in sample[:_WARM]:
+        judge.score(asked, stored)
+    return _cost([_timed(partial(judge.score, asked, stored), clock) for stored, asked in sample])
 
 
 def _sample(texts: Sequence[str], seed: int) -> list[str]:

@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 
 from caches.embed import minilm, transformer
-from caches.embed.description import Description, Folder
+from caches.embed.description import Description, read_folder
 from caches.embed.onnx import OnnxModel
 from caches.embed.scripts import Scripts
 from caches.embed.types import Model
@@ -21,7 +21,7 @@ def open_embedder(name: str) -> Opened:
     """`minilm`, a folder as caches.embed.description has it, or `sentence-transformers:NAME`. Raises ValueError."""
     if name.startswith(LIBRARY):
         return _of_library(name, name.removeprefix(LIBRARY))
-    folder = minilm.folder() if name == DEFAULT else Folder.read(Path(name))
+    folder = minilm.folder() if name == DEFAULT else read_folder(Path(name))
     return _opened(name if name == DEFAULT else folder.about.name, OnnxModel(folder), folder.about)
 
 

@@ -7,14 +7,16 @@ from math import floor
 from random import Random
 from typing import Any
 
+from caches.semantic.presets import MEASURED
 from gateway.lab.cacheeval import report
 from gateway.lab.cacheeval.calibrate import Calibration, calibrate, lines
 from gateway.lab.cacheeval.clusters import clusters_of
-from gateway.lab.cacheeval.cost import of_decision, of_embedding
+from gateway.lab.cacheeval.cost import of_decision, of_embedding, of_verification
 from gateway.lab.cacheeval.course import Course
 from gateway.lab.cacheeval.curve import Curve, curve
 from gateway.lab.cacheeval.drawing import Ask, Plan, ceilings, draw
 from gateway.lab.cacheeval.halves import halves
+from gateway.lab.cacheeval.judge import CrossEncoderJudge
 from gateway.lab.cacheeval.lookups import Lookup, look_up, lookups
 from gateway.lab.cacheeval.pairs import BadData, Data, Kind
 from gateway.lab.cacheeval.policies import ALL, Cosine, Policy, Verdict
@@ -27,6 +29,7 @@ from gateway.lab.cacheeval.shelf import choose
 from gateway.lab.cacheeval.stream import run as run_policy
 from gateway.lab.cacheeval.vectors import Vectors
 
+_LEAST = 0.01  # the lowest cut that a config takes
 Scored = list[tuple[float | None, bool]]
 
 
@@ -56,7 +59,11 @@ class Evaluation:
         seed = self._settings.seed
         embedding = of_embedding(self._opened.model, [asked for _, asked in pairs], seed)
         deciding = of_decision(self._guards.all(self._settings.presets[0]), pairs, seed)
-        return {"embedding": report.cost(embedding), "decision": report.cost(deciding)}
+        told = {"embedding": report.cost(embedding), "decision": report.cost(deciding)}
+        judge = self._settings.judge
+        if isinstance(judge, CrossEncoderJudge):
+            told["verification"] = report.cost(of_verification(judge, pairs, seed))
+        return told
 
     def _embed(self, data: Data, texts: Sequence[str]) -> None:
         self._vectors.learn(texts, self._progress.step(f"{data.name}: embedding with {self._opened.name}", len(texts)))
@@ -137,13 +144,18 @@ class Evaluation:
         return {
             "fingerprint": self._opened.model.fingerprint,
             "calibrations": [{"preset": name, **report.calibration(it, *own[name])} for name, it in found.items()],
-            "config": lines(found, {name: on_chosen for name, (on_chosen, _) in own.items()}, max_error),
+            "config": lines(
+                found,
+                {name: on_chosen for name, (on_chosen, _) in own.items()},
+                max_error,
+                measured=self._opened.model.fingerprint in MEASURED,
+            ),
         }
 
     def _calibration(self, preset: str, chosen: Sequence[Candidate], told: Sequence[Candidate]) -> Calibration:
         policy = self._guards.all(preset)
         one, other = _scores(policy, chosen), _scores(policy, told)
-        rounded = curve("chosen", [(None if cut is None else _down(cut), same) for cut, same in one])
+        rounded = curve("chosen", [(None if cut is None or cut < _LEAST else _down(cut), same) for cut, same in one])
         return calibrate(rounded, one, other, self._settings.max_error)
 
 

@@ -43,6 +43,7 @@ class MemoryStore:
     """Compares with every point."""
 
     status = "ok"
+    renewals = 0
 
     def __init__(self, dimension: int, room: int) -> None:
         self._points: dict[str, Point] = {}
@@ -56,7 +57,7 @@ class MemoryStore:
     async def search(self, partition: str, vector: Vector, limit: int = 5) -> list[Match]:  # noqa: ARG002 - there is one partition
         near = [(self._points.get(it.key), it.score) for it in self._shelf.nearest(vector)[:limit]]
         return [
-            Match(point.id, cosine, point.text, point.tenant, point.stored_at, point.expires_at)
+            Match(point.id, cosine, point.text, point.tenant, point.stored_at, point.expires_at, point.vector)
             for point, cosine in near
             if point is not None
         ]
@@ -91,3 +92,12 @@ class MemoryStore:
 
     async def keep_note(self, name: str, data: bytes) -> None:
         self._notes[name] = data
+
+    async def mark(self, name: str, data: bytes) -> None:
+        raise NotImplementedError("nobody flushes here")
+
+    async def marks(self) -> dict[str, bytes]:
+        return {}
+
+    async def unmark(self, names: Sequence[str]) -> None:
+        raise NotImplementedError("nobody flushes here")

@@ -119,8 +119,7 @@ def _half(it: Json, cut: str, half: str, counts: Json) -> list[str]:
 def _costs(embedders: Sequence[Json]) -> Iterator[str]:
     rows = []
     for it in embedders:
-        for what in ("embedding", "decision"):
-            cost = it["cost"][what]
+        for what, cost in it["cost"].items():
             rows.append([f"{it['name']}, one {what}", *(f"{cost[name]:.3f}" for name in ("mean_ms", "p50_ms", "p95_ms"))])
     if rows:
         yield "\n".join(_columns(["ms of CPU", "mean", "p50", "p95"], rows))

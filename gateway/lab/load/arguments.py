@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import math
-from collections.abc import Callable
 from pathlib import Path
 
 from gateway.lab.load.prompts import Lengths
 from gateway.lab.load.slo import Slo
 from gateway.lab.load.traces import UNITS
+from gateway.lab.numbers import number, whole
 from gateway.units import parse_duration
 
 
@@ -99,27 +98,15 @@ def _positive(text: str) -> float:
 
 
 def _rate(text: str) -> float:
-    return _number(text, lambda value: 0 < value <= 1e6, "a number above 0, and at most a million")
+    return number(text, lambda value: 0 < value <= 1e6, "a number above 0, and at most a million")
 
 
 def _share(text: str) -> float:
-    return _number(text, lambda value: 0 <= value <= 1, "a share from 0 to 1")
-
-
-def _number(text: str, good: Callable[[float], bool], what: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not good(value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
-    return value
+    return number(text, lambda value: 0 <= value <= 1, "a share from 0 to 1")
 
 
 def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 0 < int(text[:12]) <= 10**9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
-    return int(text)
+    return whole(text, 10**9)
 
 
 def _salt(text: str) -> str:

@@ -6,13 +6,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from gateway.lab.up.engines import Backend
-from gateway.lab.up.settings import Keys
+from gateway.lab.up.settings import Keys, semantic
 
 # Within the means of a tiny model, and short: an answer that was cut off is not cached.
-QUESTIONS = {False: "Who wrote Hamlet?", True: "Compare a list and a tuple in Python."}
+EASY, OTHER_WORDS, HARD = "Who wrote Hamlet?", "Who is the author of Hamlet?", "Compare a list and a tuple in Python."
 
 
 class Progress:
@@ -73,6 +73,7 @@ class Ready:
     def as_text(self) -> str:
         tiers = ", ".join(f"{backend.model} ({backend.tier})" for backend in self.backends)
         note = [self.note, ""] if self.note else []
+        other = ["The same in other words: from the semantic cache:", "", f"  {self.curl(OTHER_WORDS)}", ""] if semantic() else []
         return "\n".join(
             [
                 "",
@@ -85,18 +86,19 @@ class Ready:
                 *note,
                 "An easy question: `auto` takes the small tier, x-tiergate-* say why (the same again comes from the cache):",
                 "",
-                f"  {self.curl(stream=False)}",
+                f"  {self.curl(EASY)}",
                 "",
+                *other,
                 "A harder one, as a stream: the large tier:",
                 "",
-                f"  {self.curl(stream=True)}",
+                f"  {self.curl(HARD, stream=True)}",
                 "",
                 "Ctrl-C ends all of it.",
             ]
         )
 
-    def curl(self, *, stream: bool) -> str:
-        body = {"model": "auto", "messages": [{"role": "user", "content": QUESTIONS[stream]}], "max_tokens": 100}
-        body |= {"stream": True} if stream else {"temperature": 0}  # 0: the same each time, so worth caching
+    def curl(self, content: str, *, stream: bool = False) -> str:
+        body: dict[str, Any] = {"model": "auto", "messages": [{"role": "user", "content": content}], "max_tokens": 100}
+        body |= {"stream": True} if stream else {"temperature": 0}  # 0: its best guess, which is short
         headers = f"-H 'Authorization: Bearer {self.keys.client}' -H 'Content-Type: application/json'"
         return f"curl {'-iN' if stream else '-i'} {self.base_url}/chat/completions {headers} -d '{json.dumps(body)}'"

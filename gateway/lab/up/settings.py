@@ -52,12 +52,18 @@ def config(*, host: str, port: int, backends: Sequence[Backend], keys: Keys) -> 
         "models": [_model(backend) for backend in backends],
         "routing": {"auto": "auto", "classifier": {"kind": "rules"}, "fallback": {"small": "large", "large": "small"}},
         "cache": {
-            "exact": {"store": "memory", "ttl": "1h", "max_bytes": "64MiB", "keep": "deterministic"},
-            "semantic": {"enabled": all(find_spec(name) is not None for name in _SEMANTIC)},
+            # All: who tries it out names no temperature, and what is not kept is not compared by meaning either.
+            "exact": {"store": "memory", "ttl": "1h", "max_bytes": "64MiB", "keep": "all"},
+            "semantic": {"enabled": semantic()},
         },
         "plans": {"local": {"rpm": 60_000, "tpm": 100_000_000, "priority": "realtime", "max_parallel": 1024}},
         "tenants": [{"name": "local", "plan": "local", "models": ["*"], "keys": [{"id": "trial", "sha256": digest}]}],
     }
+
+
+def semantic() -> bool:
+    """Whether the trial has a semantic cache."""
+    return all(find_spec(name) is not None for name in _SEMANTIC)
 
 
 def _model(backend: Backend) -> dict[str, Any]:

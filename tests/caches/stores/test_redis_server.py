@@ -3,12 +3,13 @@
 import random
 import ssl
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
 from redis_proxy import proxy
 from redis_server import RedisServer
-from store_world import entry, ident, key_of, know_for_long, redis_store, until
+from store_world import entry, ident, key_of, know_for_long, redis_store, two_level_store, until
 
 from caches.which import Which
 
@@ -23,6 +24,12 @@ async def reaches(url, **options):
         return store.away
     finally:
         await store.close()
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch):
+    """Nobody waits a second to see that it is asked how it is."""
+    monkeypatch.setattr("caches.redis.store._BEAT", 0.05)
 
 
 @pytest.fixture
@@ -126,7 +133,92 @@ async def test_a_server_without_memory(redis_program, caplog):
             await store.close()
             server.kill()
     lines = [record.getMessage() for record in caplog.records if "exact answers are kept" in record.getMessage()]
-    assert ["no memory" in line for line in lines] == [True, False]
+    assert ["nothing (full)" in line for line in lines] == [True, False]
+
+
+def out_of_memory(server, _):
+    server.command(b"CONFIG", b"SET", b"maxmemory", b"1")
+    return b"CONFIG", b"SET", b"maxmemory", b"0"
+
+
+def a_replica_by_now(server, _):
+    server.command(b"REPLICAOF", b"127.0.0.1", b"1")
+    return b"REPLICAOF", b"NO", b"ONE"
+
+
+def cannot_save(server, folder):
+    (folder / "data").rmdir()
+    server.command(b"CONFIG", b"SET", b"save", b"900 1")
+    assert b"+" in server.command(b"BGSAVE")
+    ends = time.monotonic() + 10
+    while b"rdb_last_bgsave_status:err" not in server.command(b"INFO", b"persistence"):
+        assert time.monotonic() < ends
+    return b"CONFIG", b"SET", b"stop-writes-on-bgsave-error", b"no"
+
+
+def without_its_replicas(server, _):
+    server.command(b"CONFIG", b"SET", b"min-replicas-to-write", b"1")
+    return b"CONFIG", b"SET", b"min-replicas-to-write", b"0"
+
+
+@pytest.mark.parametrize("make", [redis_store, two_level_store])
+@pytest.mark.parametrize(
+    ("refuse", "reason"),
+    [
+        (out_of_memory, "full"),
+        (a_replica_by_now, "read-only"),
+        (cannot_save, "misconfigured"),
+        (without_its_replicas, "no replicas"),
+    ],
+)
+async def test_a_server_that_refuses_writes_is_read_from_as_before(redis_program, make, refuse, reason, caplog):
+    """Puts are dropped with one line in the log and the reason in its state, lookups go on, and no breaker opens."""
+    caplog.set_level("INFO")
+    with tempfile.TemporaryDirectory(prefix="tg-") as place:
+        folder = Path(place)
+        (folder / "data").mkdir()
+        server = RedisServer(redis_program, folder, "--maxmemory-policy", "noeviction", "--dir", str(folder / "data"))
+        server.start()
+        know_for_long(server)
+        store = make(server.url)
+        await store.start()
+        try:
+            assert await store.put(entry(1))
+            assert str(store.state) == "redis ok"
+            mend = refuse(server, folder)
+            for n in range(9):
+                assert not await store.put(entry(n + 2))
+                assert store.away is None
+                assert (await store.get(key_of(1))).body == entry(1).body
+                assert await store.get(key_of(n + 2)) is None
+                assert store.away is None
+            assert str(store.state) == f"redis keeps nothing new: {reason}"
+            server.command(*mend)
+
+            async def stored():
+                return await store.put(entry(99))
+
+            await until(stored)
+            assert str(store.state) == "redis ok"
+        finally:
+            await store.close()
+            server.kill()
+    lines = [record.getMessage() for record in caplog.records if "exact answers are" in record.getMessage()]
+    assert [f"writes nothing ({reason})" in line for line in lines] == [True, False]
+
+
+async def test_its_state_is_known_without_a_request(own_redis):
+    """Killed and started again while nobody asks for anything: it is away, with a class of reason, and then it is not."""
+    store = redis_store(own_redis.url)
+    await store.start()
+    try:
+        assert str(store.state) == "redis ok"
+        own_redis.kill()
+        await until(lambda: store.state.away == "connection")
+        own_redis.start()
+        await until(lambda: not store.state.away)
+    finally:
+        await store.close()
 
 
 async def test_a_server_that_evicts_anything(redis_program):

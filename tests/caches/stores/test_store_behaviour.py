@@ -28,6 +28,19 @@ async def test_what_one_puts_both_find(world):
     assert world.one.away is None
 
 
+async def test_a_peek_finds_what_a_get_finds_and_leaves_no_trace(world):
+    """Both gateways see it, no hit and no miss is counted, and what was flushed is not seen."""
+    await world.keep(entry(1))
+    before = [await store.stats() for store in (world.one, world.two)]
+    peeked = [await store.peek(key_of(1)) for store in (world.one, world.two)]
+    assert [found.body for found in peeked] == [BODY, BODY]
+    assert [await store.peek(key_of(2)) for store in (world.one, world.two)] == [None, None]
+    assert [await store.stats() for store in (world.one, world.two)] == before
+    assert [found.generation for found in await seen(world, 1)] == [found.generation for found in peeked]
+    await world.one.flush(Which(everything=True))
+    assert [await store.peek(key_of(1)) for store in (world.one, world.two)] == [None, None]
+
+
 @pytest.mark.parametrize("size", [0, 1, 1000, 1100, 3_000_000])
 async def test_bodies_of_every_size(world, size):
     """Compressed or not, in a thread or not, bytes are bytes."""

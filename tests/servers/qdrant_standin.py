@@ -17,13 +17,16 @@ PATH = re.compile(r"/collections/([^/]+)(/.*)?")
 
 
 class StandIn:
-    """`fault`: what it does wrong, an HTTP status or `garbage`, `short` (vectors), `strangers` (the filter forgotten)."""
+    """`fault`: what it does wrong, an HTTP status or `garbage`, `short` (vectors), `strangers` (the filter forgotten), `forgets`
+    (what was put). `key`: what it wants as an API key.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir()
         self.shards = {}
         self.fault = None
+        self.key = None
         self.headers = []
         self.asked = []
         self.port = 0
@@ -61,7 +64,9 @@ class StandIn:
                 break
         self.headers.append({name.decode(): value.decode() for name, value in scope["headers"]})
         self.asked.append((scope["method"], scope["path"]))
-        status, answer = self.answer(scope["method"], scope["path"], json.loads(body or b"{}"))
+        refused = self.key is not None and self.headers[-1].get("api-key") != self.key
+        told = {"status": {"error": "Invalid API key or JWT"}, "time": 0.0}
+        status, answer = (401, told) if refused else self.answer(scope["method"], scope["path"], json.loads(body or b"{}"))
         content = b"<html>no Qdrant</html>" if self.fault == "garbage" else json.dumps(answer).encode()
         await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", b"application/json")]})
         await send({"type": "http.response.body", "body": content})
@@ -69,10 +74,14 @@ class StandIn:
     def answer(self, method, path, body):
         if isinstance(self.fault, int):
             return self.fault, {"status": {"error": "told to fail"}, "time": 0.0}
+        if path == "/":
+            return 200, {"title": "qdrant - vector search engine", "version": "1.17.0"}
         found = PATH.fullmatch(path)
         name, rest = found[1], found[2] or ""
         if (method, rest) == ("GET", "/exists"):
             return done({"exists": name in self.shards})
+        if (method, rest) == ("DELETE", ""):
+            return done(self.drop(name))
         if (method, rest) == ("PUT", ""):
             return self.create(name, body)
         if name not in self.shards:
@@ -89,12 +98,21 @@ class StandIn:
         self.shards[name] = edge.EdgeShard.create(str(path), edge.EdgeConfig(vectors=params))
         return done(True)
 
+    def drop(self, name):
+        shard = self.shards.pop(name, None)
+        if shard is not None:
+            shard.close()
+            shutil.rmtree(self.folder / name)
+        return shard is not None
+
     def index(self, shard, body):
         kind = {"keyword": edge.PayloadSchemaType.Keyword, "float": edge.PayloadSchemaType.Float}[body["field_schema"]["type"]]
         shard.update(edge.UpdateOperation.create_field_index(body["field_name"], kind))
         return UPDATED
 
     def upsert(self, shard, body):
+        if self.fault == "forgets":
+            return UPDATED
         made = [edge.Point(id=point["id"], vector=point["vector"], payload=point["payload"]) for point in body["points"]]
         shard.update(edge.UpdateOperation.upsert_points(made))
         return UPDATED
