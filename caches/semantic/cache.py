@@ -222,7 +222,7 @@ class SemanticCache:
     async def _best(self, asked: Asked, question: Reading, near: list[Near], preset: Preset, cut: float) -> Found:
         grey: Grey | None = None
         why = ""
-        for each in sorted(near, key=lambda each: -rank(asked.text, each.text, each.cosine)):
+        for each in sorted(near, key=lambda each: (-rank(asked.text, each.text, each.cosine), each.text)):
             id_, barred = self._hit(asked, each.text, each.id)
             if barred:
                 why = why or "refused"
