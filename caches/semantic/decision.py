@@ -32,9 +32,9 @@ class Preset:
 
 
 STRICT = Preset(
-    "strict", base=0.7, edit=0.9, reword=0.7, turned=0.1, long=math.inf, reworded=math.inf, most=0.875, exchanged=False
+    "strict", base=0.68, edit=0.9, reword=0.7, turned=0.1, long=math.inf, reworded=math.inf, most=0.875, exchanged=False
 )  # fmt: skip
-BALANCED = Preset("balanced", base=0.62, edit=0.7, reword=0.2, turned=0.03, long=5.0, reworded=0.84, most=math.inf)
+BALANCED = Preset("balanced", base=0.605, edit=0.7, reword=0.2, turned=0.03, long=5.0, reworded=0.84, most=math.inf)
 
 _STEEPNESS = 25.0  # of the score around the cosine that is needed
 _OPEN, _MOST_OPEN = 0.8, 0.25  # the cosine that is needed more, by the share of what is not shared
