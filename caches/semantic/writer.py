@@ -84,10 +84,11 @@ class Writer:
         flush = self.flushes.begin(which)
         if not self.shared:
             await self.flushes.tell()  # that needs no engine
-        await self._flush_pending()
+        await self.obey()
         return flush.taken
 
-    async def _flush_pending(self) -> None:
+    async def obey(self) -> None:
+        """Do the flushes that are pending. Raises StoreAway."""
         async with self._storing:
             for each in await self.flushes.obey():
                 self._cache.gate.remove(each)
@@ -155,7 +156,7 @@ class Writer:
         try:
             if self._renewals != self._cache.store.renewals:
                 await self._learn()
-            await self._flush_pending()
+            await self.obey()
             await self._write()
             await self._delete_doomed()
             await self._follow()
@@ -187,6 +188,8 @@ class Writer:
         except StoreAway as away:
             self.status = away.reason
             return False
+        if cache.following is not None:
+            await cache.following.turn()
         self.open, self.status = True, "ok"
         return True
 
