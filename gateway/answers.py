@@ -102,6 +102,7 @@ class Answers:
         x.cache, x.cache_reason = unanswered(use)
         if job.admitted.away:
             x.cache_reason = ", ".join(filter(None, (x.cache_reason, f"exact store {job.admitted.away}")))
+        x.similar = job.barred
         if job.split is not None:
             entry = await self.similar.look(x, job, produce)
             if entry is not None:
@@ -126,12 +127,13 @@ class Answers:
         reply.end()
 
     async def _hit(self, x: Exchange, job: Job, entry: Entry, reply: Reply, produce: Produce) -> bool:
-        """Serve it, unless it is too old. A stale one is served once more, and renewed meanwhile."""
+        """Serve it, unless it is too old. A stale one is served once more, and renewed meanwhile if this request may do so."""
         found = self.good(job, entry)
         if found is Freshness.GONE or (entry.alias and not await self.similar.stands(x, job, entry)):
             return False
         self._metrics.cache_lookups.add(("exact", "hit"))
-        if found is Freshness.STALE and entry.key not in self._renewing:
+        mine = job.use is not None and job.use.store and not job.wishes.cache.only_if_cached
+        if found is Freshness.STALE and mine and entry.key not in self._renewing:
             self._renewing.add(entry.key)
             self._behind.spawn(self._renew(job, entry.key, produce))
         self.similar.heard(x, job, entry)
