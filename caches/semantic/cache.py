@@ -350,7 +350,7 @@ class SemanticCache:
             error_low=seen.low,
             error_high=seen.high,
             off=tuple(self._off()),
-            store=self.store.status if self.writer.status == "ok" else self.writer.status,
+            store=self.writer.health,
             embedder=self.embedder.fingerprint,
         )
 
