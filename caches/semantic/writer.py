@@ -172,8 +172,10 @@ class Writer:
 
     @property
     def health(self) -> str:
-        """`ok`, or what is wrong with the store or the embedder: a line for people."""
+        """`ok`, or what is wrong with the store, the embedder or other gateways' orders: a line for people."""
         store = self._cache.store.status if self.status == "ok" else self.status
+        if store == "ok" and self._cache.following is not None and not self._cache.following.believed:
+            return "other gateways are not heard"
         return store if store != "ok" or self.embedding == "ok" else f"embedder {self.embedding}"
 
     async def _open(self) -> bool:

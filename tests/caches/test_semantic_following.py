@@ -176,6 +176,32 @@ async def test_while_its_store_does_not_obey_nothing_is_served(node):
     assert (await node.served(), await node.served(OTHER)) == (False, False)
 
 
+@pytest.mark.parametrize("what", ["lease", "flush"])
+async def test_what_is_on_its_way_when_it_must_not_be_served_any_more_is_not(node, what):
+    """The lease ends, or a flush is heard, while the answer is fetched."""
+    fetch = node.store.fetch
+
+    async def slow(id):  # noqa: A002 - the protocol's
+        point = await fetch(id)
+        if what == "lease":
+            node.clock.now += LEASE
+        else:
+            node.store.away = "failed"
+            await node.orders.post(Flushed(Which(tag="door")))
+            await node.heard()
+        return point
+
+    node.store.fetch = slow
+    assert await node.served() == ("flushes not heard" if what == "lease" else "flush pending")
+
+
+async def test_how_it_stands_tells_that_others_are_not_heard(node):
+    """For the body of `/ready`."""
+    assert node.cache.standing().store == "ok"
+    node.clock.now += LEASE
+    assert node.cache.standing().store == "other gateways are not heard"
+
+
 async def test_a_store_that_takes_no_note_is_believed(node):
     """A full disk keeps nothing new; what is there is served, and an order is obeyed once more after a restart."""
 
