@@ -93,7 +93,8 @@ class RedisOrders:
 
     async def read(self, place: Place | None) -> News:
         known = Place(b"", 0) if place is None else place
-        name, last, lost, items, now = await self._shared.ask(READ, [_LIST, _HEAD], urandom(8), known.series, known.number)
+        answer = await self._shared.ask(READ, [_LIST, _HEAD], urandom(8), known.series, known.number, patience=0.0)
+        name, last, lost, items, now = answer
         if lost:
             return News(Place(name, last), lost=True, more=False)
         number = known.number + len(items)

@@ -218,10 +218,10 @@ class RedisStore:
         now: int = (await self.ask(scripts.TIME, []))[-1]
         return now
 
-    async def ask(self, script: Script, keys: list[str], *args: Argument) -> list[Any]:
+    async def ask(self, script: Script, keys: list[str], *args: Argument, patience: float = PATIENCE) -> list[Any]:
         """As an operator asks: more patiently. Raises ExactStoreAway."""
         try:
-            return await self._run(script, keys, *args, patience=PATIENCE)
+            return await self._run(script, keys, *args, patience=patience)
         except Declined as declined:
             raise ExactStoreAway(declined.reason) from None
 
