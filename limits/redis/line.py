@@ -1,0 +1,319 @@
+"""One connection to the server, on which many calls are under way at once, and are answered in their order.
+
+    connecting ──► connected ──► a probe is answered in time ──► (a moment that is drawn at random) ──► asked
+        ▲                                                                                               │
+        └── the connection ends, or is silent for too long          `_FAILURES` failures in a row: not asked any more, only probed
+
+Rules of this file
+1. A call that is not answered within the deadline fails, and so does one whose connection ends. What became of it is not known:
+   its `undo` is said behind it.
+2. What is said (`say`) is not waited for. It is kept until it is answered, and said again on the next connection, before
+   anything else. So it must come to the same however often it is heard.
+3. Only a probe that is answered in time makes a server one that is asked again: late answers show that it is slow. How long that
+   takes is drawn at random, so that many nodes do not come back at one instant.
+4. What is kept is bounded: too much, and the oldest is forgotten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+from redis.asyncio.connection import AbstractConnection, ConnectionPool
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import AuthenticationError, NoPermissionError, NoScriptError, RedisError, ResponseError
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from limits.redis.scripts import ALL, Script
+
+_log = logging.getLogger("tiergate.limits")
+_FAILURES = 3
+_GRACE = 0.002  # seconds in which what has come is read, before time is called
+_CONNECT = 1.0
+_SILENCE = 2.0  # after which a connection is given up
+_PAUSES = (0.1, 2.0)  # between attempts to connect: the shortest and the longest
+_RETURN = 1.0  # at most, from hearing it again to asking it again
+_MOST = 16_384  # that may be said and not answered
+_SHOWN = 120  # characters of what a server says
+
+AWAY = ("timeout", "connection", "password", "failed")
+
+
+class Away(Exception):  # noqa: N818 - it names what happened
+    """The server did not decide."""
+
+
+class Call:
+    """`answer`: of what is only said there is none to wait for."""
+
+    __slots__ = ("answer", "data", "script", "sent", "words")
+
+    def __init__(self, script: Script, words: Sequence[bytes], answer: asyncio.Future[bytes] | None) -> None:
+        self.script = script
+        self.words = words
+        self.answer = answer
+        self.data = _packed((b"EVALSHA", script.digest, *words))
+        self.sent = 0.0
+
+
+class Line:
+    """`changed` hears of every change of `up`."""
+
+    def __init__(self, url: str, *, deadline: float, rng: random.Random, changed: Callable[[], None]) -> None:
+        self._deadline = deadline
+        self._rng = rng
+        self._changed = changed
+        self._source = ConnectionPool.from_url(
+            url, protocol=2, retry=Retry(NoBackoff(), 0), socket_timeout=None, socket_connect_timeout=_CONNECT
+        )
+        self.place = _place(url)
+        self.up = False  # a plain attribute, for every request; read it, never set it
+        self.reason = "connection"  # why not: one of AWAY
+        self.forgotten = 0  # of what was said
+        self._told: str | None = None  # what the log was last told
+        self._row = 0
+        self._connection: AbstractConnection | None = None
+        self._under_way: deque[Call] = deque()
+        self._unsaid: deque[Call] = deque()
+        self._buffer: list[bytes] = []
+        self._wake = asyncio.Event()
+        self._first = asyncio.Event()
+        self._returning: asyncio.TimerHandle | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._pause = _PAUSES[0]
+
+    async def start(self) -> None:
+        """Returns when it is connected, or when that takes too long."""
+        self._tasks.append(asyncio.get_running_loop().create_task(self._run()))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CONNECT):
+                await self._first.wait()
+
+    async def close(self) -> None:
+        """What was said is sent first, if it can be."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._deadline):
+                while self._connection is not None and self._under_way:  # noqa: ASYNC110 - once, at the end of the process
+                    await asyncio.sleep(0.001)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._returning is not None:
+            self._returning.cancel()
+
+    @property
+    def connected(self) -> bool:
+        return self._connection is not None
+
+    # -- asking
+
+    async def ask(
+        self, script: Script, words: Sequence[bytes], undo: tuple[Script, Sequence[bytes]] | None = None, *, probe: bool = False
+    ) -> bytes:
+        """What the script returns. `words`: how many keys, the keys, the arguments. Raises Away."""
+        if not (self.up or (probe and self._connection is not None)):
+            raise Away
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[bytes] = loop.create_future()
+        self._send(Call(script, words, answer))
+        timer = loop.call_later(self._deadline, self._due, answer)
+        try:
+            found = await answer
+        except BaseException as error:
+            if undo is not None:
+                self.say(*undo)
+            if isinstance(error, (TimeoutError, RedisError, OSError)):
+                raise Away from None
+            raise
+        finally:
+            timer.cancel()
+        self._row = 0
+        if probe:
+            self._heard()
+        return found
+
+    def say(self, script: Script, words: Sequence[bytes]) -> None:
+        call = Call(script, words, None)
+        if self._connection is not None:
+            self._send(call)
+        else:
+            self._keep(call)
+
+    def _keep(self, call: Call) -> None:
+        self._unsaid.append(call)
+        if len(self._unsaid) > _MOST:
+            self._unsaid.popleft()
+            self.forgotten += 1
+
+    def _send(self, call: Call) -> None:
+        call.sent = asyncio.get_running_loop().time()
+        self._under_way.append(call)
+        self._buffer.append(call.data)
+        self._wake.set()
+
+    def _due(self, answer: asyncio.Future[bytes]) -> None:
+        """Where the loop was busy for longer than the deadline, what came meanwhile is read before time is called."""
+        asyncio.get_running_loop().call_later(_GRACE, self._too_late, answer)
+
+    def _too_late(self, answer: asyncio.Future[bytes]) -> None:
+        if not answer.done():
+            answer.set_exception(TimeoutError())
+            self._failed(TimeoutError())
+
+    # -- how it stands
+
+    def _failed(self, error: BaseException) -> None:
+        self._row += 1
+        if self._returning is not None:
+            self._returning.cancel()
+            self._returning = None
+        if not self.up or self._row >= _FAILURES:
+            self._away(error)
+
+    def _away(self, error: BaseException) -> None:
+        self.reason = _class_of(error)
+        if self._told != "away":
+            self._told = "away"
+            _log.warning("%s is away, limits are decided without it: %s", self.place, _said_by(error))
+        if self.up:
+            self.up = False
+            self._changed()
+
+    def _heard(self) -> None:
+        if self.up or self._returning is not None:
+            return
+        if self._told is None:
+            self._back()
+        else:
+            self._returning = asyncio.get_running_loop().call_later(self._rng.uniform(0.0, _RETURN), self._back)
+
+    def _back(self) -> None:
+        self._returning = None
+        if self._told == "away":
+            _log.info("%s answers again: limits are decided there", self.place)
+        self._told, self._row, self.up, self.reason = "up", 0, True, ""
+        self._changed()
+
+    def check(self) -> None:
+        """To be called now and then: a connection on which nothing comes is given up."""
+        calls, connection = self._under_way, self._connection
+        if calls and connection is not None and asyncio.get_running_loop().time() - calls[0].sent > _SILENCE:
+            self._tasks[-1].cancel() if len(self._tasks) > 1 else None
+
+    # -- the connection
+
+    async def _run(self) -> None:
+        while True:
+            serving = asyncio.get_running_loop().create_task(self._serve())
+            self._tasks[1:] = [serving]
+            await asyncio.wait([serving])
+            error = TimeoutError() if serving.cancelled() else serving.exception() or RedisConnectionError("it has hung up")
+            self._end(error)
+            await asyncio.sleep(self._pause * self._rng.uniform(0.5, 1.0))
+            self._pause = min(_PAUSES[1], self._pause * 2)
+
+    def _end(self, error: BaseException) -> None:
+        """Who waits hears that nobody knows; what was said is kept."""
+        self._buffer.clear()
+        self._row = _FAILURES
+        calls, unsaid = self._under_way, self._unsaid
+        self._under_way, self._unsaid = deque(), deque()
+        for call in calls:
+            if call.answer is None:
+                self._keep(call)
+            elif not call.answer.done():
+                call.answer.set_exception(RedisConnectionError("the connection has ended"))
+        for call in unsaid:
+            self._keep(call)
+        self._failed(error)
+
+    async def _serve(self) -> None:
+        connection: AbstractConnection = self._source.make_connection()  # type: ignore[no-untyped-call]
+        writing: asyncio.Task[None] | None = None
+        try:
+            async with asyncio.timeout(_CONNECT):
+                await connection.connect()  # type: ignore[no-untyped-call]
+                for script in ALL:
+                    await connection.send_command("SCRIPT", "LOAD", script.text)
+                    await connection.read_response(disable_decoding=True)
+            self._connection, self._pause = connection, _PAUSES[0]
+            unsaid, self._unsaid = self._unsaid, deque()
+            for call in unsaid:
+                self._send(call)
+            self._first.set()
+            writing = asyncio.get_running_loop().create_task(self._write(connection))
+            while True:
+                self._take(await self._read(connection))
+        finally:
+            self._connection = None
+            if writing is not None:
+                writing.cancel()
+                await asyncio.gather(writing, return_exceptions=True)
+            with suppress(Exception):  # it is given up either way
+                await connection.disconnect(nowait=True)
+
+    async def _write(self, connection: AbstractConnection) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            data, self._buffer = self._buffer, []
+            if data:
+                await connection.send_packed_command(data, check_health=False)
+
+    async def _read(self, connection: AbstractConnection) -> Any:
+        try:
+            return await connection.read_response(disable_decoding=True, timeout=math.inf)
+        except ResponseError as error:
+            return error
+
+    def _take(self, answer: Any) -> None:
+        if not self._under_way:
+            raise RedisConnectionError("an answer to nothing")
+        call = self._under_way.popleft()
+        if isinstance(answer, NoScriptError):
+            call.data = _packed((b"EVAL", call.script.text.encode(), *call.words))
+            self._send(call)
+        elif isinstance(answer, bytes):
+            if call.answer is not None and not call.answer.done():
+                call.answer.set_result(answer)
+        else:
+            error = answer if isinstance(answer, ResponseError) else ResponseError("that is no answer to what was asked")
+            if call.answer is None:
+                self.forgotten += 1
+            elif not call.answer.done():
+                call.answer.set_exception(error)
+            self._failed(error)
+
+
+def _packed(words: Sequence[bytes]) -> bytes:
+    return b"*%d\r\n" % len(words) + b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words])
+
+
+def _class_of(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return "timeout"
+    if isinstance(error, AuthenticationError | NoPermissionError) or "NOAUTH" in str(error):
+        return "password"
+    return "connection" if isinstance(error, RedisConnectionError | OSError) else "failed"
+
+
+def _place(url: str) -> str:
+    """Where that is, without what must not be seen."""
+    parts = urlsplit(url)
+    return f"redis at {parts.hostname}:{parts.port or 6379}" if parts.hostname else f"redis at {parts.path}"
+
+
+def _said_by(error: BaseException) -> str:
+    """For the log: what a server says is bounded, and on one line."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    text = "".join(char if char.isprintable() else " " for char in str(error)[:_SHOWN])
+    return f"{type(error).__name__}: {text}"
