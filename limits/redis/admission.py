@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from limits.redis.names import Known
 from limits.redis.place import Place
+from limits.redis.scripts import LARGEST
 from limits.types import LimitExceeded, LimitsAway, Scope, Standing
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class RedisReservation:
 
     def _correct(self, used: int, *, model_request: int) -> None:
         charged = [(known, model_request if known is self._model else 0) for known in self._charged]
-        self._limiter.correct(self._place, b"t" + self._id, charged, max(used, 0) - self.tokens)
+        self._limiter.correct(self._place, b"t" + self._id, charged, min(max(used, 0), LARGEST) - self.tokens)
 
 
 class AdoptedRedisAdmission(RedisAdmission):

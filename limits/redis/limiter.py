@@ -188,7 +188,6 @@ class RedisLimiter(LastingLimiter):
 
     def correct(self, place: Place, name: bytes, scopes: Sequence[tuple[Known, int]], more: int) -> None:
         """Give requests back, so many of each scope, and charge so many tokens more, or less than none."""
-        more = min(more, LARGEST)
         now = self.now()
         if place is Place.HERE:
             self._share.correct([known for known, _ in scopes], more, now)
