@@ -133,9 +133,15 @@ class Adopted(AbstractAsyncContextManager[Admission], Protocol):
         """The reservation that it held: `tokens` are what was set aside, after clamping."""
 
 
+AWAY = ("timeout", "connection", "password", "failed")
+"""Why a store of limits decides nothing: it is slow or silent, not to be reached, or closed to us, or does what it must not."""
+
+
 @dataclass(frozen=True, slots=True)
 class LimitsState:
-    """Where balances are kept. `away`: why that decides nothing just now; then `instead` (`local`, `open`, `closed`) does."""
+    """Where balances are kept. `away`: why that decides nothing just now, one of AWAY; then `instead` does: `local`, `open` or
+    `closed`.
+    """
 
     kind: str  # `memory`, `redis`
     away: str = ""

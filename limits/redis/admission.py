@@ -46,7 +46,7 @@ class RedisAdmission:
 
         A request that was given back, by an earlier refusal on another model, is taken again with the tokens.
         """
-        scopes, requests = self._scopes, int(self.refunded)
+        scopes, requests = self._scopes, int(self.refunded and bool(self._scopes))
         try:
             place, taken = await self._limiter.debit_tokens((self._id, lease), scopes, model, requests, tokens, clamp=clamp)
         except (LimitExceeded, LimitsAway):

@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import Literal
 
 from limits import bucket
 from limits.redis.admission import AdoptedRedisAdmission, RedisAdmission
@@ -30,7 +29,6 @@ from limits.redis.share import Share
 from limits.types import LastingLimiter, LimitExceeded, LimitsAway, LimitsState, Scope, Standing
 from limits.vault import Vault
 
-OnOutage = Literal["local", "open", "closed"]
 _MARK = b"limits node"
 _account = struct.Struct(ACCOUNT)
 _ONE, _TWO = struct.Struct(">d"), struct.Struct(">2d")
@@ -38,15 +36,15 @@ _Undo = tuple[Script, tuple[bytes, ...]]
 
 
 class RedisLimiter(LastingLimiter):
-    """`vault`: what a successor of this process finds its name in. `moment`: the time that the server is to go by, in whole
-    microseconds, for tests; else it goes by its own.
+    """`on_outage`: who decides while the server is away: `local`, `open` or `closed`. `vault`: what a successor of this process
+    finds its name in. `moment`: the time that the server is to go by, in whole microseconds, for tests; else its own.
     """
 
     def __init__(
         self,
         url: str,
         *,
-        on_outage: OnOutage = "local",
+        on_outage: str = "local",
         deadline: float = 0.05,
         clock: Callable[[], float] = time.monotonic,
         vault: Vault | None = None,
@@ -162,7 +160,7 @@ class RedisLimiter(LastingLimiter):
             raise ValueError(f"scope {model.scope.id!r} is charged by the admission already")
         everyone = [*scopes] if model is None else [*scopes, model]
         tokens = min(max(tokens, 0), LARGEST)
-        if not requests and model is None and all(known.scope.tpm is None for known in everyone):
+        if not everyone or (not requests and model is None and all(known.scope.tpm is None for known in everyone)):
             return Place.NOWHERE, tokens
         admission, lease = ids
         if self.line.up:
@@ -203,7 +201,7 @@ class RedisLimiter(LastingLimiter):
         alone = self._alone.pop(lease, None)
         if alone is not None:
             self._share.release(alone)
-        if limited or name:
+        if limited or (name and scopes):
             self.line.say(*self._correction(name, lease, [(known, 0, 0, True) for known in limited or scopes]))
             for known in limited:
                 known.account.parallel = max(0, known.account.parallel - 1)

@@ -44,8 +44,6 @@ _RETURN = 1.0  # at most, from hearing it again to asking it again
 _MOST = 16_384  # that may be said and not answered
 _SHOWN = 120  # characters of what a server says
 
-AWAY = ("timeout", "connection", "password", "failed")
-
 
 class Away(Exception):  # noqa: N818 - it names what happened
     """The server did not decide."""
@@ -76,7 +74,7 @@ class Line:
         )
         self.place = _place(url)
         self.up = False  # a plain attribute, for every request; read it, never set it
-        self.reason = "connection"  # why not: one of AWAY
+        self.reason = "connection"  # why not: one of `limits.types.AWAY`
         self.forgotten = 0  # of what was said
         self._told: str | None = None  # what the log was last told
         self._row = 0
@@ -87,12 +85,14 @@ class Line:
         self._wake = asyncio.Event()
         self._first = asyncio.Event()
         self._returning: asyncio.TimerHandle | None = None
-        self._tasks: list[asyncio.Task[None]] = []
+        self._silent: Call | None = None  # what was not answered when it was last looked at
+        self._running: asyncio.Task[None] | None = None
+        self._serving: asyncio.Task[None] | None = None
         self._pause = _PAUSES[0]
 
     async def start(self) -> None:
         """Returns when it is connected, or when that takes too long."""
-        self._tasks.append(asyncio.get_running_loop().create_task(self._run()))
+        self._running = asyncio.get_running_loop().create_task(self._run())
         with suppress(TimeoutError):
             async with asyncio.timeout(_CONNECT):
                 await self._first.wait()
@@ -103,9 +103,10 @@ class Line:
             async with asyncio.timeout(self._deadline):
                 while self._connection is not None and self._under_way:  # noqa: ASYNC110 - once, at the end of the process
                     await asyncio.sleep(0.001)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for task in (self._running, self._serving):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
         if self._returning is not None:
             self._returning.cancel()
 
@@ -203,17 +204,21 @@ class Line:
         self._changed()
 
     def check(self) -> None:
-        """To be called now and then: a connection on which nothing comes is given up."""
-        calls, connection = self._under_way, self._connection
-        if calls and connection is not None and asyncio.get_running_loop().time() - calls[0].sent > _SILENCE:
-            self._tasks[-1].cancel() if len(self._tasks) > 1 else None
+        """To be called now and then: a connection on which nothing comes is given up.
+
+        Not before the second look: where it was this process that stood still, answers are there and were not read yet.
+        """
+        first = self._under_way[0] if self._under_way else None
+        if first is not None and first is self._silent and self._serving is not None:
+            self._serving.cancel()
+        late = first is not None and asyncio.get_running_loop().time() - first.sent > _SILENCE
+        self._silent = first if late else None
 
     # -- the connection
 
     async def _run(self) -> None:
         while True:
-            serving = asyncio.get_running_loop().create_task(self._serve())
-            self._tasks[1:] = [serving]
+            serving = self._serving = asyncio.get_running_loop().create_task(self._serve())
             await asyncio.wait([serving])
             error = TimeoutError() if serving.cancelled() else serving.exception() or RedisConnectionError("it has hung up")
             self._end(error)
