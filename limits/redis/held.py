@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import struct
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -20,6 +19,7 @@ from limits.redis.scripts import LEASE, NODES, RENEW
 BEAT = 1.0  # seconds
 _RENEWALS = 3.0
 _PIECE = 256  # leases in one call
+_MOST = 1000  # nodes
 _KEY = PREFIX + b"nodes"
 _log = logging.getLogger("tiergate.limits")
 
@@ -68,8 +68,8 @@ class Held:
         """Raises Away."""
         if asyncio.get_running_loop().time() - self._renewed >= _RENEWALS and self._line.up:
             self.renew()
-        answer = await self._line.ask(NODES, (b"1", _KEY, self._moment(), self._node, gone), probe=True)
-        self.nodes = max(1, int(struct.unpack(">d", answer)[0]))
+        answer = await self._line.ask(NODES, (b"1", _KEY, self._moment(), self._node, gone), 8, probe=True)
+        self.nodes = min(max(1, int.from_bytes(answer, "big")), _MOST)
 
     def renew(self) -> None:
         self._renewed = asyncio.get_running_loop().time()

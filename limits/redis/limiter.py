@@ -31,7 +31,7 @@ from limits.vault import Vault
 
 _MARK = b"limits node"
 _account = struct.Struct(ACCOUNT)
-_ONE, _TWO = struct.Struct(">d"), struct.Struct(">2d")
+_ONE, _TWO = struct.Struct(">q"), struct.Struct(">2q")
 _Undo = tuple[Script, tuple[bytes, ...]]
 
 
@@ -142,7 +142,7 @@ class RedisLimiter(LastingLimiter):
             words += [term for known in scopes for term in known.terms]
             undo = self._correction(b"q" + lease, lease, [(known, 1, 0, True) for known in scopes])
             with suppress(Away):
-                self._admitted(await self.line.ask(ADMIT, words, undo), scopes)
+                self._admitted(await self.line.ask(ADMIT, words, _ONE.size + len(scopes) * _account.size, undo), scopes)
                 self.held.add(lease, scopes, told=True)
                 return Place.SERVER
         place = self._instead()
@@ -171,7 +171,8 @@ class RedisLimiter(LastingLimiter):
                 b"t" + lease, lease, [(known, int(known is model), -tokens, known is model) for known in everyone]
             )
             with suppress(Away):
-                taken = self._reserved(await self.line.ask(RESERVE, words, undo), scopes, model, requests)
+                answer = await self.line.ask(RESERVE, words, _TWO.size + len(everyone) * _account.size, undo)
+                taken = self._reserved(answer, scopes, model, requests)
                 if model is not None:
                     self.held.add(lease, [model], told=True)
                 return Place.SERVER, taken
@@ -277,8 +278,7 @@ class RedisLimiter(LastingLimiter):
     def _reserved(self, answer: bytes, scopes: Sequence[Known], model: Known | None, requests: int) -> int:
         """A refusal is told by the balances before the admission's request was given back, as it was decided."""
         everyone = [*scopes] if model is None else [*scopes, model]
-        fits, taken = self._learn(everyone, answer, _TWO)
-        tokens = int(taken)
+        fits, tokens = self._learn(everyone, answer, _TWO)
         if fits == 1:
             return tokens
         found = [known.account.refusal(requests, tokens, 0) for known in scopes]
@@ -286,10 +286,8 @@ class RedisLimiter(LastingLimiter):
             found.append(model.account.refusal(1, tokens, 1))
         raise _refusal(found, everyone)
 
-    def _learn(self, scopes: Sequence[Known], answer: bytes, head: struct.Struct) -> tuple[float, ...]:
+    def _learn(self, scopes: Sequence[Known], answer: bytes, head: struct.Struct) -> tuple[int, ...]:
         """What an answer says of its scopes. Returns its head."""
-        if len(answer) != head.size + len(scopes) * _account.size:
-            raise Away
         now, at = self.now(), head.size
         for known in scopes:
             known.learn(now, _account.unpack_from(answer, at))

@@ -50,13 +50,16 @@ class Away(Exception):  # noqa: N818 - it names what happened
 
 
 class Call:
-    """`answer`: of what is only said there is none to wait for."""
+    """`answer`: of what is only said there is none to wait for. `size`: the bytes that the script returns."""
 
-    __slots__ = ("answer", "data", "script", "sent", "words")
+    __slots__ = ("answer", "data", "script", "sent", "size", "words")
 
-    def __init__(self, script: Script, words: Sequence[bytes], answer: asyncio.Future[bytes] | None) -> None:
+    def __init__(
+        self, script: Script, words: Sequence[bytes], size: int = 0, answer: asyncio.Future[bytes] | None = None
+    ) -> None:
         self.script = script
         self.words = words
+        self.size = size
         self.answer = answer
         self.data = _packed((b"EVALSHA", script.digest, *words))
         self.sent = 0.0
@@ -91,7 +94,7 @@ class Line:
         self._pause = _PAUSES[0]
 
     async def start(self) -> None:
-        """Returns when it is connected, or when that takes too long."""
+        """Returns when it is connected, could not be, or when that takes too long."""
         self._running = asyncio.get_running_loop().create_task(self._run())
         with suppress(TimeoutError):
             async with asyncio.timeout(_CONNECT):
@@ -117,14 +120,20 @@ class Line:
     # -- asking
 
     async def ask(
-        self, script: Script, words: Sequence[bytes], undo: tuple[Script, Sequence[bytes]] | None = None, *, probe: bool = False
+        self,
+        script: Script,
+        words: Sequence[bytes],
+        size: int,
+        undo: tuple[Script, Sequence[bytes]] | None = None,
+        *,
+        probe: bool = False,
     ) -> bytes:
-        """What the script returns. `words`: how many keys, the keys, the arguments. Raises Away."""
+        """What the script returns, so many bytes. `words`: how many keys, the keys, the arguments. Raises Away."""
         if not (self.up or (probe and self._connection is not None)):
             raise Away
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[bytes] = loop.create_future()
-        self._send(Call(script, words, answer))
+        self._send(Call(script, words, size, answer))
         timer = loop.call_later(self._deadline, self._due, answer)
         try:
             found = await answer
@@ -142,7 +151,7 @@ class Line:
         return found
 
     def say(self, script: Script, words: Sequence[bytes]) -> None:
-        call = Call(script, words, None)
+        call = Call(script, words)
         if self._connection is not None:
             self._send(call)
         else:
@@ -222,6 +231,7 @@ class Line:
             await asyncio.wait([serving])
             error = TimeoutError() if serving.cancelled() else serving.exception() or RedisConnectionError("it has hung up")
             self._end(error)
+            self._first.set()
             await asyncio.sleep(self._pause * self._rng.uniform(0.5, 1.0))
             self._pause = min(_PAUSES[1], self._pause * 2)
 
@@ -286,7 +296,7 @@ class Line:
         if isinstance(answer, NoScriptError):
             call.data = _packed((b"EVAL", call.script.text.encode(), *call.words))
             self._send(call)
-        elif isinstance(answer, bytes):
+        elif isinstance(answer, bytes) and len(answer) == call.size:
             if call.answer is not None and not call.answer.done():
                 call.answer.set_result(answer)
         else:

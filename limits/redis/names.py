@@ -39,9 +39,9 @@ class Known:
     def slots(self) -> bool:
         return self.scope.max_parallel is not None
 
-    def learn(self, now: int, values: tuple[float, ...]) -> None:
+    def learn(self, now: int, values: tuple[int, ...]) -> None:
         """What the server says: see `scripts.ACCOUNT`."""
-        requests, rest, tokens, token_rest, _, _, slots = map(int, values)
+        requests, rest, tokens, token_rest, _, _, slots = values
         account = self.account
         account.at = now
         account.requests = requests * UNIT + rest

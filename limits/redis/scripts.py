@@ -23,7 +23,7 @@ from typing import Final
 
 LEASE: Final = 10.0  # seconds for which a slot is held that nobody renews, and after which a node is taken for dead
 LARGEST: Final = 1 << 40
-ACCOUNT: Final = ">7d"  # whole requests, a rest of sixty-millionths, the same of tokens, both limits, slots in use
+ACCOUNT: Final = ">7q"  # whole requests, a rest of sixty-millionths, the same of tokens, both limits, slots in use
 _OPEN = 3600.0
 _LONGEST = 30 * 86400.0  # that a balance is kept
 
@@ -72,7 +72,7 @@ end
 local function read(key, now, rpm, tpm)  -- refilled up to now. Moment, requests and rest, tokens and rest, both limits
     local value = redis.call('GET', key)
     if not value or #value ~= 56 then return {{now, 0, 0, 0, 0, rpm, tpm}} end
-    local a = {{struct.unpack('>ddddddd', value)}}
+    local a = {{struct.unpack('>i8i8i8i8i8i8i8', value)}}
     a[8] = nil
     local elapsed = now - a[1]
     if elapsed > 0 then
@@ -104,7 +104,7 @@ end
 local function write(key, a)
     local left = math.max(lasts(a[2], a[3], a[6]), lasts(a[4], a[5], a[7]))
     if left == 0 then redis.call('DEL', key) return end
-    local value = struct.pack('>ddddddd', a[1], a[2], a[3], a[4], a[5], a[6], a[7])
+    local value = struct.pack('>i8i8i8i8i8i8i8', a[1], a[2], a[3], a[4], a[5], a[6], a[7])
     redis.call('SET', key, value, 'PX', string.format('%.0f', math.min(left + 1000, LONGEST)))
 end
 local function held(key, now, most)
@@ -120,7 +120,7 @@ local function open(key, name)
     redis.call('SADD', key, name)
     redis.call('PEXPIRE', key, OPEN)
 end
-local function told(a, slots) return struct.pack('>ddddddd', a[2], a[3], a[4], a[5], a[6], a[7], slots) end
+local function told(a, slots) return struct.pack('>i8i8i8i8i8i8i8', a[2], a[3], a[4], a[5], a[6], a[7], slots) end
 """
 
 ADMIT: Final = Script(
@@ -148,7 +148,7 @@ for i = 1, n do
     answer[i] = told(a, slots[i])
 end
 if fits then open(KEYS[1], 'q' .. id) end
-return struct.pack('>d', fits and 1 or 0) .. table.concat(answer)
+return struct.pack('>i8', fits and 1 or 0) .. table.concat(answer)
 """
 )
 
@@ -193,7 +193,7 @@ if fits then
     open(KEYS[1], 't' .. id)
     if requests > 0 then open(KEYS[1], request) end
 end
-return struct.pack('>dd', fits and 1 or back and 2 or 0, tokens) .. table.concat(answer)
+return struct.pack('>i8i8', fits and 1 or back and 2 or 0, tokens) .. table.concat(answer)
 """
 )
 
@@ -256,7 +256,7 @@ NODES: Final = Script(
 local now = moment(ARGV[1])
 if ARGV[3] ~= '' then redis.call('ZREM', KEYS[1], ARGV[3]) end
 if ARGV[2] ~= '' then hold(KEYS[1], now, ARGV[2]) end
-return struct.pack('>d', held(KEYS[1], now, 0))
+return struct.pack('>i8', held(KEYS[1], now, 0))
 """
 )
 

@@ -265,12 +265,11 @@ async def test_a_successor_takes_over_what_its_predecessor_held(redis):
 async def test_a_limit_beyond_any_traffic_is_none_and_debts_stay_exact(redis):
     """Above 2^40 a minute nothing is counted; a debt of 2^40 is carried to the last token."""
     huge, small = Scope("key:t/h", "key", tpm=1 << 60), Scope("tenant:t", "tenant", tpm=(1 << 40) - 1)
-    async with nodes(redis.url, moment=lambda: NOW) as (limiter,):
-        async with limiter.admit([huge, small]) as admission:
-            async with admission.reserve(7) as reservation:
-                reservation.settle(1 << 62)
-            error = await refused(admission.reserve(1))
-            assert (error.scope, error.used) == (small, 1 << 40)
+    async with nodes(redis.url, moment=lambda: NOW) as (limiter,), limiter.admit([huge, small]) as admission:
+        async with admission.reserve(7) as reservation:
+            reservation.settle(1 << 62)
+        error = await refused(admission.reserve(1))
+        assert (error.scope, error.used) == (small, 1 << 40)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -194,7 +194,7 @@ class Same(RuleBasedStateMachine):
         value = self.value(b"GET", self.key(scope))
         if value == b"$-1":
             return 0, 0
-        at, *numbers = map(int, struct.unpack(">7d", value))
+        at, *numbers = map(int, struct.unpack(">7q", value))
         rpm, tpm = [None if limit < 0 else limit for limit in numbers[4:]]
         account = Account(Scope(scope.id, scope.kind, rpm, tpm), at)
         account.requests, account.tokens = numbers[0] * UNIT + numbers[1], numbers[2] * UNIT + numbers[3]
