@@ -157,9 +157,11 @@ class LimitsState:
 class LastingLimiter(Limiter, Protocol):
     """One whose balances outlive the process that decides, so that a successor goes on from them."""
 
-    state: LimitsState
     decided_alone: int
     """Decisions that were made without the store that is meant to make them."""
+
+    @property
+    def state(self) -> LimitsState: ...
 
     async def start(self) -> None:
         """A store that does not answer is no error: then it is away."""

@@ -9,28 +9,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from limits.redis.line import Away, Line
-from limits.redis.names import PREFIX, Known
-from limits.redis.scripts import LEASE, NODES, RENEW
+from limits.redis.names import Known
+from limits.redis.scripts import LEASE
+from limits.redis.words import Words
 
 BEAT = 1.0  # seconds
 _RENEWALS = 3.0
 _PIECE = 256  # leases in one call
 _MOST = 1000  # nodes
-_KEY = PREFIX + b"nodes"
 _log = logging.getLogger("tiergate.limits")
 
 
 class Held:
-    """`node`: eight bytes that no other node has; leases begin with them. `moment`: see `scripts`."""
-
-    def __init__(self, line: Line, node: bytes, moment: Callable[[], bytes], rng: random.Random) -> None:
+    def __init__(self, line: Line, words: Words, rng: random.Random) -> None:
         self._line = line
-        self._node = node
-        self._moment = moment
+        self._words = words
         self._rng = rng
         self._slots: dict[bytes, tuple[Known, ...]] = {}
         self._unknown: set[bytes] = set()  # of these, those of which the server was not told yet
@@ -68,7 +65,7 @@ class Held:
         """Raises Away."""
         if asyncio.get_running_loop().time() - self._renewed >= _RENEWALS and self._line.up:
             self.renew()
-        answer = await self._line.ask(NODES, (b"1", _KEY, self._moment(), self._node, gone), 8, probe=True)
+        answer = await self._line.ask(*self._words.count(gone), 8, probe=True)
         self.nodes = min(max(1, int.from_bytes(answer, "big")), _MOST)
 
     def renew(self) -> None:
@@ -78,15 +75,14 @@ class Held:
         for lease, scopes in self._slots.items():
             for known in scopes:
                 leases.setdefault(known.leases, []).append(lease)
-        moment = self._moment()
         for key, who in leases.items():
             for start in range(0, len(who), _PIECE):
-                self._line.say(RENEW, (b"1", key, moment, *who[start : start + _PIECE]))
+                self._line.say(*self._words.renew(key, who[start : start + _PIECE]))
 
     def leave(self) -> None:
         """It is a node no longer."""
         if self._line.connected:
-            self._line.say(NODES, (b"1", _KEY, self._moment(), b"", self._node))
+            self._line.say(*self._words.leave())
 
 
 assert _RENEWALS + BEAT < LEASE / 2, "a lease outlives a renewal that is lost"

@@ -22,17 +22,17 @@ from limits import bucket
 from limits.redis.admission import AdoptedRedisAdmission, RedisAdmission
 from limits.redis.held import Held
 from limits.redis.line import Away, Line
-from limits.redis.names import PREFIX, Known, Names
+from limits.redis.names import Known, Names
 from limits.redis.place import Place
-from limits.redis.scripts import ACCOUNT, ADMIT, ADOPT, CORRECT, LARGEST, RESERVE, Script
+from limits.redis.scripts import ACCOUNT, ADMIT, LARGEST, RESERVE
 from limits.redis.share import Share
+from limits.redis.words import Said, Words
 from limits.types import LastingLimiter, LimitExceeded, LimitsAway, LimitsState, Scope, Standing
 from limits.vault import Vault
 
 _MARK = b"limits node"
 _account = struct.Struct(ACCOUNT)
 _ONE, _TWO = struct.Struct(">q"), struct.Struct(">2q")
-_Undo = tuple[Script, tuple[bytes, ...]]
 
 
 class RedisLimiter(LastingLimiter):
@@ -55,19 +55,19 @@ class RedisLimiter(LastingLimiter):
         self.decided_alone = 0
         self._on_outage = on_outage
         self._clock = clock
-        self._given = moment
         self._vault = vault
         self._predecessor = 0 if vault is None else vault.mark(_MARK)
         number = rng.getrandbits(63) | 1
         if vault is not None:
             vault.set_mark(_MARK, number)
         self._node = number.to_bytes(8, "big")
+        self._words = Words(self._node, moment)
         self._numbers = count(1)
         self._names = Names()
         self._share = Share()
         self._alone: dict[bytes, Sequence[Known]] = {}  # slots that are held in the share, by lease
         self.line = Line(url, deadline=deadline, rng=rng, changed=self._changed)
-        self.held = Held(self.line, self._node, self._moment, rng)
+        self.held = Held(self.line, self._words, rng)
         self._beating: asyncio.Task[None] | None = None
         self._begun = False  # the share has begun for this outage
 
@@ -106,7 +106,7 @@ class RedisLimiter(LastingLimiter):
         return self.standing_of(self.names(scopes))
 
     @property
-    def state(self) -> LimitsState:  # type: ignore[override]
+    def state(self) -> LimitsState:
         up = self.line.up
         return LimitsState("redis", "" if up else self.line.reason, "" if up else self._on_outage)
 
@@ -130,19 +130,15 @@ class RedisLimiter(LastingLimiter):
             account.advance(now)
         return bucket.standing(accounts)
 
-    def _moment(self) -> bytes:
-        return b"" if self._given is None else b"%d" % self._given()
-
     async def debit_request(self, lease: bytes, scopes: Sequence[Known]) -> Place:
         """Step 1. Where it was debited. Raises LimitExceeded and LimitsAway."""
         if not scopes:
             return Place.NOWHERE
         if self.line.up:
-            words = [*self._keys(scopes), self._moment(), lease]
-            words += [term for known in scopes for term in known.terms]
-            undo = self._correction(b"q" + lease, lease, [(known, 1, 0, True) for known in scopes])
+            words, size = self._words.admit(lease, scopes), _ONE.size + len(scopes) * _account.size
             with suppress(Away):
-                self._admitted(await self.line.ask(ADMIT, words, _ONE.size + len(scopes) * _account.size, undo), scopes)
+                answer = await self.line.ask(ADMIT, words, size, lambda: self._undo_admit(lease, scopes))
+                self._admitted(answer, scopes)
                 self.held.add(lease, scopes, told=True)
                 return Place.SERVER
         place = self._instead()
@@ -164,14 +160,12 @@ class RedisLimiter(LastingLimiter):
             return Place.NOWHERE, tokens
         admission, lease = ids
         if self.line.up:
-            flags = b"1" if clamp else b"0", b"0" if model is None else b"1"
-            words = [*self._keys(everyone), self._moment(), admission, lease, b"%d" % requests, b"%d" % tokens, *flags]
-            words += [term for known in everyone for term in known.terms]
-            undo = self._correction(
-                b"t" + lease, lease, [(known, int(known is model), -tokens, known is model) for known in everyone]
-            )
+            words = self._words.reserve(admission, lease, everyone, model, requests, tokens, clamp=clamp)
+            size, most = _TWO.size + len(everyone) * _account.size, tokens
+            if clamp:
+                most = bucket.clamped(tokens, [known.account for known in everyone])
             with suppress(Away):
-                answer = await self.line.ask(RESERVE, words, _TWO.size + len(everyone) * _account.size, undo)
+                answer = await self.line.ask(RESERVE, words, size, lambda: self._undo_reserve(ids, scopes, model, requests, most))
                 taken = self._reserved(answer, scopes, model, requests)
                 if model is not None:
                     self.held.add(lease, [model], told=True)
@@ -192,7 +186,7 @@ class RedisLimiter(LastingLimiter):
             self._share.correct([known for known, _ in scopes], more, now)
             self._share.refund([known for known, requests in scopes if requests])
         elif place is Place.SERVER and scopes:
-            self.line.say(*self._correction(name, b"", [(known, requests, more, False) for known, requests in scopes]))
+            self.line.say(*self._words.correct(name, b"", [(known, requests, more, False) for known, requests in scopes]))
             for known, requests in scopes:
                 _follow(known.account, requests, more, now)
 
@@ -203,7 +197,7 @@ class RedisLimiter(LastingLimiter):
         if alone is not None:
             self._share.release(alone)
         if limited or (name and scopes):
-            self.line.say(*self._correction(name, lease, [(known, 0, 0, True) for known in limited or scopes]))
+            self.line.say(*self._words.correct(name, lease, [(known, 0, 0, True) for known in limited or scopes]))
             for known in limited:
                 known.account.parallel = max(0, known.account.parallel - 1)
 
@@ -212,8 +206,7 @@ class RedisLimiter(LastingLimiter):
         if not scopes:
             return
         limited = [known for known in slots if known.slots]
-        keys = [self._open(scopes[0]), *(known.leases for known in limited)]
-        self.line.say(ADOPT, (b"%d" % len(keys), *keys, self._moment(), name, lease, self._gone))
+        self.line.say(*self._words.adopt(name, lease, scopes[0], limited, self._gone))
         for known in limited:
             known.account.parallel += 1
         self.held.add(lease, limited, told=True)
@@ -253,22 +246,19 @@ class RedisLimiter(LastingLimiter):
                     self._alone[lease] = scopes
         return self._share
 
-    def _open(self, known: Known) -> bytes:
-        return PREFIX + b"{" + known.tag + b"}:open:" + self._node.hex().encode()
+    def _undo_admit(self, lease: bytes, scopes: Sequence[Known]) -> list[Said]:
+        return [self._words.correct(b"q" + lease, lease, [(known, 1, 0, True) for known in scopes])]
 
-    def _keys(self, scopes: Sequence[Known]) -> list[bytes]:
-        """How many, and which."""
-        words = [b"%d" % (1 + 2 * len(scopes)), self._open(scopes[0])]
-        for known in scopes:
-            words += (known.balance, known.leases)
-        return words
-
-    def _correction(self, name: bytes, lease: bytes, scopes: Sequence[tuple[Known, int, int, bool]]) -> _Undo:
-        """Of each scope: requests back, tokens to add, whether its lease ends."""
-        words = [*self._keys([known for known, *_ in scopes]), self._moment(), name, lease]
-        for known, requests, tokens, drop in scopes:
-            words += (*known.terms[:2], b"%d" % requests, b"%d" % tokens, b"1" if drop and known.slots else b"0")
-        return CORRECT, tuple(words)
+    def _undo_reserve(
+        self, ids: tuple[bytes, bytes], scopes: Sequence[Known], model: Known | None, requests: int, tokens: int
+    ) -> list[Said]:
+        admission, lease = ids
+        back = [(known, 0, -tokens, False) for known in scopes]
+        back += [] if model is None else [(model, 1, -tokens, True)]
+        undo = [self._words.correct(b"t" + lease, lease, back)]
+        if requests:
+            undo.append(self._words.correct(b"q" + admission, b"", [(known, 1, 0, False) for known in scopes]))
+        return undo
 
     def _admitted(self, answer: bytes, scopes: Sequence[Known]) -> None:
         (fits,) = self._learn(scopes, answer, _ONE)

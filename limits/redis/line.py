@@ -21,18 +21,19 @@ import logging
 import math
 import random
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
-from urllib.parse import urlsplit
 
 from redis.asyncio.connection import AbstractConnection, ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import AuthenticationError, NoPermissionError, NoScriptError, RedisError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import NoScriptError, RedisError, ResponseError
 
+from limits.redis.call import Call, class_of, place_of, said_by
 from limits.redis.scripts import ALL, Script
+from limits.redis.words import Said
 
 _log = logging.getLogger("tiergate.limits")
 _FAILURES = 3
@@ -42,27 +43,10 @@ _SILENCE = 2.0  # after which a connection is given up
 _PAUSES = (0.1, 2.0)  # between attempts to connect: the shortest and the longest
 _RETURN = 1.0  # at most, from hearing it again to asking it again
 _MOST = 16_384  # that may be said and not answered
-_SHOWN = 120  # characters of what a server says
 
 
 class Away(Exception):  # noqa: N818 - it names what happened
     """The server did not decide."""
-
-
-class Call:
-    """`answer`: of what is only said there is none to wait for. `size`: the bytes that the script returns."""
-
-    __slots__ = ("answer", "data", "script", "sent", "size", "words")
-
-    def __init__(
-        self, script: Script, words: Sequence[bytes], size: int = 0, answer: asyncio.Future[bytes] | None = None
-    ) -> None:
-        self.script = script
-        self.words = words
-        self.size = size
-        self.answer = answer
-        self.data = _packed((b"EVALSHA", script.digest, *words))
-        self.sent = 0.0
 
 
 class Line:
@@ -75,7 +59,7 @@ class Line:
         self._source = ConnectionPool.from_url(
             url, protocol=2, retry=Retry(NoBackoff(), 0), socket_timeout=None, socket_connect_timeout=_CONNECT
         )
-        self.place = _place(url)
+        self.place = place_of(url)
         self.up = False  # a plain attribute, for every request; read it, never set it
         self.reason = "connection"  # why not: one of `limits.types.AWAY`
         self.forgotten = 0  # of what was said
@@ -124,7 +108,7 @@ class Line:
         script: Script,
         words: Sequence[bytes],
         size: int,
-        undo: tuple[Script, Sequence[bytes]] | None = None,
+        undo: Callable[[], Iterable[Said]] = tuple,
         *,
         probe: bool = False,
     ) -> bytes:
@@ -138,8 +122,8 @@ class Line:
         try:
             found = await answer
         except BaseException as error:
-            if undo is not None:
-                self.say(*undo)
+            for said in undo():
+                self.say(*said)
             if isinstance(error, (TimeoutError, RedisError, OSError)):
                 raise Away from None
             raise
@@ -189,10 +173,10 @@ class Line:
             self._away(error)
 
     def _away(self, error: BaseException) -> None:
-        self.reason = _class_of(error)
+        self.reason = class_of(error)
         if self._told != "away":
             self._told = "away"
-            _log.warning("%s is away, limits are decided without it: %s", self.place, _said_by(error))
+            _log.warning("%s is away, limits are decided without it: %s", self.place, said_by(error))
         if self.up:
             self.up = False
             self._changed()
@@ -294,7 +278,7 @@ class Line:
             raise RedisConnectionError("an answer to nothing")
         call = self._under_way.popleft()
         if isinstance(answer, NoScriptError):
-            call.data = _packed((b"EVAL", call.script.text.encode(), *call.words))
+            call.spell_out()
             self._send(call)
         elif isinstance(answer, bytes) and len(answer) == call.size:
             if call.answer is not None and not call.answer.done():
@@ -306,29 +290,3 @@ class Line:
             elif not call.answer.done():
                 call.answer.set_exception(error)
             self._failed(error)
-
-
-def _packed(words: Sequence[bytes]) -> bytes:
-    return b"*%d\r\n" % len(words) + b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words])
-
-
-def _class_of(error: BaseException) -> str:
-    if isinstance(error, TimeoutError):
-        return "timeout"
-    if isinstance(error, AuthenticationError | NoPermissionError) or "NOAUTH" in str(error):
-        return "password"
-    return "connection" if isinstance(error, RedisConnectionError | OSError) else "failed"
-
-
-def _place(url: str) -> str:
-    """Where that is, without what must not be seen."""
-    parts = urlsplit(url)
-    return f"redis at {parts.hostname}:{parts.port or 6379}" if parts.hostname else f"redis at {parts.path}"
-
-
-def _said_by(error: BaseException) -> str:
-    """For the log: what a server says is bounded, and on one line."""
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
-    text = "".join(char if char.isprintable() else " " for char in str(error)[:_SHOWN])
-    return f"{type(error).__name__}: {text}"

@@ -130,6 +130,29 @@ async def test_what_was_asked_and_never_answered_is_given_back(redis):
             assert slots(redis) == 1
 
 
+async def test_a_reservation_that_was_never_answered_is_given_back_to_the_token(redis):
+    """Cut down to the burst or not: what others have spent is still spent."""
+    async with (
+        proxy(str(redis.socket)) as network,
+        nodes(network.url, moment=lambda: NOW, deadline=0.1) as (limiter,),
+        limiter.admit(SCOPES) as other,
+        other.reserve(400) as spending,
+        limiter.admit(SCOPES) as admission,
+    ):
+        spending.settle(400)
+        admission.refund()
+        await heard(limiter)
+        network.hold = asyncio.Event()
+        reservation = admission.reserve(5000, clamp=True)
+        await refused(reservation)
+        network.hold, held = None, network.hold
+        network.cut()
+        held.set()
+        await until(lambda: limiter.line.up and not limiter.line._under_way)
+        async with limiter.admit([TENANT]):
+            assert spent(limiter, TENANT) == (2, 400)
+
+
 async def test_who_is_cancelled_while_it_asks_holds_nothing(redis):
     """At admission and at reservation."""
     async with proxy(str(redis.socket)) as network, nodes(network.url, moment=lambda: NOW, deadline=5.0) as (limiter,):
