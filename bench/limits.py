@@ -74,8 +74,7 @@ async def rows(url: str, seconds: float) -> list[Row]:
     limiter = RedisLimiter(url, deadline=1.0)
     await limiter.start()
     try:
-        for at_once in _AT_ONCE:
-            found.append(await measure("redis", limiter, at_once, seconds))
+        found += [await measure("redis", limiter, at_once, seconds) for at_once in _AT_ONCE]
         if limiter.decided_alone:
             raise SystemExit(f"{limiter.decided_alone} decisions were not the server's")
     finally:
