@@ -41,7 +41,8 @@ def _packed(words: Sequence[bytes]) -> bytes:
 def class_of(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return "timeout"
-    if isinstance(error, AuthenticationError | NoPermissionError) or "NOAUTH" in str(error):
+    said = str(error)
+    if isinstance(error, AuthenticationError | NoPermissionError) or "NOAUTH" in said or "Authentication required" in said:
         return "password"
     return "connection" if isinstance(error, RedisConnectionError | OSError) else "failed"
 

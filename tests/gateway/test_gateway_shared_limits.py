@@ -192,3 +192,41 @@ async def test_what_a_client_left_is_given_up_on_the_server(start, server):
     await heard(one)
     wake()
     assert (await two.chat()).status_code == 200
+
+
+async def test_a_killed_dispatcher_neither_frees_nor_doubles_what_is_held(start, server, how_many_workers):
+    """A stream runs on; its slot is held once on the server under the next one, and at its end it has paid what it used."""
+    limits = {"tpm": 4000, "max_parallel": 2}
+    one, two = [await start(shared(server, tenant=limits), workers=1 + how_many_workers) for _ in range(2)]
+    wake = hold(one.small)
+    running = asyncio.create_task(one.chat(stream=True, max_tokens=3000))
+    await one.until(lambda: limiter_of(one).held.items() != [])
+    await one.until(lambda: bool(one.small.calls))
+    dead = one.gateway.dispatcher.parts.owner.limiter
+    for task in (dead._beating, dead.line._running, dead.line._serving):
+        task.cancel()  # as if killed: nothing that it would still say is heard
+    await one.gateway.replace_dispatcher()
+    await one.until(lambda: limiter_of(one).held.items() != [])
+    await limiter_of(one).held.beat()
+    other = await two.chat(max_tokens=5)
+    assert other.status_code == 200
+    assert int(other.headers["x-ratelimit-remaining-tokens"]) < 1500
+    wake()
+    assert (await running).text.rstrip().endswith("data: [DONE]")
+    await heard(one)
+    answer = await two.chat(max_tokens=5)
+    assert int(answer.headers["x-ratelimit-remaining-tokens"]) > 3500
+    await heard(two)
+    assert server.command(b"KEYS", b"*:slots") == b"*0\r\n"
+
+
+async def test_a_wrong_password_is_told_and_costs_no_request(start, server):
+    """In /ready, and in the log without any of it."""
+    server.command(b"CONFIG", b"SET", b"requirepass", b"open-sesame")
+    stack = await start(shared(server, tenant={"rpm": 100}))
+    assert (await stack.chat()).status_code == 200
+    assert (await stack.client.get("/ready")).json()["limits"] == "redis away: password; local"
+    right = shared(server, tenant={"rpm": 100})
+    right["redis"]["url"] = server.url.replace("unix://", "unix://:open-sesame@")
+    stack = await start(right)
+    assert (await stack.client.get("/ready")).json()["limits"] == "redis ok"
