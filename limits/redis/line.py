@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import random
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -72,6 +71,7 @@ class Line:
         self._wake = asyncio.Event()
         self._first = asyncio.Event()
         self._returning: asyncio.TimerHandle | None = None
+        self._refusing = False  # the last answer was an error
         self._silent: Call | None = None  # what was not answered when it was last looked at
         self._running: asyncio.Task[None] | None = None
         self._serving: asyncio.Task[None] | None = None
@@ -197,12 +197,14 @@ class Line:
         self._changed()
 
     def check(self) -> None:
-        """To be called now and then: a connection on which nothing comes is given up.
+        """To be called now and then: a connection on which nothing comes, or only errors, is given up: another one may lead to
+        another server.
 
         Not before the second look: where it was this process that stood still, answers are there and were not read yet.
         """
         first = self._under_way[0] if self._under_way else None
-        if first is not None and first is self._silent and self._serving is not None:
+        silent = first is not None and first is self._silent
+        if self._serving is not None and (silent or (self._refusing and not self.up)):
             self._serving.cancel()
         late = first is not None and asyncio.get_running_loop().time() - first.sent > _SILENCE
         self._silent = first if late else None
@@ -243,7 +245,7 @@ class Line:
                 for script in ALL:
                     await connection.send_command("SCRIPT", "LOAD", script.text)
                     await connection.read_response(disable_decoding=True)
-            self._connection, self._pause = connection, _PAUSES[0]
+            self._connection, self._pause, self._refusing = connection, _PAUSES[0], False
             unsaid, self._unsaid = self._unsaid, deque()
             for call in unsaid:
                 self._send(call)
@@ -269,7 +271,7 @@ class Line:
 
     async def _read(self, connection: AbstractConnection) -> Any:
         try:
-            return await connection.read_response(disable_decoding=True, timeout=math.inf)
+            return await connection.read_response(disable_decoding=True)
         except ResponseError as error:
             return error
 
@@ -281,10 +283,12 @@ class Line:
             call.spell_out()
             self._send(call)
         elif isinstance(answer, bytes) and len(answer) == call.size:
+            self._refusing = False
             if call.answer is not None and not call.answer.done():
                 call.answer.set_result(answer)
         else:
             error = answer if isinstance(answer, ResponseError) else ResponseError("that is no answer to what was asked")
+            self._refusing = True
             if call.answer is None:
                 self.forgotten += 1
             elif not call.answer.done():

@@ -220,10 +220,12 @@ return ''
 
 ADOPT: Final = Script(
     _COMMON
-    + """-- open, leases ...; moment, name to open or none, lease, the node whose leases end with this or none
+    + """-- open, the same of the node that is gone, leases ...; moment, name to open or none, lease, the node whose leases end
+-- with this or none
 local now = moment(ARGV[1])
+if ARGV[4] ~= '' then redis.call('DEL', KEYS[2]) end
 if ARGV[2] ~= '' then open(KEYS[1], ARGV[2]) end
-for i = 2, #KEYS do
+for i = 3, #KEYS do
     if ARGV[4] ~= '' then
         for _, who in ipairs(redis.call('ZRANGE', KEYS[i], 0, -1)) do
             if who:sub(1, #ARGV[4]) == ARGV[4] then redis.call('ZREM', KEYS[i], who) end

@@ -18,7 +18,6 @@ class Words:
 
     def __init__(self, node: bytes, moment: Callable[[], int] | None) -> None:
         self._node = node
-        self._hex = node.hex().encode()
         self._given = moment
 
     def admit(self, lease: bytes, scopes: Sequence[Known]) -> list[bytes]:
@@ -47,7 +46,7 @@ class Words:
 
     def adopt(self, name: bytes, lease: bytes, charged: Known, slots: Sequence[Known], gone: bytes) -> Said:
         """`charged`: any scope of the tenant; `gone`: the node whose leases end with this."""
-        keys = [self._open(charged), *(known.leases for known in slots)]
+        keys = [_open(charged, self._node), _open(charged, gone), *(known.leases for known in slots)]
         return ADOPT, [b"%d" % len(keys), *keys, self._moment(), name, lease, gone]
 
     def renew(self, leases: bytes, who: Sequence[bytes]) -> Said:
@@ -63,14 +62,15 @@ class Words:
     def _moment(self) -> bytes:
         return b"" if self._given is None else b"%d" % self._given()
 
-    def _open(self, known: Known) -> bytes:
-        return PREFIX + b"{" + known.tag + b"}:open:" + self._hex
-
     def _keys(self, scopes: Sequence[Known]) -> list[bytes]:
-        words = [b"%d" % (1 + 2 * len(scopes)), self._open(scopes[0])]
+        words = [b"%d" % (1 + 2 * len(scopes)), _open(scopes[0], self._node)]
         for known in scopes:
             words += (known.balance, known.leases)
         return words
+
+
+def _open(known: Known, node: bytes) -> bytes:
+    return PREFIX + b"{" + known.tag + b"}:open:" + node.hex().encode()
 
 
 def _terms(scopes: Sequence[Known]) -> list[bytes]:

@@ -282,6 +282,7 @@ async def test_a_successor_takes_over_what_its_predecessor_held(redis):
                 assert spent(second, TENANT) == (2, 50)
         await heard(second)
         assert slots(redis) == 0
+        assert keys(redis, b"*:open:*") == []
         assert second.held.nodes == 1
 
 

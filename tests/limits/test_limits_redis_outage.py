@@ -287,6 +287,19 @@ async def test_a_server_without_memory_is_away(own_redis):
         await back(limiter)
 
 
+async def test_a_replica_by_now_is_given_up_for_what_answers_in_its_place(own_redis):
+    """After a failover the old connection says only that nothing may be written: another one is made, and again, until it may."""
+    async with proxy(str(own_redis.socket)) as network, nodes(network.url) as (limiter,):
+        before = network.accepted
+        own_redis.command(b"REPLICAOF", b"127.0.0.1", b"1")
+        await away(limiter)
+        await until(lambda: network.accepted > before + 1)
+        own_redis.command(b"REPLICAOF", b"NO", b"ONE")
+        await back(limiter)
+        async with limiter.admit(SCOPES):
+            assert slots(own_redis) == 1
+
+
 async def test_what_may_be_said_is_bounded(own_redis, monkeypatch):
     """While the server is away for long, the oldest words are forgotten, and counted."""
     monkeypatch.setattr("limits.redis.line._MOST", 10)
