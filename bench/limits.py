@@ -31,13 +31,14 @@ _SCOPES = (
     Scope("tenant:hot", "tenant", rpm=10**9, tpm=10**12, max_parallel=10**6, name="hot"),
 )
 _AT_ONCE = (1, 8, 64)
+_PACED = 2_500  # requests a second
 
 
 class Row(msgspec.Struct):
     """Microseconds and decisions a second, of so many requests at once; CPU is this process's, of one request."""
 
     store: str
-    at_once: int
+    at_once: str
     decisions: float
     p50: float
     p99: float
@@ -45,20 +46,49 @@ class Row(msgspec.Struct):
     cpu: float
 
 
+async def request(limiter: Limiter) -> None:
+    async with limiter.admit(_SCOPES) as admission, admission.reserve(500, clamp=True) as reservation:
+        reservation.settle(100)
+
+
 async def measure(store: str, limiter: Limiter, at_once: int, seconds: float) -> Row:
-    """Times are of one request, so of two decisions."""
+    """Each client asks again when it was answered. Times are of one request, so of two decisions."""
     times: list[float] = []
     ends = time.perf_counter() + seconds
 
     async def client() -> None:
         while (began := time.perf_counter()) < ends:
-            async with limiter.admit(_SCOPES) as admission, admission.reserve(500, clamp=True) as reservation:
-                reservation.settle(100)
+            await request(limiter)
             times.append(time.perf_counter() - began)
 
     cpu, began = _cpu(), time.perf_counter()
     await asyncio.gather(*(client() for _ in range(at_once)))
-    took, cpu = time.perf_counter() - began, _cpu() - cpu
+    return _row(store, str(at_once), times, time.perf_counter() - began, _cpu() - cpu)
+
+
+async def paced(store: str, limiter: Limiter, seconds: float) -> Row:
+    """Requests come when they are due, whatever became of those before; times are from then on."""
+    times: list[float] = []
+    running: set[asyncio.Task[None]] = set()
+    began = time.perf_counter()
+
+    async def client(due: float) -> None:
+        await request(limiter)
+        times.append(time.perf_counter() - due)
+
+    cpu = _cpu()
+    for number in range(int(seconds * _PACED)):
+        due = began + number / _PACED
+        if (ahead := due - time.perf_counter()) > 0:
+            await asyncio.sleep(ahead)
+        task = asyncio.ensure_future(client(due))
+        running.add(task)
+        task.add_done_callback(running.discard)
+    await asyncio.gather(*running)
+    return _row(store, f"{_PACED:,} a second", times, time.perf_counter() - began, _cpu() - cpu)
+
+
+def _row(store: str, at_once: str, times: list[float], took: float, cpu: float) -> Row:
     times.sort()
     p50, p99, worst = times[len(times) // 2], times[len(times) * 99 // 100], times[-1]
     return Row(store, at_once, 2 * len(times) / took, p50 * 1e6, p99 * 1e6, worst * 1e6, cpu / len(times) * 1e6)
@@ -75,6 +105,7 @@ async def rows(url: str, seconds: float) -> list[Row]:
     await limiter.start()
     try:
         found += [await measure("redis", limiter, at_once, seconds) for at_once in _AT_ONCE]
+        found.append(await paced("redis", limiter, seconds))
         if limiter.decided_alone:
             raise SystemExit(f"{limiter.decided_alone} decisions were not the server's")
     finally:
