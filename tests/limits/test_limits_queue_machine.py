@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from limits.line import State
+from limits.entry import State
 from limits.scheduler import Queue
 from limits.types import Priority, QueueBounds, QueueFull, QueueTimeout, SlotAsk
 
@@ -97,7 +97,7 @@ class Line(RuleBasedStateMachine):
     @precondition(lambda self: self.waiting)
     @rule()
     def dispatch(self):
-        entry = self.queue.head()
+        entry = self.queue.head(self.now)
         peers = [e for e in self.waiting if (e.ask.tenant, e.priority) == (entry.ask.tenant, entry.priority)]
         assert peers[0] is entry
         self.queue.dispatch(entry, self.now)
@@ -141,7 +141,7 @@ class Line(RuleBasedStateMachine):
         for priority in Priority:
             assert queue.depth(priority) == sum(entry.priority is priority for entry in self.waiting)
         assert all(entry.state is State.WAITING for entry in self.waiting)
-        assert (queue.head() is None) == (not self.waiting)
+        assert (queue.head(self.now) is None) == (not self.waiting)
         assert queue.next_deadline() == min((entry.deadline for entry in self.waiting), default=None)
         assert len(queue._deadlines) <= 2 * len(self.waiting) + 64
         assert set(queue._tenants) == {entry.ask.tenant for entry in self.waiting}

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from limits.line import State
+from limits.entry import State
 from limits.slots import Scheduler
 from limits.types import Priority, QueueBounds, QueueFull, QueueTimeout, SlotAsk
 
@@ -215,7 +215,7 @@ async def test_waiter_cancelled_in_the_tick_of_its_dispatch_hands_the_slot_on():
     running, unlucky, next_ = (Guest(scheduler, ask()) for _ in range(3))
     await ticks()
     running.go.set()
-    entry = scheduler.queue.head()
+    entry = scheduler.queue.head(0.0)
     while entry.state is State.WAITING:
         await asyncio.sleep(0)
     assert not unlucky.inside.is_set()
