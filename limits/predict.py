@@ -3,24 +3,26 @@
 Rules of this file
 - Seen are the tenant, the form (operation, streamed or not, tools …), the size of the prompt and the maximum that the client
   named. The true length of a request is learned when it is over.
-- Groups of requests, each within the one before: all, a tenant's, those of one form, those with a prompt and a maximum like
-  this one's. Of each a mean that forgets: an answer counts half after `_HALF` more. A group that has seen little leans on
-  the one that it is in.
+- Groups of requests, each within the one before: all, a tenant's, those of one form and about the same maximum, those whose
+  prompt is about as long, those whose prompt is as long within a tenth: what one template makes. Of each a mean that forgets:
+  an answer counts half after `_HALF` more. A group that has seen little leans on the one that it is in.
 - Memory is bounded: the groups that were not seen for longest are forgotten.
 - A prediction is for the order alone. Nothing is reserved or refused by it, and the order bounds what a wrong one can do.
 """
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 
 from limits.types import SlotAsk
 
 _FIRST = 256.0  # before anything is known
-_HALF = 50  # answers of a group
+_HALF = 200  # answers of a group
 _KEEP = 0.5 ** (1 / _HALF)
 _LEAN = 4.0  # answers that the wider group's mean counts for
-_MOST_GROUPS = 4096
+_MOST_GROUPS = 8192
+_FINE = 8  # sizes of prompts between one and twice as many tokens
 _Group = tuple[object, ...]
 
 
@@ -70,7 +72,8 @@ class Predictor:
 
 
 def _groups(ask: SlotAsk) -> tuple[_Group, ...]:
-    """From the widest to the narrowest. Sizes are told apart by powers of two."""
+    """From the widest to the narrowest."""
     tenant, form = ask.tenant, ask.form
     most = -1 if ask.most is None else ask.most.bit_length()
-    return (), (tenant,), (tenant, form), (tenant, form, ask.prompt.bit_length(), most)
+    size = int(math.log2(ask.prompt + 1) * _FINE)
+    return (), (tenant,), (tenant, form, most), (tenant, form, most, size // _FINE), (tenant, form, most, size, _FINE)

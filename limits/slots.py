@@ -14,9 +14,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from typing import Self
+from typing import Protocol, Self
 
-from limits.entry import Entry, State
+from limits.entry import Entry, State, Waiter
 from limits.predict import Predictor
 from limits.scheduler import Queue
 from limits.types import Order, Priority, QueueBounds, SlotAsk, Spent, cost_of
@@ -26,6 +26,22 @@ _LATE = 0.001
 _FAR = 3600.0
 """A timer for a deadline further off, or for none at all, is set again after so long."""
 _FIRST_COME = Order()
+
+
+class Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Loop(Protocol):
+    """As much of an event loop as the queue needs: one that simulates time has it, too."""
+
+    def call_later(self, delay: float, callback: Callable[[Loop], None], loop: Loop, /) -> Timer: ...
+
+
+class LoopWaiter(Waiter, Protocol):
+    """A future, or what stands for one."""
+
+    def get_loop(self) -> Loop: ...
 
 
 class Scheduler:
@@ -40,7 +56,7 @@ class Scheduler:
         self.inflight = 0
         self.dispatched = 0
         self._clock = clock
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
         self._due = 0.0
 
     def slot(self, ask: SlotAsk) -> Slot:
@@ -71,7 +87,7 @@ class Scheduler:
     def queued_tokens(self) -> int:
         return self.queue.load.tokens
 
-    def join(self, ask: SlotAsk, waiter: asyncio.Future[None]) -> Entry:
+    def join(self, ask: SlotAsk, waiter: LoopWaiter) -> Entry:
         """Wait in line; QueueFull or QueueTimeout if that may not be."""
         entry, pushed_out = self.queue.push(ask, waiter, self._clock())
         _wake(pushed_out)
@@ -122,7 +138,7 @@ class Scheduler:
                 self.dispatched += 1
                 _wake([entry])
 
-    def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _arm(self, loop: Loop) -> None:
         """A timer that is set earlier stays: when it fires too early it is set again."""
         deadline = self.queue.next_deadline()
         if deadline is None or (self._timer is not None and self._due <= deadline):
@@ -133,7 +149,7 @@ class Scheduler:
         delay = min(max(0.0, deadline - self._clock()) + _LATE, _FAR)
         self._timer = loop.call_later(delay, self._expire, loop)
 
-    def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _expire(self, loop: Loop) -> None:
         self._timer = None
         _wake(self.queue.expire(self._clock()))
         self._arm(loop)

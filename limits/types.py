@@ -232,7 +232,7 @@ class Order:
     """
 
     per_token: float = 0.0
-    cap: int = 2048
+    cap: int = 512
     promote_after: float | None = None
 
     def __post_init__(self) -> None:

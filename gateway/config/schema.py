@@ -326,9 +326,9 @@ class QueueOrder:
     )
     promote_after: t.Seconds = key(30.0, "`strict`: the oldest of a class counts as one class more urgent for each time so long.")
     per_token: t.Seconds | None = key(
-        0.005, "How much each predicted output token puts a request back in its tenant's line; null: first come, first served."
+        0.03, "How much each predicted output token puts a request back in its tenant's line; null: first come, first served."
     )
-    cap: t.Count = key(2048, "Predicted output tokens beyond which a request is put back no further.")
+    cap: t.Count = key(512, "Predicted output tokens beyond which a request is put back no further.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
