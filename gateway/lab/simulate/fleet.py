@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -52,11 +53,11 @@ class _Guest:
 
 
 class Fleet:
-    """Serves one workload by one policy. `waits` are in the order of the jobs, `begun` tells the order of service."""
+    """Serves one workload by one policy. `begins` are times, in the order of the jobs; `begun` are jobs, in that of service."""
 
     def __init__(self, jobs: Sequence[Job], policy: Policy, slots: int, speed: Speed) -> None:
         self.timeline = Timeline()
-        self.waits = [-1.0] * len(jobs)
+        self.begins = [math.nan] * len(jobs)
         self.begun: list[int] = []
         self.most_inflight = 0
         self.predicted = [0] * len(jobs)
@@ -64,6 +65,11 @@ class Fleet:
         self._policy = policy
         self._speed = speed
         self.scheduler = Scheduler(_ENDLESS, slots, self.timeline.clock, policy.order)
+
+    @property
+    def waits(self) -> list[float]:
+        """Seconds that each job waited."""
+        return [begin - job.at for job, begin in zip(self._jobs, self.begins, strict=True)]
 
     def run(self) -> None:
         """Until all are served."""
@@ -90,7 +96,7 @@ class Fleet:
 
     def begin(self, number: int, entry: Entry) -> None:
         job, now = self._jobs[number], self.timeline.now
-        self.waits[number] = now - job.at
+        self.begins[number] = now
         self.begun.append(number)
         self.most_inflight = max(self.most_inflight, self.scheduler.inflight)
         self.timeline.at(now + self._speed.seconds(job.length.output), partial(self._end, number, entry))
