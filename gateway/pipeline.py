@@ -20,6 +20,7 @@ Order is product behaviour and is written here once; policies are swapped by the
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -326,7 +327,7 @@ class Pipeline:
             prompt_tokens=job.needs.prompt_tokens,
             form=form_of(job),
             most=most_of(job),
-            hasty=call.impatient,
+            due=math.inf if job.wishes.deadline is None else job.arrived + job.wishes.deadline,
         )
 
     def _call(self, job: Job, target: Target, station: Station) -> Call:

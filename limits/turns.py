@@ -36,7 +36,7 @@ class Turns:
         self.entries[entry] = None
         heapq.heappush(self._places, _place(entry))
         if entry.ask.hasty:
-            heapq.heappush(self._hasty, _deadline(entry))
+            heapq.heappush(self._hasty, _due(entry))
 
     def remove(self, entry: Entry) -> None:
         """It has left without being served; its place is nobody's."""
@@ -74,7 +74,7 @@ class Turns:
 
     def _sweep(self) -> None:
         self._places = [_place(entry) for entry in self.entries]
-        self._hasty = [_deadline(entry) for entry in self.entries if entry.ask.hasty]
+        self._hasty = [_due(entry) for entry in self.entries if entry.ask.hasty]
         heapq.heapify(self._places)
         heapq.heapify(self._hasty)
 
@@ -84,5 +84,5 @@ def _place(entry: Entry) -> _Place:
     return entry.key, entry.turn, entry.seq, entry
 
 
-def _deadline(entry: Entry) -> _Place:
-    return entry.deadline, entry.turn, entry.seq, entry
+def _due(entry: Entry) -> _Place:
+    return entry.ask.due, entry.turn, entry.seq, entry

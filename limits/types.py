@@ -166,7 +166,7 @@ class SlotAsk:
     size: int
     deadline: float
     weight: int = 1
-    hasty: bool = False  # the deadline is the client's own wish
+    due: float = math.inf  # when its client wants it to be over, if it said so; absolute, for the order alone
     prompt: int = 0
     output: int = 0
     form: str = ""
@@ -177,6 +177,10 @@ class SlotAsk:
             raise TypeError(f"priority must be a Priority, not {type(self.priority).__name__}")
         if self.tokens < 0 or self.size < 0 or self.prompt < 0 or self.output < 0:
             raise ValueError("an ask takes up a negative amount")
+
+    @property
+    def hasty(self) -> bool:
+        return self.due < math.inf
 
     @property
     def cost(self) -> int:

@@ -410,7 +410,7 @@ class Case:
             _count(work.prompt_tokens),
             work.form,
             work.most,
-            work.hasty,
+            work.due,
         )
 
     def _say(self, answer: m.Answer) -> None:

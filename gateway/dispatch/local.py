@@ -191,7 +191,7 @@ class LocalWork:
 
 
 def _slot_ask(ask: WorkAsk) -> SlotAsk:
-    slot = SlotAsk(ask.priority, ask.tenant, ask.tokens, ask.size, ask.deadline, ask.weight, ask.hasty, ask.prompt_tokens)
+    slot = SlotAsk(ask.priority, ask.tenant, ask.tokens, ask.size, ask.deadline, ask.weight, ask.due, ask.prompt_tokens)
     slot.form, slot.most = ask.form, ask.most
     return slot
 

@@ -6,6 +6,8 @@ by numbers that their worker introduced them with. Times are of the monotonic cl
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from backends.types import Outcome
@@ -38,7 +40,7 @@ class Work(msgspec.Struct, array_like=True, gc=False):
     prompt_tokens: int
     form: str = ""
     most: int | None = None
-    hasty: bool = False
+    due: float = math.inf
 
 
 class Look(msgspec.Struct, array_like=True, gc=False):

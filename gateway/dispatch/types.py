@@ -15,6 +15,7 @@ where the owner is a process of its own, a request costs one question and, when 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -56,7 +57,7 @@ class WorkAsk:
     prompt_tokens: int
     form: str = ""  # what tells something of how long the answer will be; see `limits.predict`
     most: int | None = None  # tokens of the answer, all its choices; None: the client named no maximum
-    hasty: bool = False  # the deadline is the client's own wish
+    due: float = math.inf  # when its client wants it to be over, if it said so; absolute, for the order in the queue alone
 
 
 @dataclass(slots=True)

@@ -1,5 +1,7 @@
 """What tests of the queue's order share."""
 
+import math
+
 from limits.entry import Entry
 from limits.scheduler import Queue
 from limits.types import Order, Priority, QueueBounds, SlotAsk
@@ -29,7 +31,9 @@ def queue(**order) -> Queue:
 def push(line: Queue, tenant="acme", priority=Priority.STANDARD, *, now=0.0, prompt=0, output=0, weight=1, within=None) -> Entry:
     """One more that waits; `within`: seconds that its client gives it."""
     deadline = FAR if within is None else now + within
-    return line.push(SlotAsk(priority, tenant, 1, 1, deadline, weight, within is not None, prompt, output), Nobody(), now)[0]
+    return line.push(
+        SlotAsk(priority, tenant, 1, 1, deadline, weight, math.inf if within is None else deadline, prompt, output), Nobody(), now
+    )[0]
 
 
 def serve(line: Queue, now=0.0) -> Entry:

@@ -105,6 +105,7 @@ def test_quantiles_of_few():
 
 def test_the_command_tells_a_table(capsys, tmp_path):
     """`tiergate simulate` prints Markdown for people, JSON for programs, and draws."""
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed (the extra `plots`)")
     few = ["simulate", "--requests", "300", "--seeds", "2", "--slots", "4", "--mix", "uses", "--load", "0.95"]
     assert main(few) == 0
     told = capsys.readouterr().out.splitlines()
