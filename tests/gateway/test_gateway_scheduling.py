@@ -36,6 +36,7 @@ async def test_a_stream_is_charged_and_learned_too(start):
     await stack.until(lambda: not any(running for _, running in accounts(stack)))
     assert sum(charged for charged, _ in accounts(stack)) > 30 * 2 * 16
     assert predicted(stack, "chat+stream") < 100
+    assert predicted(stack, "completions") < 100
 
 
 async def test_what_failed_is_charged_nothing(start):

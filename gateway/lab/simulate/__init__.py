@@ -3,6 +3,7 @@
 workload.py   requests: when they come, whose, how long; made up, or with the lengths of a trace
 policies.py   the orders that are compared
 timeline.py   virtual time
+door.py       the product's limiter
 fleet.py      slots that serve, in front of them the product's scheduler
 measures.py   waits of a run, and of several
 study.py      loads x policies x seeds, paired

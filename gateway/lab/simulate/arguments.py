@@ -26,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     work.add_argument("--load", choices=[pace.name for pace in PACES], action="append", help="may be repeated (all)")
     work.add_argument("--requests", type=_count, default=12_000, metavar="N", help="in each run (%(default)s)")
     work.add_argument("--seeds", type=_seeds, default=5, metavar="N", help="runs of each policy at each load (%(default)s)")
+    work.add_argument("--tpm", type=_count, metavar="N", help="tokens a minute of each tenant, by the product's limiter")
     fleet = parser.add_argument_group("fleet")
     fleet.add_argument("--slots", type=_slots, default=64, metavar="N", help="(%(default)s)")
     fleet.add_argument("--base", type=_seconds, default=0.3, metavar="TIME", help="of service before the first token (300ms)")
@@ -42,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _count(text: str) -> int:
-    return whole(text, 1_000_000)
+    return whole(text, 100_000_000)
 
 
 def _seeds(text: str) -> int:

@@ -45,7 +45,7 @@ def studies_of(args: argparse.Namespace) -> list[Study]:
     paces = [pace for pace in PACES if not args.load or pace.name in args.load]
     speed, seeds = Speed(args.base, args.token), range(1, args.seeds + 1)
     policies = policies_of(args)
-    return [Study(source, policies, paces, seeds, args.requests, args.slots, speed) for source in sources]
+    return [Study(source, policies, paces, seeds, args.requests, args.slots, speed, args.tpm) for source in sources]
 
 
 def policies_of(args: argparse.Namespace) -> list[Policy]:

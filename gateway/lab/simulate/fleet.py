@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from gateway.lab.simulate.door import Door, Visit
 from gateway.lab.simulate.policies import Policy
 from gateway.lab.simulate.timeline import Timeline
 from gateway.lab.simulate.workload import Job
@@ -53,14 +54,20 @@ class _Guest:
 
 
 class Fleet:
-    """Serves one workload by one policy. `begins` are times, in the order of the jobs; `begun` are jobs, in that of service."""
+    """Serves one workload by one policy. `begins` are times, in the order of the jobs; `begun` are jobs, in that of service.
 
-    def __init__(self, jobs: Sequence[Job], policy: Policy, slots: int, speed: Speed) -> None:
+    `tpm`: the tokens a minute of each tenant. A job that the limiter refuses never begins: NaN, and in `refused`.
+    """
+
+    def __init__(self, jobs: Sequence[Job], policy: Policy, slots: int, speed: Speed, tpm: int | None = None) -> None:
         self.timeline = Timeline()
         self.begins = [math.nan] * len(jobs)
         self.begun: list[int] = []
         self.most_inflight = 0
         self.predicted = [0] * len(jobs)
+        self.refused: set[int] = set()
+        self._door = None if tpm is None else Door(tpm, self.timeline.clock)
+        self._visits: dict[int, Visit] = {}
         self._jobs = jobs
         self._policy = policy
         self._speed = speed
@@ -68,7 +75,7 @@ class Fleet:
 
     @property
     def waits(self) -> list[float]:
-        """Seconds that each job waited."""
+        """Seconds that each job waited; NaN of those that were refused."""
         return [begin - job.at for job, begin in zip(self._jobs, self.begins, strict=True)]
 
     def run(self) -> None:
@@ -78,6 +85,17 @@ class Fleet:
         self.timeline.run()
 
     def _come(self, number: int) -> None:
+        if number + 1 < len(self._jobs):
+            self.timeline.at(self._jobs[number + 1].at, partial(self._come, number + 1))
+        visit = None if self._door is None else self._door.enter(self._jobs[number].length)
+        if visit is not None:
+            self._visits[number] = visit
+        elif self._door is not None:
+            self.refused.add(number)
+            return
+        self._ask_for_a_slot(number)
+
+    def _ask_for_a_slot(self, number: int) -> None:
         scheduler, ask = self.scheduler, self._ask(self._jobs[number])
         ask.output = self._jobs[number].length.output if self._policy.known else scheduler.predictor.predict(ask)
         self.predicted[number] = ask.output
@@ -86,8 +104,6 @@ class Fleet:
         else:
             guest = _Guest(self, number)
             guest.entry = scheduler.join(ask, guest)
-        if number + 1 < len(self._jobs):
-            self.timeline.at(self._jobs[number + 1].at, partial(self._come, number + 1))
 
     def _ask(self, job: Job) -> SlotAsk:
         length = job.length
@@ -104,4 +120,6 @@ class Fleet:
     def _end(self, number: int, entry: Entry) -> None:
         length = self._jobs[number].length
         self.scheduler.settle(entry, Spent(length.prompt, length.output, whole=True))
+        if number in self._visits:
+            self._visits.pop(number).leave(length)
         self.scheduler.release()

@@ -22,7 +22,7 @@ class Waits(NamedTuple):
 def waits_of(jobs: Sequence[Job], waits: Sequence[float]) -> Waits:
     short = [wait for job, wait in zip(jobs, waits, strict=True) if job.length.output <= SHORT]
     long = [wait for job, wait in zip(jobs, waits, strict=True) if job.length.output >= LONG]
-    return Waits(sum(waits) / len(waits), quantile(short, 0.95), quantile(long, 0.99), max(waits))
+    return Waits(sum(waits) / max(1, len(waits)), quantile(short, 0.95), quantile(long, 0.99), max(waits, default=0.0))
 
 
 def by_tenant(jobs: Sequence[Job], waits: Sequence[float]) -> dict[str, float]:

@@ -32,6 +32,6 @@ def _bars(axes: Any, policies: Sequence[Json]) -> None:
     for number, it in enumerate(policies):
         places = [place + number * width for place in range(len(_FIELDS))]
         axes.bar(places, [max(it[name]["s"] or 0.0, 0.01) for name in _FIELDS], width * 0.95, label=it["policy"])
-    axes.set(yscale="log", ylabel="seconds", ylim=(0.01, 200))
+    axes.set(yscale="log", ylabel="seconds", ylim=(0.01, 1000))
     axes.set_xticks([place + 0.4 - width / 2 for place in range(len(_FIELDS))], list(_FIELDS.values()), fontsize=8)
     axes.grid(alpha=0.3, axis="y")

@@ -37,12 +37,14 @@ class Study:
     requests: int = 12_000
     slots: int = 64
     speed: Speed = _SPEED
+    tpm: int | None = None  # of each tenant, by the product's limiter
 
 
 class _Run(NamedTuple):
     waits: Waits
     tenants: dict[str, float]
     accuracy: float | None
+    refused: float  # of all
 
 
 def jobs_of(study: Study, pace: Pace, seed: int) -> list[Job]:
@@ -61,14 +63,22 @@ def run(study: Study, say: Callable[[str], None] = lambda _: None) -> Json:
         for seed in study.seeds:
             jobs = jobs_of(study, pace, seed)
             for policy in study.policies:
-                fleet = Fleet(jobs, policy, study.slots, study.speed)
+                fleet = Fleet(jobs, policy, study.slots, study.speed, study.tpm)
                 fleet.run()
-                accuracy = None if policy.known else ranked(fleet.predicted, [job.length.output for job in jobs])
-                runs[policy.name].append(_Run(waits_of(jobs, fleet.waits), by_tenant(jobs, fleet.waits), accuracy))
+                runs[policy.name].append(_run_of(fleet, policy, jobs))
         first = runs[study.policies[0].name]
         results.append({"load": pace.name, "policies": [_of(policy, runs[policy.name], first) for policy in study.policies]})
     return {"source": study.source.name, "requests": study.requests, "slots": study.slots, "seeds": list(study.seeds),
             "base_s": study.speed.base, "per_token_s": study.speed.per_token, "results": results}  # fmt: skip
+
+
+def _run_of(fleet: Fleet, policy: Policy, jobs: Sequence[Job]) -> _Run:
+    served = [number for number in range(len(jobs)) if number not in fleet.refused]
+    let_in, all_waits = [jobs[number] for number in served], fleet.waits
+    waits = [all_waits[number] for number in served]
+    lengths, predicted = [job.length.output for job in let_in], [fleet.predicted[number] for number in served]
+    accuracy = None if policy.known else ranked(predicted, lengths)
+    return _Run(waits_of(let_in, waits), by_tenant(let_in, waits), accuracy, len(fleet.refused) / len(jobs))
 
 
 def _of(policy: Policy, runs: Sequence[_Run], first: Sequence[_Run]) -> Json:
@@ -80,5 +90,11 @@ def _of(policy: Policy, runs: Sequence[_Run], first: Sequence[_Run]) -> Json:
         fields[name] = {"s": mean(own), "ratio": ratio(mean(own), mean(base)),
                         "seeds": [min(pairs), max(pairs)] if pairs else None}  # fmt: skip
     tenants = {tenant: mean([run.tenants.get(tenant) for run in runs]) for tenant in runs[0].tenants}
-    accuracy = mean([run.accuracy for run in runs])
-    return {"policy": policy.name, "about": policy.about, "rank_accuracy": accuracy, **fields, "tenants_mean_s": tenants}
+    fields["rank_accuracy"] = mean([run.accuracy for run in runs])
+    fields["refused"] = mean([run.refused for run in runs])
+    return {
+        "policy": policy.name,
+        "about": policy.about,
+        **fields,
+        "tenants_mean_s": tenants,
+    }

@@ -17,12 +17,14 @@ def _part(document: Json) -> Iterator[str]:
     seeds = len(document["seeds"])
     yield f"**{document['source']}**: {document['requests']:,} requests, {document['slots']} slots, {seeds} seeds"
     yield ""
-    yield f"| load | policy | {' | '.join(_COLUMNS.values())} | rank accuracy |"
-    yield f"|---|---|{'---|' * len(_COLUMNS)}---|"
+    limited = any(it["refused"] for result in document["results"] for it in result["policies"])
+    yield f"| load | policy | {' | '.join(_COLUMNS.values())} | rank accuracy |{' refused |' if limited else ''}"
+    yield f"|---|---|{'---|' * len(_COLUMNS)}---|{'---|' if limited else ''}"
     for result in document["results"]:
         for it in result["policies"]:
             cells = [_cell(it[name]) for name in _COLUMNS]
-            yield f"| {result['load']} | {it['policy']} | {' | '.join(cells)} | {_share(it['rank_accuracy'])} |"
+            refused = f" {it['refused']:.1%} |" if limited else ""
+            yield f"| {result['load']} | {it['policy']} | {' | '.join(cells)} | {_share(it['rank_accuracy'])} |{refused}"
 
 
 def _cell(it: Json) -> str:
