@@ -10,9 +10,9 @@
 
 `ttl` and `tag` are said of an answer that is made for this request, not of one that is there already.
 
-A directive that is not known is ignored, in both headers, as HTTP has it. A known one that makes no sense is ignored in
-`cache-control`, which proxies and libraries write, and refused in our own: whoever mistypes a tag would find out when the
-flush that needed it takes nothing, and whoever writes `no-store=1` did not mean "store it".
+What is not known, or makes no sense, is ignored in `cache-control`, which proxies and libraries write, and refused in our own:
+whoever mistypes a tag would find out when the flush that needed it takes nothing, and whoever writes `nostore` or `no-store=1`
+did not mean "store it".
 """
 
 from __future__ import annotations
@@ -64,6 +64,10 @@ def directives(x_tiergate_cache: str | None, cache_control: str | None) -> Direc
         raise BadDirective(f"x-tiergate-cache may hold at most {_MOST_DIRECTIVES} directives.")
     for part in ours:
         name, value = _split(part)
+        if name not in _FORMS:
+            if name or value is not None:
+                raise BadDirective(f"x-tiergate-cache: no such word. It takes {', '.join(sorted(_FORMS))}, between commas.")
+            continue
         if not _makes_sense(name, value):
             raise BadDirective(f"x-tiergate-cache: {_FORMS[name]}.")
         reading.take(name, value or "")
@@ -85,12 +89,12 @@ def _split(part: str) -> tuple[str, str | None]:
 
 
 def _makes_sense(name: str, value: str | None) -> bool:
-    """Whether a directive has the form that its name asks for; of what is not known everything has."""
+    """Whether a known directive has the form that its name asks for."""
     if name in _SWITCHES:
         return value is None
     if name in _SECONDS:
         return value is not None and value.isascii() and value.isdecimal() and len(value) <= _LONGEST_NUMBER
-    return name != "tag" or (value is not None and _TAG.fullmatch(value) is not None)
+    return value is not None and _TAG.fullmatch(value) is not None
 
 
 class _Reading:

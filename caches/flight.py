@@ -156,7 +156,7 @@ class Flights:
             await asyncio.wait((task,), timeout=_CLOSING)
             if task.done():
                 return
-        self._unlist(flight)
+        self.unlist(flight)
         task.cancel()
         await asyncio.wait((task,), timeout=self._grace)
         if not task.done():
@@ -164,7 +164,7 @@ class Flights:
 
     def _landed(self, flight: Flight, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        self._unlist(flight)
+        self.unlist(flight)
         flight.task = None
         error = FlightCancelled("the producer was cancelled") if task.cancelled() else task.exception()
         if flight.ended:
@@ -177,7 +177,8 @@ class Flights:
             flight.trace = None if error is None else error.__traceback__
             flight.finish(error)
 
-    def _unlist(self, flight: Flight) -> None:
+    def unlist(self, flight: Flight) -> None:
+        """Nobody joins it any more."""
         if flight.key is not None and self._flights.get(flight.key) is flight:
             del self._flights[flight.key]
 
@@ -247,6 +248,12 @@ class Seat:
             await waiter
         if reader.outcome is not Outcome.COMPLETE:
             raise self._verdict(reader)
+
+    def forsake(self) -> None:
+        """What came whole is no answer, and nobody joins it any more. Raises Orphaned, unless the second chance is used up."""
+        self._flights.unlist(self.flight)
+        if not self.spent:
+            raise Orphaned(spent=True)
 
     def _verdict(self, reader: Reader) -> BaseException:
         """The table of the module's docstring."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from http import HTTPStatus
 from typing import Any, cast
 
 from caches.assemble import assemble
@@ -79,7 +80,7 @@ class Answers:
         if use.lookup or use.store:
             job.key = self.key(job)
             job.split = self.similar.split(job)
-        job.shared = use.store and use.share
+        job.shared = use.store and use.share and not job.ask.usage_in_each_chunk
         return Question(
             lookup=job.key if use.lookup else None,
             share=job.key if job.shared else None,
@@ -102,6 +103,7 @@ class Answers:
         x.cache, x.cache_reason = unanswered(use)
         if job.admitted.away:
             x.cache_reason = ", ".join(filter(None, (x.cache_reason, f"exact store {job.admitted.away}")))
+        x.similar = job.barred
         if job.split is not None:
             entry = await self.similar.look(x, job, produce)
             if entry is not None:
@@ -113,7 +115,7 @@ class Answers:
                 if entry is not None and await self._hit(x, job, entry, reply, produce):
                     return
         if not use.store:
-            self._metrics.cache_lookups.add(("exact", "miss"))
+            self._metrics.cache_lookups.add(("exact", x.cache))
             await self._alone(job, reply, produce)
             return
         await self._share(x, job, question, reply, produce)
@@ -126,12 +128,13 @@ class Answers:
         reply.end()
 
     async def _hit(self, x: Exchange, job: Job, entry: Entry, reply: Reply, produce: Produce) -> bool:
-        """Serve it, unless it is too old. A stale one is served once more, and renewed meanwhile."""
+        """Serve it, unless it is too old. A stale one is served once more, and renewed meanwhile if this request may do so."""
         found = self.good(job, entry)
         if found is Freshness.GONE or (entry.alias and not await self.similar.stands(x, job, entry)):
             return False
         self._metrics.cache_lookups.add(("exact", "hit"))
-        if found is Freshness.STALE and entry.key not in self._renewing:
+        mine = job.use is not None and job.use.store and not job.wishes.cache.only_if_cached
+        if found is Freshness.STALE and mine and entry.key not in self._renewing:
             self._renewing.add(entry.key)
             self._behind.spawn(self._renew(job, entry.key, produce))
         self.similar.heard(x, job, entry)
@@ -194,7 +197,7 @@ class Answers:
         def start(flight: Flight) -> Coroutine[Any, Any, None]:
             return self._fly(job, flight, produce) if elsewhere is None else elsewhere.feed(flight)
 
-        spent = False
+        spent, asked = False, unanswered(cast(Use, job.use))[0]
         while True:
             elsewhere = job.admitted.elsewhere()
             try:
@@ -207,7 +210,7 @@ class Answers:
                     spent=spent,
                     fed=None if elsewhere is None else elsewhere.stream,
                 ) as seat:
-                    self._metrics.cache_lookups.add(("exact", "miss" if seat.leader else "shared"))
+                    self._metrics.cache_lookups.add(("exact", asked if seat.leader else "shared"))
                     if seat.leader:
                         seat.flight.note = job.work
                     else:
@@ -226,7 +229,7 @@ class Answers:
                 spent = orphaned.spent
                 x.past = (*x.past, x.work)
                 x.shared, job.work, job.failures, job.plan = False, Work(), Failures(), None
-                x.work, x.cache = job.work, unanswered(cast(Use, job.use))[0]
+                x.work, x.cache = job.work, asked
             entry = await job.admitted.look(question)  # the one that was shared may be there by now
             if entry is not None and await self._hit(x, job, entry, reply, produce):
                 return
@@ -247,6 +250,7 @@ class Answers:
         if cast(Head, head).stream:
             body = x.work.assembled = x.work.assembled or _assembled(job, pieces)
         if body is None:
+            seat.forsake()
             raise ApiError(502, "stream_incomplete", "The model's stream ended before its answer did.", outcome="broken_stream")
         await _deliver(job, body, reply)
 
@@ -257,7 +261,10 @@ class Answers:
         pieces = flight.pieces
         if pieces is None or job.work.broken or job.work.reason == "fallback":  # another model's answer is for now only
             return
-        streamed = cast(Head, flight.head).stream
+        head = cast(Head, flight.head)
+        if head.status != HTTPStatus.OK:
+            return
+        streamed = head.stream
         body = (job.work.assembled or _assembled(job, pieces)) if streamed else b"".join(pieces)
         if body is None or len(body) > self._cachings[job.principal.tenant].exact.max_entry:
             return

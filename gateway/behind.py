@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Any, Protocol
 
 from caches.assemble import assemble
@@ -84,9 +85,10 @@ class Behind:
                 await produce(again, sink)
         except REFUSED:
             return None
-        if not sink.whole or again.work.broken or again.work.reason == "fallback" or sink.head is None:
+        head = sink.head
+        if not sink.whole or head is None or head.status != HTTPStatus.OK or again.work.broken or again.work.reason == "fallback":
             return None
-        body = assemble(job.endpoint.name, sink.pieces) if sink.head.stream else b"".join(sink.pieces)
+        body = assemble(job.endpoint.name, sink.pieces) if head.stream else b"".join(sink.pieces)
         answer = None if body is None else json_object(body)
         return None if body is None or answer is None or not worth_keeping(answer) else (again, body)
 

@@ -40,7 +40,7 @@ def _caching(config: Config, tenant: Tenant) -> Caching:
     similar = SemanticPolicy(
         preset=semantic.preset,
         max_error=semantic.max_error,
-        ttl=semantic.ttl,
+        ttl=semantic.ttl if own.ttl is None else min(semantic.ttl, own.ttl),
         max_temperature=semantic.max_temperature,
         multi_turn=semantic.multi_turn,
         skip_personal=semantic.personal == "skip",

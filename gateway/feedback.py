@@ -41,7 +41,7 @@ async def give(both: Deletes, principal: Principal, x: Exchange, body: bytes) ->
     try:
         said = _read(body)
     except (msgspec.MsgspecError, RecursionError, ValueError):
-        message = 'Send {"request_id": the answer\'s x-request-id, "score": a number from 0 to 1}.'
+        message = 'Send {"request_id": the answer\'s x-request-id, "score": a number from 0 to 1}, and nothing else.'
         raise ApiError(400, "invalid_feedback", message) from None
     x.feedback = (said.request_id, said.score)
     applied = await both.feedback(principal.tenant, said.request_id, said.score)

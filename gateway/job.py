@@ -85,6 +85,7 @@ class Job:
     waiting: WorkScope | None = None  # while it waits for a slot
     shared: bool = False  # others may join the work
     split: Split | None = None  # its question, where the meaning of that may be compared
+    barred: str = ""  # why it may not, for a tenant who wants it
     asked: Asked | None = None  # the same, once it was put to the semantic cache
     nearly: Found | None = None  # a kept answer that was nearly served
 
@@ -124,7 +125,8 @@ def read_headers(headers: Headers, principal: Principal, endpoint: Endpoint) -> 
         passed = [_IDENTITY, b"content-type: %b\r\n" % content_type]
     for name, value in headers:
         if name.startswith(b"x-tiergate-") or name == b"cache-control":
-            ours[name] = value.decode("latin-1").strip()
+            said = value.decode("latin-1").strip()
+            ours[name] = f"{ours[name]}, {said}" if name in ours else said  # as one list: RFC 9110, 5.3
         elif name in _PASSED_ON:
             passed.append(b"%b: %b\r\n" % (name, value))
         elif name == b"content-encoding":

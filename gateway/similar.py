@@ -82,6 +82,7 @@ class Similar:
         found = None if job.use is None else self.read(job, job.use)
         if found is None or not found.reason:
             return found
+        job.barred = found.reason
         self._metrics.cache_lookups.add(("semantic", "bypass"))
         return None
 

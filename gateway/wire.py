@@ -2,7 +2,8 @@
 
 Rules of this file
 1. What a client sent goes upstream byte for byte. The only edits are at the top level of the JSON object: `model`
-   replaced, `stream_options.include_usage` set on streams of chat and completions, `cache_salt` and `priority` set where
+   replaced, `stream_options.include_usage` set on streams of chat and completions (and its `continuous_usage_stats`, which
+   means nothing without it, left out where it was the client's only word), `cache_salt` and `priority` set where
    a pool wants them and the endpoint reads them, and the privileged fields below deleted. Nothing else is touched, not
    even white space. (The one field of a form that is replaced is in `multipart`.)
 2. A duplicate key at the top level is refused: two readers of one body could disagree about which counts. Below it the last
@@ -31,6 +32,8 @@ _WINDOWS, _WINDOW, _SUSPICIOUS = 128, 64, 2
 _random = random.Random()
 PRIVILEGED = frozenset({"priority", "cache_salt", "request_id", "kv_transfer_params", "ec_transfer_params"})
 """Fields that steer the engine itself: a tenant's own are deleted."""
+
+_EACH_CHUNK = "continuous_usage_stats"
 
 _FIELDS = msgspec.json.Decoder(dict[str, Any])
 _RAW = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -61,6 +64,11 @@ class Ask:
     model: str  # as the client calls it: the body's, or the path's
     stream: bool
     include_usage: bool  # the client itself asked for the usage chunk
+
+    @property
+    def usage_in_each_chunk(self) -> bool:
+        """The client wants what others who ask the same do not."""
+        return self.include_usage and bool(self.fields["stream_options"].get(_EACH_CHUNK))
 
     def integer(self, name: str) -> int | None:
         """A count that the client gave: never negative, None when absent. ApiError 400 for anything that is no integer."""
@@ -217,7 +225,8 @@ def edit(
     if stream_options and ask.stream and not ask.include_usage:
         options = ask.fields.get("stream_options")
         if options is None or isinstance(options, dict):
-            wanted["stream_options"] = {**(options or {}), "include_usage": True}
+            kept = {name: value for name, value in (options or {}).items() if name != _EACH_CHUNK}
+            wanted["stream_options"] = {**kept, "include_usage": True}
     if cache_salt is not None:
         wanted["cache_salt"] = cache_salt
     if priority is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from caches.guards.concepts import LIGHT, concept
+from caches.guards.degrees import degree
 from caches.guards.order import turned_han
 from caches.guards.reading import Reading
 
@@ -15,6 +16,7 @@ _EXCLUSIVE = """
     about/with with/without via/to after/with at/with into/from within/after for/by against/with against/on
     through/under
     """
+_SUPERLATIVE = 2
 _ORDERED = frozenset({"then", "first", "last"})
 _DO = frozenset({"do", "does", "did"})
 _COMMUTES = _SYMMETRIC | frozenset(map(concept, ("multiply", "times", "plus", "sum", "product", "add", "both")))
@@ -113,9 +115,11 @@ def _transposed(a: Reading, b: Reading) -> bool:
     """The very same words, but two have changed places."""
     if a.bag != b.bag or len(a.content) != len(b.content) or not _SYMMETRIC.isdisjoint(a.bag):
         return False
+    if a.frame == b.frame == "@how" and len(a.content) == 2:
+        return False  # a verb and its object: my password, how do I reset it
     apart = [pair for pair in zip(a.content, b.content, strict=True) if pair[0] != pair[1]]
     moved = len(apart) == 2 and apart[0] == apart[1][::-1] and LIGHT.isdisjoint(apart[0])
-    return moved and not any(_fixed(word, a, b) for word in apart[0])
+    return moved and not any(_fixed(word, a, b) or degree(word)[1] == _SUPERLATIVE for word in apart[0])
 
 
 def _sequence(a: Reading, b: Reading) -> bool:

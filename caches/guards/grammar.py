@@ -11,14 +11,12 @@ from caches.guards.tables import words
 _TELLING = words(
     """
     from by into onto upon during over under down out off per or but although though because while since until till either before
-    after whose they them he him himself she her herself hers his their theirs themselves
+    after
     """
 )
 _GROUPS = """
     into in to within onto on at upon / by via through with on in / per a an in / until till / because since as if /
-    although though but / while when during as in / they them he him she her it you one i we me us /
-    their his her the its your my /
-    over on in about than / from of in on at with through / by of for with from
+    although though but / while when during as in / over on in about than / from of in on at with through / by of for with from
     """
 _ALIKE = tuple(map(words, _GROUPS.split("/")))
 """What may stand for each other."""

@@ -16,7 +16,7 @@ def persons(a: Reading, b: Reading) -> str | None:
         return "persons"
     if a.bag == b.bag and a.subject == b.subject:
         return None
-    if a.subject != b.subject and a.subject and b.subject and (a.frame != "@how" or _turned(a, b)):
+    if a.subject != b.subject and a.subject and b.subject and (not a.frame == b.frame == "@how" or _turned(a, b)):
         return "persons"
     mine, yours = ("my" in a.bag, "my" in b.bag), ("your" in a.bag, "your" in b.bag)
     if mine[0] != mine[1] and yours[0] != yours[1] and mine[0] == yours[1] and not (a.frame == b.frame == "@how"):

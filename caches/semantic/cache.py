@@ -134,8 +134,9 @@ class SemanticCache:
         if not self.embedder.covers(asked.text):
             return Found(why="script")
         question = Reading.of(asked.text)
-        rooms = [room for room, found in likely if self._hopeful(asked, question, found)]
-        return (question, likely, rooms) if rooms else Found(why="guards")
+        against = {room: self._objection(asked, question, found) for room, found in likely}
+        rooms = [room for room, objection in against.items() if objection is None]
+        return (question, likely, rooms) if rooms else Found(why=next(filter(None, against.values()), ""))
 
     async def take(self, asked: Asked, grey: Grey) -> Found:
         if self.cut(asked.scope, self._preset_of(asked.preset), asked.max_error) == inf:
@@ -190,16 +191,19 @@ class SemanticCache:
         found = self.gate.resembling(room, text)
         return [_ANY] if found is None or len(found) > _MOST_LIKELY else found
 
-    def _hopeful(self, asked: Asked, question: Reading, found: list[str]) -> bool:
-        """Whether any of them could be served, were it as near as questions in other words are: else no vector is needed."""
+    def _objection(self, asked: Asked, question: Reading, found: list[str]) -> str | None:
+        """What speaks against the likest, if none could be served were it as near as questions in other words are: then no
+        vector is needed.
+        """
         if found == [_ANY]:
-            return True
-        preset = self._preset_of(asked.preset)
+            return None
+        preset, objection = self._preset_of(asked.preset), ""
         for each in found:
             verdict = judge(question, self._reading(each, self.gate.text(each)), _NEAREST, preset)
             if verdict.serve or (verdict.grey and (asked.wants_grey or self.verifier is not None)):
-                return True
-        return False
+                return None
+            objection = objection or verdict.reason
+        return objection
 
     def _at_hand(self, likely: list[tuple[str, list[str]]], vector: Vector) -> list[Near]:
         """All that the gate has named; nothing if the vector of one of them is not at hand."""
@@ -222,7 +226,7 @@ class SemanticCache:
     async def _best(self, asked: Asked, question: Reading, near: list[Near], preset: Preset, cut: float) -> Found:
         grey: Grey | None = None
         why = ""
-        for each in sorted(near, key=lambda each: -rank(asked.text, each.text, each.cosine)):
+        for each in sorted(near, key=lambda each: (-rank(asked.text, each.text, each.cosine), each.text)):
             id_, barred = self._hit(asked, each.text, each.id)
             if barred:
                 why = why or "refused"
@@ -346,7 +350,7 @@ class SemanticCache:
             error_low=seen.low,
             error_high=seen.high,
             off=tuple(self._off()),
-            store=self.store.status if self.writer.status == "ok" else self.writer.status,
+            store=self.writer.health,
             embedder=self.embedder.fingerprint,
         )
 

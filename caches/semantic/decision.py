@@ -32,14 +32,14 @@ class Preset:
 
 
 STRICT = Preset(
-    "strict", base=0.7, edit=0.9, reword=0.7, turned=0.1, long=math.inf, reworded=math.inf, most=0.875, exchanged=False
+    "strict", base=0.68, edit=0.9, reword=0.7, turned=0.1, long=math.inf, reworded=math.inf, most=0.875, exchanged=False
 )  # fmt: skip
-BALANCED = Preset("balanced", base=0.62, edit=0.7, reword=0.2, turned=0.03, long=5.0, reworded=0.84, most=math.inf)
+BALANCED = Preset("balanced", base=0.605, edit=0.7, reword=0.2, turned=0.03, long=5.0, reworded=0.84, most=math.inf)
 
 _STEEPNESS = 25.0  # of the score around the cosine that is needed
 _OPEN, _MOST_OPEN = 0.8, 0.25  # the cosine that is needed more, by the share of what is not shared
 _INSERTED, _SUBSTITUTED = 0.22, 0.23  # at least so much, if a word of weight is in one text only, or in each another
-_MANY = 4.0  # weight of the words in common from which on one that was exchanged counts by its cosine
+_MANY = 3.5  # weight of the words in common from which on one that was exchanged counts by its cosine
 _MANNER = frozenset({"direction", "scope", "format", "question", "persons", "shades", "degrees", "tense", "plurals", "grammar"})
 """Guards that another wording alone sets off now and then. Their veto is never final: a verifier may overrule it."""
 _NEVER_OVERRULED = frozenset({"numbers", "units", "quotes", "code", "length", "pictures", "letters"})

@@ -44,7 +44,7 @@ class _Room:
 class Gate:
     """`share`: of a question's weight that a kept one must have. `most`: kept questions that are looked at."""
 
-    def __init__(self, share: float = 0.4, most: int = 2000) -> None:
+    def __init__(self, share: float = 0.33, most: int = 2000) -> None:
         self._share = share
         self._most = most
         self._rooms: dict[str, _Room] = {}

@@ -15,8 +15,8 @@ PAIR_BYTES = 8
 
 
 def pair_of(secret: bytes, partition: str, question: str, kept: str) -> bytes:
-    """The digest of a pair. Directed: a longer question's answer may serve a shorter one where the reverse is wrong."""
-    return _digest(secret, b"tiergate pair 1", (partition, _plain(question), _plain(kept)))
+    """The digest of a pair, whichever of the two is kept: who says that they are not the same says it of both."""
+    return _digest(secret, b"tiergate pair 3", (partition, *sorted((_plain(question), _plain(kept)))))
 
 
 def _digest(secret: bytes, kind: bytes, parts: Iterable[str]) -> bytes:

@@ -44,11 +44,12 @@ _EXPIRE_EVERY = 60.0
 
 
 class Writer:
-    """Runs as one task beside the cache: `run`. `status` is `ok`, or what is wrong."""
+    """Runs as one task beside the cache: `run`. `status` and `embedding` are `ok`, or what is wrong."""
 
     def __init__(self, cache: SemanticCache, wall: Callable[[], float], *, shared: bool = False) -> None:
         self.open = False
         self.status = "starting"
+        self.embedding = "ok"  # of answers to be kept, which have time
         self.doomed: dict[str, str | None] = {}  # points to be deleted as soon as the store is there, if that tenant owns them
         self.flushes = Flushes(cache.store, wall, shared=shared)
         self.dropped = 0
@@ -168,11 +169,19 @@ class Writer:
         if not self._waiting:
             self._idle.set()
 
+    @property
+    def health(self) -> str:
+        """`ok`, or what is wrong with the store or the embedder: a line for people."""
+        store = self._cache.store.status if self.status == "ok" else self.status
+        return store if store != "ok" or self.embedding == "ok" else f"embedder {self.embedding}"
+
     async def _open(self) -> bool:
         """The store, what it keeps, and what was learned."""
         cache = self._cache
-        with suppress(EmbedderAway):  # it goes on trying by itself
+        try:
             await cache.embedder.open()
+        except EmbedderAway as away:  # it goes on trying by itself
+            self.embedding = away.reason
         if cache.verifier is not None:
             with suppress(VerifierAway):  # likewise
                 await cache.verifier.open()
@@ -264,10 +273,16 @@ class Writer:
 
     async def _embedded(self, point: Point) -> Point | None:
         try:
-            return replace(point, vector=await self._cache.embedder.embed(point.text, scope=point.tenant, within=_EMBED_SECONDS))
-        except (EmbedderAway, TooLong):
+            vector = await self._cache.embedder.embed(point.text, scope=point.tenant, within=_EMBED_SECONDS)
+        except TooLong:
             self.dropped += 1
             return None
+        except EmbedderAway as away:
+            self.embedding = away.reason
+            self.dropped += 1
+            return None
+        self.embedding = "ok"
+        return replace(point, vector=vector)
 
     async def _delete_doomed(self) -> None:
         for point, tenant in list(self.doomed.items()):

@@ -16,18 +16,29 @@ from gateway.units import parse_duration
 _TIMEOUT = 10.0
 
 
+class _Once(argparse.Action):
+    """An option of which a second one would take the first one's place without a word."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        if getattr(namespace, self.dest) is not None:
+            parser.error(f"{option_string} may be given once")
+        setattr(namespace, self.dest, values)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--config", default="config.yaml", help="where the address and the admin key are read from")
     shared.add_argument("--url", help="address of the gateway, instead of the config's; the key is then TIERGATE_ADMIN_KEY's")
     shared.add_argument("--json", action="store_true", help="print JSON")
     actions = parser.add_subparsers(dest="action", required=True)
-    actions.add_parser("stats", parents=[shared], help="entries, bytes, hits and misses")
+    actions.add_parser("stats", parents=[shared], help="what is kept, and what was learned of wrong hits")
     flush = actions.add_parser("flush", parents=[shared], help="delete entries; the conditions given must all hold")
-    flush.add_argument("--tenant", help="of this tenant")
-    flush.add_argument("--model", help="answered by this model")
-    flush.add_argument("--tag", help="kept with this tag")
-    flush.add_argument("--older-than", metavar="AGE", help="older than that: 10m, 2h")
+    flush.add_argument("--tenant", action=_Once, help="of this tenant")
+    flush.add_argument("--model", action=_Once, help="answered by this model")
+    flush.add_argument("--tag", action=_Once, help="kept with this tag")
+    flush.add_argument("--older-than", action=_Once, metavar="AGE", help="older than that: 10m, 2h")
     flush.add_argument("--all", action="store_true", help="every entry")
     flush.add_argument("--dry-run", action="store_true", help="count only")
     delete = actions.add_parser("delete", parents=[shared], help="delete one entry by the id that x-tiergate-cache-id showed")

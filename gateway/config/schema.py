@@ -351,7 +351,7 @@ class ModelLimits:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCache:
     keep: t.Keep | None = key(None, "Which answers are kept; null: as `cache.exact.keep`.")
-    ttl: t.Seconds | None = key(None, "How long an identical answer is kept; null: as `cache.exact.ttl`.")
+    ttl: t.Seconds | None = key(None, "How long answers are kept, by either cache at most; null: as the caches have it.")
     semantic: bool | None = key(None, "Answer questions that mean the same; null: as `cache.semantic.enabled`.")
     scope: t.Name | None = key(None, "Tenants that name the same scope share their answers; null: none of the others'.")
 

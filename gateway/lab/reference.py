@@ -20,7 +20,8 @@ def config_page() -> str:
     rows = ["| key | takes | default | what it is |", "|---|---|---|---|"]
     rows += [f"| `{doc.path}` | {_cell(doc.expects)} | {_code(doc.default)} | {_cell(doc.doc)} |" for doc in reference()]
     return (
-        f"# config.yaml, every key\n\n{_MADE}Durations: `250ms`, `30s`, `5m`, `1h`. Sizes: `64KiB`, `16MiB`, `1GB`.\n"
+        f"# config.yaml, every key\n\n{_MADE}Durations: `250ms`, `30s`, `5m`, `1h`, `1d`; a plain number is seconds. "
+        "Sizes: `64KiB`, `16MiB`, `1GB`.\n"
         "`${NAME}` and `${NAME:-default}` work in any string. An unknown key is an error.\n"
         "`tiergate check` prints what is in effect.\n\n" + "\n".join(rows) + "\n"
     )

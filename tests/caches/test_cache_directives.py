@@ -30,12 +30,12 @@ from caches.directives import MOST_TAGS, PLAIN, BadDirective, Directives, direct
         ("ttl=0", None, Directives(no_store=True)),
         ("tag=a, tag=b, tag=a", None, Directives(tags=("a", "b"))),
         ("tag=" + "x" * 64, None, Directives(tags=("x" * 64,))),
-        ("nocache, no_cache, no-cache-please, x=1", None, Directives()),
-        (",,;=,", "=,=", Directives()),
+        (None, "nocache, no_cache, no-cache-please, x=1", Directives()),
+        (",, no-store ,", "=,=", Directives(no_store=True)),
     ],
 )
 def test_directives_are_read_from_both_headers(ours, plain, expected):
-    """Comma lists, names in any case, unknown ones ignored; the stricter of two numbers counts."""
+    """Comma lists, names in any case, empty parts ignored; the stricter of two numbers counts."""
     assert directives(ours, plain) == expected
 
 
@@ -59,6 +59,7 @@ def test_what_makes_no_sense_in_cache_control_is_ignored(plain):
         *((f"{name}=1", "no value") for name in ("no-cache", "no-store", "only-if-cached", "store")),
         *((f"tag{value}", "tag") for value in ("", "=", "=a b", "=\u00e9", "=a/b", "=" + "x" * 65)),
         ("no-cache, tag=!", "tag"),
+        *((word, "no such word") for word in ("nostore", "no_store", "no-cache no-store", "No-Store; x", "x=1", "=1")),
         (",".join(f"tag={n}" for n in range(MOST_TAGS + 1)), "at most 8 tags"),
         ("x," * 32 + "no-cache", "at most 32"),
     ],

@@ -270,3 +270,15 @@ async def test_comparing_answers_tells_same_from_other() -> None:
     assert (await world.cache.compare(ask(PAIR[1]), hit.id, body("we do not know you"))).right is False
     unsure = await world.cache.compare(ask(PAIR[1]), hit.id, body("click on Settings twice or so"))
     assert (unsure.right, said(unsure.kept)) == (None, "Click on Settings.")
+
+
+async def test_an_embedder_that_never_worked_is_told_of() -> None:
+    """Nothing is kept, so no question needs it; what is told of the cache says so, until an answer has its vector."""
+    world = World()
+    world.embedder.away = "timeout"
+    await world.open()
+    await world.fill(ask(PAIR[0]))
+    assert world.cache.standing().store == "embedder timeout"
+    world.embedder.away = ""
+    await world.fill(ask(PAIR[0]))
+    assert world.cache.standing().store == "ok"

@@ -96,3 +96,14 @@ async def test_the_verdict_is_that_of_a_search(kept: list[str], data: st.DataObj
     await world.open()
     there = await world.cache.look(ask(question))
     assert (here.entry and here.entry.body) == (there.entry and there.entry.body)
+
+
+async def test_the_very_text_is_served_before_one_that_is_as_near() -> None:
+    """Where two kept questions are equally near and alike, the one that was asked letter for letter answers."""
+    world = await World().open()
+    for number, text in enumerate(("my my", "my")):
+        await world.fill(ask(text), f"answer {number}")
+    for text, number in (("my", 1), ("my my", 0)):
+        found = await world.cache.look(ask(text))
+        assert found.entry is not None
+        assert f"answer {number}".encode() in found.entry.body

@@ -53,7 +53,7 @@ async def test_answers_are_flushed_by_their_tag(stack):
     assert (await stack.chat("[[say: two]]", **GREEDY)).headers["x-tiergate-cache"] == "exact"
 
 
-@pytest.mark.parametrize("directives", ["ttl=soon", "tag=", "tag=a b", "no-store=1", ",".join(["store"] * 40)])
+@pytest.mark.parametrize("directives", ["nostore", "ttl=soon", "tag=", "tag=a b", "no-store=1", ",".join(["store"] * 40)])
 async def test_a_directive_of_ours_that_makes_no_sense_is_refused(stack, directives):
     """A mistyped tag is told at once, and not when its flush takes nothing."""
     refused = await stack.chat(ASK, headers=saying(directives))
@@ -136,6 +136,32 @@ async def test_a_stale_answer_is_served_once_and_renewed(start):
     fresh = await stack.chat(ASK, **GREEDY)
     assert int(fresh.headers["age"]) < 5
     assert len(posts(stack.small)) == 2
+
+
+@pytest.mark.parametrize("directives", ["only-if-cached", "no-store"])
+async def test_who_may_not_ask_a_model_or_keep_its_answer_renews_nothing(start, directives):
+    """A stale answer is served to it all the same; the next ordinary request renews it."""
+    stack = await start({"cache": {"secret": "s", "exact": {"ttl": "10s", "stale": "1h"}}})
+    await stack.chat(ASK, **GREEDY)
+    shift_cache(stack, 11)
+    stale = await stack.chat(ASK, **GREEDY, headers=saying(directives))
+    assert stale.headers["x-tiergate-cache"] == "exact"
+    await stack.at_rest()
+    assert len(posts(stack.small)) == 1
+    await stack.chat(ASK, **GREEDY)
+    await stack.until(lambda: len(posts(stack.small)) == 2)
+
+
+@pytest.mark.parametrize("name", ["x-tiergate-cache", "cache-control"])
+@pytest.mark.parametrize("others", [("max-age=60",), ("no-cache", "max-age=5")])
+@pytest.mark.parametrize("first", [True, False])
+async def test_a_header_on_several_lines_is_one_list(stack, name, others, first):
+    """Whichever line says `no-store`, it is heard."""
+    lines = ["no-store", *others] if first else [*others, "no-store"]
+    body = {"model": "small-model", "messages": [{"role": "user", "content": ASK}], **GREEDY}
+    headers = [("authorization", f"Bearer {KEY}"), *((name, line) for line in lines)]
+    assert (await stack.client.post("/v1/chat/completions", json=body, headers=headers)).status_code == 200
+    assert (await stack.chat(ASK, **GREEDY)).headers["x-tiergate-cache"] == "miss"
 
 
 async def test_a_replay_may_be_paced(start):

@@ -239,6 +239,38 @@ async def test_a_leaders_upstream_failure_gives_the_others_a_second_chance(stack
     await stack.at_rest()
 
 
+@pytest.mark.parametrize("fault", [{"error_in_stream": 6}, {"malformed_chunk": 6}, {"cut_after_tokens": 6}], ids=str)
+async def test_a_stream_that_breaks_is_not_the_failure_of_who_was_given_nothing_of_it(start, fault):
+    """Those who want JSON hear nothing until the end: they ask once more, together, when the leader's stream goes wrong."""
+    stack = await start(fakes=SLOW)
+    stack.small.faults.add(**fault, times=1)
+    leader = asyncio.create_task(ask(stack, chat("[[tokens: 12]]", **GREEDY, stream=True)))
+    await stack.until(lambda: aboard(stack) == [1])
+    others = [asyncio.create_task(ask(stack, chat("[[tokens: 12]]", **GREEDY))) for _ in range(3)]
+    answers = await asyncio.gather(*others)
+    await leader
+    assert [answer.status_code for answer in answers] == [200] * 3
+    assert len(posts(stack.small)) == 2
+    await stack.at_rest()
+
+
+@pytest.mark.parametrize("asked", [{}, {"include_usage": False}, {"include_usage": True}])
+async def test_usage_in_each_chunk_is_for_who_asked_for_it(stack, asked):
+    """`continuous_usage_stats` goes upstream with `include_usage` alone, and such a stream is nobody else's."""
+    wake = hold(stack.small)
+    options = {"stream": True, "stream_options": {"continuous_usage_stats": True, **asked}}
+    first = asyncio.create_task(ask(stack, chat("[[say: one two]]", **GREEDY, **options)))
+    await stack.until(lambda: stack.gateway.parts.edge.running == 1)
+    other = asyncio.create_task(ask(stack, chat("[[say: one two]]", **GREEDY, stream=True)))
+    await stack.until(lambda: stack.gateway.parts.edge.running == 2)
+    wake()
+    await asyncio.gather(first, other)
+    wanted = asked.get("include_usage") is True
+    sent = [call.body["stream_options"] for call in posts(stack.small)]
+    assert sorted("continuous_usage_stats" in options for options in sent) == ([False, True] if wanted else [False])
+    assert not any(payload["usage"] for payload in payloads(other.result().text)[:-1] if "usage" in payload)
+
+
 async def test_a_failure_for_all_is_heard_by_all(stack):
     """When the second call fails as well, every follower hears it: nobody retries for ever."""
     stack.small.faults.add(status=400, body={"error": {"message": "unlucky"}}, hang_before_headers=0.02)

@@ -415,3 +415,28 @@ async def test_a_script_of_answers_reaches_the_client_unchanged(start, tmp_path)
     found = await ask(stack, PASSWORD[1])
     assert found.json()["choices"][0]["message"]["content"] == "Ünïcode — 100 % «ok»"
     assert len(posts(stack.small)) == 1
+
+
+async def test_a_tenants_ttl_bounds_what_is_served_by_meaning(start):
+    """Who says how long answers live says it of both caches; the section's own `ttl` counts where it is shorter."""
+    stack = await start({**semantic(ttl="1h"), "tenants": {0: {"cache": {"ttl": "20s"}}}})
+    await opened(stack)
+    await fill(stack, PASSWORD[0])
+    [point] = [point for batch in [b async for b in stack.gateway.parts.semantic.store.scan()] for point in batch]
+    assert point.expires_at - point.stored_at == pytest.approx(20, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({"n": 2, "temperature": 0.5, "seed": 1}, "n"),
+        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+        ({"temperature": 1.9, "seed": 1}, "temperature"),
+    ],
+)
+async def test_what_is_not_eligible_says_why_on_its_line(start, body, reason):
+    """The operator reads on the log why a question had no part in it."""
+    stack = await opened(await start(semantic(max_temperature=1.0)))
+    answer = await ask(stack, PASSWORD[0], **body)
+    assert answer.status_code == 200
+    assert (await stack.line())["semantic"] == reason

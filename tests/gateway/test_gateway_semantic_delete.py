@@ -53,6 +53,21 @@ async def test_a_deleted_hit_never_comes_back_for_that_pair(stack, who):
     assert cache_of(await ask(stack, PASSWORD[1], headers={"x-tiergate-cache": "no-store"})) == "miss"
 
 
+@pytest.mark.parametrize("say", ["delete", "complain"])
+async def test_what_is_not_the_same_is_so_both_ways(stack, say):
+    """Who says of two questions that one answer does not serve both is not served the other one's answer either."""
+    await fill(stack, PASSWORD[0])
+    hit = await ask(stack, PASSWORD[1])
+    assert cache_of(hit) == "semantic"
+    if say == "delete":
+        assert (await delete(stack, hit.headers["x-tiergate-cache-id"])).status_code == 200
+    else:
+        assert await feedback(stack, hit, 0)
+        await flush(stack, all=True)
+    await fill(stack, PASSWORD[1])
+    assert cache_of(await ask(stack, PASSWORD[0])) == "miss"
+
+
 async def test_nobody_deletes_what_another_tenant_was_served(stack):
     """An id is worth nothing to others, nor is one that was made up; the hit stays."""
     await fill(stack, PASSWORD[0])
