@@ -36,7 +36,7 @@ class _Tenant:
 class Line:
     """One class. `account` is what it was served of all that the classes share."""
 
-    __slots__ = ("_away", "_heap", "_last", "_order", "_stride", "_tenants", "account", "entries", "load")
+    __slots__ = ("_away", "_heap", "_last", "_order", "_stride", "_sweep_at", "_tenants", "account", "entries", "load")
 
     def __init__(self, stride: int) -> None:
         self.entries: OrderedDict[Entry, None] = OrderedDict()
@@ -45,6 +45,7 @@ class Line:
         self._stride = stride
         self._tenants: dict[str, _Tenant] = {}
         self._away: dict[str, Account] = {}
+        self._sweep_at = _LEFTOVERS
         self._heap: list[tuple[float, int, _Tenant]] = []
         self._order = 0
         self._last = Account()  # of the tenant that was the last to wait
@@ -159,10 +160,11 @@ class Line:
         return counter == tenant.account.counter and bool(tenant.turns.entries)
 
     def _sweep(self) -> None:
-        if len(self._away) <= 2 * len(self._tenants) + _LEFTOVERS:
+        if len(self._away) <= self._sweep_at:
             return
         floor = self._least()
         kept = {name: account for name, account in self._away.items() if account.running or account.counter > floor}
         if len(kept) > _MOST_AWAY:
             kept = {name: account for name, account in kept.items() if account.running}
         self._away = kept
+        self._sweep_at = 2 * len(kept) + _LEFTOVERS

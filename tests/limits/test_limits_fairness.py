@@ -5,8 +5,9 @@ from collections import Counter
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from queue_talk import push, queue
+from queue_talk import bounds, push, queue
 
+from limits.scheduler import Queue
 from limits.types import Priority
 
 MOST = 1000  # tokens that a request may cost
@@ -72,9 +73,6 @@ def test_a_wrong_prediction_costs_no_more_than_its_error(seed, slots, error):
 )
 def test_every_class_gets_its_share_in_any_window(weights, seed, pair):
     """While two classes wait, what they get by weight differs by at most a largest cost of each, in any window. Batch too."""
-    from queue_talk import bounds
-
-    from limits.scheduler import Queue
 
     rng, line, course = random.Random(seed), Queue(bounds(weights=weights)), []
     for _ in range(200):

@@ -5,8 +5,9 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from queue_talk import FAR, drain, push, queue, serve
+from queue_talk import FAR, bounds, drain, push, queue, serve
 
+from limits.scheduler import Queue
 from limits.types import Order, Priority, QueueTimeout, SlotAsk
 
 REALTIME, STANDARD, BATCH = Priority
@@ -237,5 +238,36 @@ def test_what_is_remembered_of_those_who_left_is_bounded():
             line.cancel(entry, 0.0)
     drain(line)
     for one in line._lines:
-        assert len(one._away) <= 200 + len(line)
+        assert len(one._away) <= 200
         assert len(one._heap) <= 64
+
+
+def test_a_class_that_was_away_is_lifted_to_the_last_that_waited():
+    """Coming first to an empty queue earns a class no credit over the one that was served all the time before."""
+    line = queue()
+    for _ in range(500):
+        push(line, priority=STANDARD)
+        serve(line)
+    for _ in range(40):
+        push(line, priority=BATCH)
+        push(line, priority=STANDARD)
+    assert [entry.priority for entry in drain(line)][:10].count(BATCH) == 2
+
+
+def test_a_tenant_that_found_free_slots_is_lifted_too():
+    """Who takes a free slot after others took hundreds is even with them, not ahead by all that they had."""
+    line = queue()
+    for tenant in [*["busy"] * 500, "other"]:
+        line.settle(line.take(SlotAsk(STANDARD, tenant, 1, 1, FAR, prompt=10), 0.0), 10)
+    for _ in range(30):
+        push(line, "other", prompt=10)
+        push(line, "busy", prompt=10)
+    assert 9 <= names(drain(line))[:20].count("other") <= 11
+
+
+def test_a_cheap_request_goes_before_a_dear_one_of_a_class_with_the_same_share():
+    """Of two classes that were served the same for their weight, the one goes whose next request leaves it behind the other."""
+
+    line = Queue(bounds(weights=(1, 1, 1)))
+    dear, cheap = push(line, priority=REALTIME, prompt=1000), push(line, priority=BATCH, prompt=10)
+    assert drain(line) == [cheap, dear]
