@@ -21,6 +21,8 @@ ASKS = st.builds(
     size=st.integers(0, 15),
     deadline=st.just(0.0),
     weight=st.integers(1, 3),
+    prompt=st.integers(0, 500),
+    output=st.integers(0, 500),
 )
 
 
@@ -44,6 +46,7 @@ class Line(RuleBasedStateMachine):
         self.bound = (bound, 10 * bound, 100 * bound)
         self.share = (max(1, int(bound * share)), int(10 * bound * share), int(100 * bound * share))
         self.now = 0.0
+        self.running = []
         self.waiting = []  # in the order of coming, a raised one last
         self.ends = Counter()
         self.came = 0
@@ -102,6 +105,21 @@ class Line(RuleBasedStateMachine):
         assert peers[0] is entry
         self.queue.dispatch(entry, self.now)
         self.ended(entry, State.DISPATCHED)
+        self.running.append(entry)
+
+    @precondition(lambda self: not self.waiting)
+    @rule(ask=ASKS)
+    def take_a_free_slot(self, ask):
+        entry = self.queue.take(replace(ask, deadline=self.now + 1), self.now)
+        assert entry.state is State.DISPATCHED
+        self.running.append(entry)
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data(), cost=st.integers(0, 3000))
+    def settle(self, data, cost):
+        entry = data.draw(st.sampled_from(self.running))
+        self.running.remove(entry)
+        self.queue.settle(entry, cost)
 
     @precondition(lambda self: self.waiting)
     @rule(data=st.data())
@@ -143,6 +161,7 @@ class Line(RuleBasedStateMachine):
         assert all(entry.state is State.WAITING for entry in self.waiting)
         assert (queue.head(self.now) is None) == (not self.waiting)
         assert queue.next_deadline() == min((entry.deadline for entry in self.waiting), default=None)
+        assert sum(line.account.running for line in queue._lines) == len(self.running)
         assert len(queue._deadlines) <= 2 * len(self.waiting) + 64
         assert set(queue._tenants) == {entry.ask.tenant for entry in self.waiting}
         assert set(queue._borrowers) == {tenant for tenant in TENANTS if self.beyond(tenant)}
