@@ -18,7 +18,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from caches.redis.changes import LEASE, Changes
+from caches.orders import LEASE
+from caches.redis.changes import Changes
 from caches.redis.store import CHANNEL, RedisStore
 from caches.shelf import Shelf
 from caches.types import CacheStats, Entry, StoreState

@@ -5,6 +5,8 @@ Where a method, a place or a time is asked for by `I` or `you`, the modal verbs 
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+
 from caches.guards.reading import Reading
 from caches.guards.tables import words
 
@@ -33,13 +35,15 @@ _PAST = words(
 )
 _SUPERLATIVES = words("best most worst greatest biggest favorite ever")
 """What is the best film, and what was it: much the same."""
+_MAKERS = words("author writer inventor creator composer founder discoverer painter sculptor")
+"""Who is the author of it, was it, wrote it: whoever has made a thing stays who made it."""
 
 
 def tense(a: Reading, b: Reading) -> str | None:
     one, other = mode(a), mode(b)
     if one == other or not one or not other or not a.frame or a.frame != b.frame or frozenset((one, other)) not in _APART:
         return None
-    if not _SUPERLATIVES.isdisjoint(a.bag | b.bag) and {one, other} == {"past", "present"}:
+    if {one, other} == {"past", "present"} and (_any(_SUPERLATIVES, a.bag, b.bag) or _any(_MAKERS, _said(a), _said(b))):
         return None
     if _GENERIC.issuperset((one, other)) and a.frame != "@whether" and b.frame != "@whether" and (_asker(a) or _asker(b)):
         return None
@@ -54,6 +58,14 @@ def mode(reading: Reading) -> str:
         verb = reading.surface.get(reading.content[0], "")
         return "past" if verb in _PAST or verb.endswith("ed") else ""
     return ""
+
+
+def _any(of: frozenset[str], one: AbstractSet[str], other: AbstractSet[str]) -> bool:
+    return not of.isdisjoint(one) or not of.isdisjoint(other)
+
+
+def _said(reading: Reading) -> set[str]:
+    return set(reading.surface.values())
 
 
 def _asker(reading: Reading) -> bool:

@@ -20,10 +20,10 @@ from typing import Any
 
 from redis.asyncio.connection import AbstractConnection
 
+from caches.orders import LEASE
 from caches.redis.pool import disconnect
 from caches.redis.server import Server, said_by
 
-LEASE = 0.5
 _PING = 0.15
 _SILENCE = 2.0  # after which a connection is given up
 _CONNECT = 1.0

@@ -140,7 +140,7 @@ class RedisStore:
         who = _EVERYTHING if tenant is None else digest((tenant, None, None))
         keys = [_ENTRIES + id, _MARKS, _INDEX]
         args = who, _EVERYTHING, id, digest_of_id(id), CHANNEL, _CHANGED + self.me + id.encode()
-        found, _ = await self._must(scripts.DELETE, keys, *args)
+        found, _ = await self.ask(scripts.DELETE, keys, *args)
         return bool(found)
 
     async def flush(self, which: Which, *, dry_run: bool = False) -> int:
@@ -149,7 +149,7 @@ class RedisStore:
         if dry_run:
             return await self._walk(field, await self._learn_time() - age, drop=False)
         args = field, _EVERYTHING, age, CHANNEL, _FLUSHED + self.me
-        moment, _ = await self._must(scripts.FLUSH, [_MARKS], *args)
+        moment, _ = await self.ask(scripts.FLUSH, [_MARKS], *args)
         return await self._walk(field, moment, drop=True)
 
     async def stats(self) -> CacheStats:
@@ -203,25 +203,25 @@ class RedisStore:
 
     async def _drop(self, id: str) -> None:  # noqa: A002 - the name of the field it is
         with suppress(ExactStoreAway):  # then the next one to find it does
-            await self._must(scripts.DROP, [_ENTRIES + id, _INDEX], id)
+            await self.ask(scripts.DROP, [_ENTRIES + id, _INDEX], id)
 
     async def _walk(self, field: bytes, moment: int, *, drop: bool) -> int:
         cursor = b"0"
         total = 0
         while True:
-            cursor, found, _ = await self._must(scripts.WALK, [_INDEX], cursor, field, moment, int(drop), _ENTRIES)
+            cursor, found, _ = await self.ask(scripts.WALK, [_INDEX], cursor, field, moment, int(drop), _ENTRIES)
             total += int(found)
             if cursor == b"0":
                 return total
 
     async def _learn_time(self) -> int:
-        now: int = (await self._must(scripts.TIME, []))[-1]
+        now: int = (await self.ask(scripts.TIME, []))[-1]
         return now
 
-    async def _must(self, script: Script, keys: list[str], *args: Argument) -> list[Any]:
+    async def ask(self, script: Script, keys: list[str], *args: Argument, patience: float = PATIENCE) -> list[Any]:
         """As an operator asks: more patiently. Raises ExactStoreAway."""
         try:
-            return await self._run(script, keys, *args, patience=PATIENCE)
+            return await self._run(script, keys, *args, patience=patience)
         except Declined as declined:
             raise ExactStoreAway(declined.reason) from None
 

@@ -18,6 +18,7 @@ answer deletes it, or complains of it, for itself alone.
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from math import inf
@@ -31,6 +32,7 @@ from caches.semantic.askers import Askers
 from caches.semantic.compare import same_answer
 from caches.semantic.decision import Preset, judge
 from caches.semantic.evidence import Evidence
+from caches.semantic.following import Following
 from caches.semantic.gate import Gate
 from caches.semantic.ids import body_digest, hit_id, is_exact, point_id, read_hit
 from caches.semantic.likeness import rank
@@ -86,8 +88,10 @@ class SemanticCache:
         self.store = store
         self.verifier = verifier
         self.writer = Writer(self, wall, shared=shared)
+        self.following: Following | None = None  # where other gateways flush and delete, too
         self._verdicts = Verdicts(self, secret)
         self.refused = self._verdicts.refused
+        self.fresh = self._verdicts.fresh
         self._secret = secret
         self._wall = wall
         self._max_answer = max_answer
@@ -122,10 +126,18 @@ class SemanticCache:
         cut = self.cut(asked.scope, preset, asked.max_error)
         return Glance(self.embedder.fingerprint, cut, self.embedder.covers(asked.text), stage)
 
+    def _shut(self) -> str:
+        """Why nothing may be served just now; to be asked again behind the last wait. Empty: it may."""
+        if self.writer.flushes.pending:
+            return "flush pending"
+        if not self.writer.open:
+            return "starting"
+        return "" if self.following is None or self.following.believed else "flushes not heard"
+
     def _sifted(self, asked: Asked) -> Found | tuple[Reading, list[tuple[str, list[str]]], list[str]]:
         """Why it needs no vector; or how it reads, the kept questions that resemble it by partition, and where to search."""
-        if not self.writer.open or self.writer.flushes.pending:
-            return Found(away="flush pending" if self.writer.flushes.pending else "starting")
+        if shut := self._shut():
+            return Found(away=shut)
         if self.refused.bars_request(asked.exact, asked.tenant):
             return Found(why="refused")
         likely = [(room, found) for room in (asked.partition, asked.own) if room and (found := self._likely(room, asked.text))]
@@ -159,16 +171,13 @@ class SemanticCache:
     async def _original(self, hit: str, body: bytes, maker: str, tenant: str) -> Point | None:
         """The answer that an alias stands for."""
         known = read_hit(self._secret, hit, maker)
-        if (
-            known is None
-            or known.pair is None
-            or self._verdicts.bars(known.pair, known.point, tenant)
-            or self.writer.flushes.pending
-        ):
+        if known is None or known.pair is None or self._verdicts.bars(known.pair, known.point, tenant):
             return None
         try:
             point = await self.store.fetch(known.point)
         except StoreAway:
+            return None
+        if self._shut():
             return None
         packed = None if point is None else unpack(point.answer)
         if point is None or packed is None or point.expires_at <= self._wall() or body_digest(packed.body) != body:
@@ -184,6 +193,8 @@ class SemanticCache:
             point = await self.store.fetch(known.point)
         except StoreAway as away:
             return Found(away=f"vector store {away.reason}")
+        if shut := self._shut():
+            return Found(away=shut)
         return Found(None if point is None else self._entry(asked, point, id_))
 
     def _likely(self, room: str, text: str) -> list[str]:
@@ -234,6 +245,8 @@ class SemanticCache:
             verdict = judge(question, self._reading(each.id, each.text), each.cosine, preset, cut)
             if verdict.serve:
                 point = await self.store.fetch(each.id)
+                if shut := self._shut():
+                    return Found(away=shut)
                 entry = None if point is None else self._entry(asked, point, id_)
                 if entry is not None:
                     self._verdicts.served(asked.tenant, asked.request_id, id_, entry.tenant)
@@ -333,7 +346,10 @@ class SemanticCache:
             raise CacheAway(f"the vector store is away ({away.reason})") from None
 
     async def run(self) -> None:
-        await self.writer.run()
+        async with asyncio.TaskGroup() as both:
+            both.create_task(self.writer.run())
+            if self.following is not None:
+                both.create_task(self.following.run())
 
     async def close(self) -> None:
         await self.writer.close()

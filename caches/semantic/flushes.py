@@ -58,8 +58,9 @@ class Flushes:
         self._shared = shared
         self._known: set[str] = set()  # names of marks in the store
 
-    def begin(self, which: Which) -> Flush:
-        flush = Flush(token_hex(8), self._wall(), which, told=False)
+    def begin(self, which: Which, *, told: bool = False) -> Flush:
+        """`told`: it is remembered elsewhere until it is obeyed."""
+        flush = Flush(token_hex(8), self._wall(), which, told)
         self._remember(flush)
         return flush
 

@@ -45,15 +45,16 @@ class Refused:
     def __len__(self) -> int:
         return len(self._pairs)
 
-    def refuse(self, pair: bytes, tenant: str | None) -> None:
-        self.add(pair if tenant is None else self._of(pair, tenant))
+    def refuse(self, pair: bytes, tenant: str | None) -> bytes:
+        """What others may `add`."""
+        return self.add(pair if tenant is None else self._of(pair, tenant))
 
     def bars(self, pair: bytes, tenant: str) -> bool:
         return pair in self._pairs or (bool(self._pairs) and self._of(pair, tenant) in self._pairs)
 
-    def refuse_request(self, exact: str, tenant: str | None) -> None:
+    def refuse_request(self, exact: str, tenant: str | None) -> bytes:
         """Whatever might be found for the request that the exact cache keeps under that id."""
-        self.add(self._asked(exact, tenant))
+        return self.add(self._asked(exact, tenant))
 
     def bars_request(self, exact: str, tenant: str) -> bool:
         return bool(self._pairs) and bool(exact) and any(self._asked(exact, who) in self._pairs for who in (tenant, None))
@@ -64,12 +65,13 @@ class Refused:
     def _asked(self, exact: str, tenant: str | None) -> bytes:
         return _digest(self._secret, b"tiergate asked 1", (exact,) if tenant is None else (exact, tenant))
 
-    def add(self, pair: bytes) -> None:
+    def add(self, pair: bytes) -> bytes:
         self._pairs[pair] = None
         self._pairs.move_to_end(pair)
         self.changed = True
         while len(self._pairs) > self._most:
             self._pairs.popitem(last=False)
+        return pair
 
     def packed(self) -> bytes:
         self.changed = False

@@ -10,7 +10,7 @@ A good score changes nothing: no caller may loosen what protects the others.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from typing import TYPE_CHECKING
 
 from caches.errors import CacheAway
@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 
 _BAD = 0.5  # a score under it is a complaint
 _STRIKES = 2  # wrong answers that retire a kept one
+_MOST_FRESH = 1024
 
 
 class Verdicts:
     def __init__(self, cache: SemanticCache, secret: bytes) -> None:
         self.refused = Refused(secret)
+        self.fresh: deque[bytes] = deque(maxlen=_MOST_FRESH)  # refused here, and not by a delete of a hit: other gateways lack it
         self._cache = cache
         self._secret = secret
         self._recent = Recent()
@@ -69,7 +71,8 @@ class Verdicts:
         if known is None:
             return Gone()
         if known.pair is not None:
-            self._refuse(known.pair, tenant)
+            self.refused.refuse(known.pair, tenant)
+            self._cache.writer.wake()
         try:
             point = await self._cache.writer.delete(known.point, tenant)
         except StoreAway as away:
@@ -87,12 +90,12 @@ class Verdicts:
             raise CacheAway(f"the vector store is away ({away.reason})") from None
         finally:
             if known or many:
-                self.refused.refuse_request(exact, tenant)
+                self.fresh.append(self.refused.refuse_request(exact, tenant))
                 self._cache.writer.wake()
         return many > 0
 
     def _refuse(self, pair: bytes, tenant: str | None) -> None:
-        self.refused.refuse(pair, tenant)
+        self.fresh.append(self.refused.refuse(pair, tenant))
         self._cache.writer.wake()
 
     async def _strike(self, point: str) -> None:

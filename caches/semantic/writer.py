@@ -85,10 +85,11 @@ class Writer:
         flush = self.flushes.begin(which)
         if not self.shared:
             await self.flushes.tell()  # that needs no engine
-        await self._flush_pending()
+        await self.obey()
         return flush.taken
 
-    async def _flush_pending(self) -> None:
+    async def obey(self) -> None:
+        """Do the flushes that are pending. Raises StoreAway."""
         async with self._storing:
             for each in await self.flushes.obey():
                 self._cache.gate.remove(each)
@@ -156,7 +157,7 @@ class Writer:
         try:
             if self._renewals != self._cache.store.renewals:
                 await self._learn()
-            await self._flush_pending()
+            await self.obey()
             await self._write()
             await self._delete_doomed()
             await self._follow()
@@ -171,8 +172,10 @@ class Writer:
 
     @property
     def health(self) -> str:
-        """`ok`, or what is wrong with the store or the embedder: a line for people."""
+        """`ok`, or what is wrong with the store, the embedder or other gateways' orders: a line for people."""
         store = self._cache.store.status if self.status == "ok" else self.status
+        if store == "ok" and self._cache.following is not None and not self._cache.following.believed:
+            return "other gateways are not heard"
         return store if store != "ok" or self.embedding == "ok" else f"embedder {self.embedding}"
 
     async def _open(self) -> bool:
@@ -196,6 +199,8 @@ class Writer:
         except StoreAway as away:
             self.status = away.reason
             return False
+        if cache.following is not None:
+            await cache.following.turn()
         self.open, self.status = True, "ok"
         return True
 

@@ -22,6 +22,7 @@ from caches.both import Both
 from caches.key import entry_id
 from caches.memory import MemoryStore
 from caches.null import NullStore
+from caches.orders import NoOrders, Orders
 from caches.semantic.null import NullSemantic
 from caches.semantic.types import OwnedSemantic
 from caches.types import ExactStore
@@ -62,7 +63,7 @@ def build_owner(config: Config, clock: Clock, wall: Clock, secret: bytes, vault:
     """`vault`: where balances outlive this process."""
     make = replica_maker(config)
     lanes = {model.name: _lane(config, model, make, clock) for model in config.models}
-    exact, limiter = _exact(config, wall, secret), MemoryLimiter(clock, vault)
+    (exact, orders), limiter = _exact(config, wall, secret), MemoryLimiter(clock, vault)
     fleet = _fleet(config, lanes, make)
     monitor, watches = _monitor(config, lanes, clock), _watches(config, fleet)
     local = LocalDispatcher(limiter, exact, lanes)
@@ -70,8 +71,9 @@ def build_owner(config: Config, clock: Clock, wall: Clock, secret: bytes, vault:
     if config.any_semantic:
         from gateway.build.semantic import build_semantic  # noqa: PLC0415 - numpy and what needs it are loaded only where it is on
 
-        semantic = build_semantic(config, local, clock, wall, secret)
-    return Owner(local, limiter, exact, lanes, fleet, watches, monitor, semantic, Both(exact, semantic))
+        semantic = build_semantic(config, local, exact, orders, clock, wall, secret)
+    both = Both(exact, semantic, orders or NoOrders(), secret)
+    return Owner(local, limiter, exact, lanes, fleet, watches, monitor, semantic, both)
 
 
 def _watches(config: Config, fleet: Fleet) -> list[Watch]:
@@ -178,20 +180,22 @@ def _monitor(config: Config, lanes: dict[str, Lane], clock: Clock) -> HealthMoni
     return HealthMonitor(pools, interval=health.interval, timeout=health.timeout, fall=health.fall, rise=health.rise, clock=clock)
 
 
-def _exact(config: Config, wall: Clock, secret: bytes) -> ExactStore:
+def _exact(config: Config, wall: Clock, secret: bytes) -> tuple[ExactStore, Orders | None]:
+    """The store, and where it is shared, how other gateways are told what goes."""
     exact = config.cache.exact
     if not exact.enabled:
-        return NullStore()
+        return NullStore(), None
     if exact.store == "memory":
-        return MemoryStore(exact.max_bytes, wall, max_entry=exact.max_entry)
-    from caches.redis.store import RedisStore  # noqa: PLC0415 - an extra, loaded only where it is used
+        return MemoryStore(exact.max_bytes, wall, max_entry=exact.max_entry), None
+    from caches.redis.orders import RedisOrders  # noqa: PLC0415 - an extra, loaded only where it is used
+    from caches.redis.store import RedisStore  # noqa: PLC0415 - as above
 
     shared = RedisStore(
         config.redis.url.reveal(), lambda key: entry_id(secret, key), max_entry=exact.max_entry, deadline=config.redis.timeout,
         clock=wall,
     )  # fmt: skip
     if exact.store == "redis":
-        return shared
+        return shared, RedisOrders(shared)
     from caches.two_level import TwoLevelStore  # noqa: PLC0415 - as above
 
-    return TwoLevelStore(shared, exact.max_bytes, max_entry=exact.max_entry, clock=wall)
+    return TwoLevelStore(shared, exact.max_bytes, max_entry=exact.max_entry, clock=wall), RedisOrders(shared)

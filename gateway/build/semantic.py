@@ -13,7 +13,10 @@ import msgspec
 from caches.embed.description import Description, Folder, read_folder
 from caches.embed.desk import RULES, DeskRules
 from caches.embed.types import Embedder, Model, TooLong
+from caches.orders import Orders
 from caches.semantic.cache import SemanticCache
+from caches.semantic.following import Following
+from caches.types import ExactStore
 from caches.vectors.options import IndexOptions, ServerOptions
 from caches.vectors.rows import collection_name
 from caches.vectors.store import QdrantStore, Times
@@ -44,11 +47,13 @@ class Rows(msgspec.Struct):
 read_rows = msgspec.json.Decoder(Rows).decode
 
 
-def build_semantic(config: Config, dispatcher: Dispatcher, clock: Clock, wall: Clock, secret: bytes) -> SemanticCache:
-    """Raises ValueError for an embedder or a verifier that is none."""
+def build_semantic(
+    config: Config, dispatcher: Dispatcher, exact: ExactStore, orders: Orders | None, clock: Clock, wall: Clock, secret: bytes
+) -> SemanticCache:
+    """`orders`: what other gateways say that is to go. Raises ValueError for an embedder or a verifier that is none."""
     semantic = config.cache.semantic
     about = describe(config)
-    return SemanticCache(
+    cache = SemanticCache(
         embedder=_embedder(config, about, dispatcher, clock),
         store=store_of(config, about, clock, wall),
         verifier=_verifier(config, clock),
@@ -61,6 +66,9 @@ def build_semantic(config: Config, dispatcher: Dispatcher, clock: Clock, wall: C
         askers=semantic.askers,
         shared=semantic.qdrant.url is not None,
     )
+    if orders is not None:
+        cache.following = Following(cache, orders, exact, clock)
+    return cache
 
 
 def describe(config: Config) -> Description:

@@ -45,7 +45,8 @@ def semantic(url, tenants=None, plans=None, exact=None, **own):
 
 async def told(doctor, tree, **options):
     """Findings of the semantic cache that are not well, by key; and those that are."""
-    lines = [line for line in await doctor(tree, **options) if line.key.startswith("cache.") or line.key.startswith("plans.")]
+    patient = {"timeout": 20.0, "total": 60.0, **options}  # a model that loads on a busy machine
+    lines = [line for line in await doctor(tree, **patient) if line.key.startswith("cache.") or line.key.startswith("plans.")]
     return [(line.severity, line.key) for line in lines if line.severity != "ok"], [
         line for line in lines if line.severity == "ok"
     ]

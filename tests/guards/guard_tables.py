@@ -97,6 +97,7 @@ TRAPS: dict[str, list[tuple[str, str]]] = {
         ("Was Pluto a god?", "Is Pluto a god?"),
         ("Who will win the derby?", "Who won the derby?"),
         ("Where is the treasure?", "Where was the treasure?"),
+        ("Who is the president of Chile?", "Who was the president of Chile?"),
         ("Must cyclists wear a helmet?", "Can cyclists wear a helmet?"),
         ("What should bees eat?", "What do bees eat?"),
     ],
@@ -202,6 +203,8 @@ TRAPS: dict[str, list[tuple[str, str]]] = {
 """Guard → pairs that it must tell apart. Another guard may be asked before it and say so first."""
 
 SAME: list[tuple[str, str]] = [
+    ("Who wrote the ballad?", "Who is the author of the ballad?"),
+    ("Who is the inventor of the zip?", "Who was the inventor of the zip?"),
     ("Give me 5 tips for better sleep", "Give me five tips for better sleep"),
     ("Is 1,000 enough?", "Is 1k enough?"),
     ("Is 1000 enough?", "Is one thousand enough?"),
