@@ -20,6 +20,7 @@ Order is product behaviour and is written here once; policies are swapped by the
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -41,9 +42,9 @@ from gateway.quota import rate_lines
 from gateway.refusals import REFUSED
 from gateway.relay import Sink
 from gateway.reply import Reply
-from gateway.settle import charge
+from gateway.settle import charge, spent
 from limits.estimate import prompt_tokens, reservation
-from limits.types import LimitExceeded, Priority, QueueFull, QueueTimeout
+from limits.types import LimitExceeded, Priority, QueueFull, QueueTimeout, Spent
 from routing.decide import decide
 from routing.needs import needs_of
 from routing.resolve import Catalog
@@ -284,7 +285,7 @@ class Pipeline:
                         call.body = self.upstream_body(job, call.model, station)
                     await self._forwarder.forward(call, station, grant, sink, job.failures)
                 finally:
-                    grant.settle(self._charge(job, call, grant.tokens))
+                    grant.settle(self._charge(job, call, grant.tokens), _spent(job, call))
         except (QueueFull, QueueTimeout, asyncio.CancelledError):
             if began is not None:  # it left the queue without a slot
                 self._waited(job, station, self._clock() - began)
@@ -324,6 +325,9 @@ class Pipeline:
             deadline=call.deadline,
             session=job.session,
             prompt_tokens=job.needs.prompt_tokens,
+            form=form_of(job),
+            most=most_of(job),
+            due=math.inf if job.wishes.deadline is None else job.arrived + job.wishes.deadline,
         )
 
     def _call(self, job: Job, target: Target, station: Station) -> Call:
@@ -361,13 +365,53 @@ def _refuse_state(ask: wire.Ask, endpoint: Endpoint) -> None:
             raise ApiError(400, "unsupported_field", message, param=name)
 
 
+def _spent(job: Job, call: Call) -> Spent | None:
+    work = job.work
+    return spent(
+        call.ending,
+        stream=call.stream,
+        counted=call.usage is not None and not job.endpoint.free,
+        prompt=work.prompt_tokens,
+        cached=work.cached_tokens or 0,
+        output=work.completion_tokens,
+        prompt_estimate=job.needs.prompt_tokens,
+        deltas=call.deltas,
+    )
+
+
+def _maximums(job: Job) -> tuple[int | None, int | None]:
+    ask, limits = job.ask, job.endpoint.limits
+    return ask.integer(limits[0]), ask.integer(limits[1]) if len(limits) > 1 else None
+
+
+def _choices(ask: wire.Ask) -> int:
+    return max(ask.integer("n") or 1, ask.integer("best_of") or 1) * prompts(ask)
+
+
+def form_of(job: Job) -> str:
+    """What tells something of the length of an answer, and is no number: the operation, and what its client does with it."""
+    fields, endpoint = job.ask.fields, job.endpoint
+    if not endpoint.generates:
+        return endpoint.name
+    tools = "+tools" if fields.get("tools") else ""
+    shaped = "+json" if fields.get("response_format") else ""
+    return f"{endpoint.name}{'+stream' if job.ask.stream else ''}{tools}{shaped}"
+
+
+def most_of(job: Job) -> int | None:
+    """The longest that all its answers can be together, None where the client named no maximum."""
+    if not job.endpoint.generates:
+        return 0
+    given = [value for value in _maximums(job) if value is not None]
+    return min(max(0, *given) * _choices(job.ask), _MOST_TOKENS) if given else None
+
+
 def tokens_of(job: Job, station: Station) -> tuple[int, bool]:
     """What is reserved for it, and whether that may be cut down to a limit's burst: no maximum was named."""
     ask, endpoint, prompt = job.ask, job.endpoint, job.needs.prompt_tokens
     if not endpoint.generates:
         return reservation(prompt, 1, None, None, 0), True
-    limits = endpoint.limits
-    first, second = ask.integer(limits[0]), ask.integer(limits[1]) if len(limits) > 1 else None
-    choices = max(ask.integer("n") or 1, ask.integer("best_of") or 1) * prompts(ask)
+    first, second = _maximums(job)
+    choices = _choices(ask)
     tokens = reservation(prompt, choices, first, second, station.default_max_tokens)
     return min(tokens, _MOST_TOKENS), first is None and second is None

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import enum
 
+from limits.types import Spent
+
 
 class Ending(enum.Enum):
     """How the part of a request that a replica saw came to its end."""
@@ -39,3 +41,18 @@ def charge(ending: Ending, *, stream: bool, usage: int | None, prompt_estimate: 
     if not stream:
         return reserved
     return prompt_estimate + deltas
+
+
+def spent(
+    ending: Ending, *, stream: bool, counted: bool, prompt: int, cached: int, output: int, prompt_estimate: int, deltas: int
+) -> Spent | None:
+    """What the fleet did for it, for the queue's fairness; None where nobody knows.
+
+    `prompt`, `cached` and `output` are as the backend counted them, if it did (`counted`).
+    """
+    if ending in (Ending.NOT_SENT, Ending.FAILED, Ending.REFUSED):
+        return Spent(0, 0, whole=False)
+    whole = ending is Ending.COMPLETE
+    if counted:
+        return Spent(max(0, prompt - cached), output, whole)
+    return Spent(prompt_estimate, deltas, whole) if stream else None

@@ -1,145 +1,170 @@
 """The entries of one class that wait, and whose turn it is among its tenants.
 
 Rules of this file
-- Within a tenant: first come, first served. Among tenants: turns; a tenant of weight w is served up to w times, then
-  goes to the end. One that runs empty leaves, and comes back at the end.
-- Adding, removing, and finding the head or the newest are O(1), and a removed entry is gone at once.
-- The order among tenants is behind `add`, `remove`, `head` and `charge`: another order, one that counts tokens,
-  can take its place.
+- Among tenants: the one that was served least for its weight, in tokens; see `limits.account`. One that waits for nothing
+  is not counted; when it comes back it is lifted to the least that any has who waits, and where nobody waits, to what the
+  last one had that did.
+- Within a tenant: see `limits.turns`.
+- Finding the head is O(log n) over time, finding the newest or the oldest O(1), and a removed entry is gone at once.
+- Of tenants that wait for nothing, those alone are remembered that would lose by being forgotten: what they had is above
+  the lift, or something of theirs still runs.
 """
 
 from __future__ import annotations
 
-import enum
+import heapq
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Protocol
 
-from limits.types import Priority, QueueFull, QueueTimeout, SlotAsk
+from limits.account import Account
+from limits.entry import Entry, Load
+from limits.turns import Turns
 
-
-class State(enum.Enum):
-    """WAITING is left once, for one of the others."""
-
-    WAITING = enum.auto()
-    DISPATCHED = enum.auto()
-    EXPIRED = enum.auto()
-    CANCELLED = enum.auto()
-    PUSHED_OUT = enum.auto()
-
-
-class Waiter(Protocol):
-    """Who is told when the entry's wait ends. A future is one; the order itself never looks at it."""
-
-    def done(self) -> bool: ...
-
-    def set_result(self, result: None, /) -> None: ...
-
-
-class Entry:
-    """One ask that waits. `failure` is what to raise if it ended without a slot, `waited` how long it took."""
-
-    __slots__ = ("ask", "deadline", "enqueued", "failure", "priority", "seq", "state", "waited", "waiter")
-
-    def __init__(self, ask: SlotAsk, waiter: Waiter, seq: int, now: float, deadline: float) -> None:
-        self.ask = ask
-        self.waiter = waiter
-        self.seq = seq
-        self.enqueued = now
-        self.deadline = deadline
-        self.priority: Priority = ask.priority
-        self.state = State.WAITING
-        self.failure: QueueFull | QueueTimeout | None = None
-        self.waited = 0.0
-
-
-class Load:
-    """What a set of asks takes up."""
-
-    __slots__ = ("bytes", "requests", "tokens")
-
-    def __init__(self, requests: int = 0, size: int = 0, tokens: int = 0) -> None:
-        self.requests = requests
-        self.bytes = size
-        self.tokens = tokens
-
-    def add(self, ask: SlotAsk) -> None:
-        self.requests += 1
-        self.bytes += ask.size
-        self.tokens += ask.tokens
-
-    def remove(self, ask: SlotAsk) -> None:
-        self.requests -= 1
-        self.bytes -= ask.size
-        self.tokens -= ask.tokens
-
-    def copy(self) -> Load:
-        return Load(self.requests, self.bytes, self.tokens)
-
-    def within(self, bound: Load) -> bool:
-        return self.requests <= bound.requests and self.bytes <= bound.bytes and self.tokens <= bound.tokens
+_LEFTOVERS = 64
+_MOST_AWAY = 10_000
 
 
 class _Tenant:
-    __slots__ = ("entries", "left")
+    __slots__ = ("account", "order", "turns")
 
-    def __init__(self, weight: int) -> None:
-        self.entries: OrderedDict[Entry, None] = OrderedDict()
-        self.left = weight
+    def __init__(self, account: Account, order: int) -> None:
+        self.account = account
+        self.order = order
+        self.turns = Turns()
 
 
 class Line:
-    """One class. `tag` is when its head is due in the virtual time that the classes share."""
+    """One class. `account` is what it was served of all that the classes share."""
 
-    __slots__ = ("_stride", "_tenants", "entries", "load", "tag")
+    __slots__ = ("_away", "_heap", "_last", "_order", "_stride", "_sweep_at", "_tenants", "account", "entries", "load")
 
     def __init__(self, stride: int) -> None:
         self.entries: OrderedDict[Entry, None] = OrderedDict()
         self.load = Load()
-        self.tag = 0
+        self.account = Account()
         self._stride = stride
-        self._tenants: OrderedDict[str, _Tenant] = OrderedDict()
+        self._tenants: dict[str, _Tenant] = {}
+        self._away: dict[str, Account] = {}
+        self._sweep_at = _LEFTOVERS
+        self._heap: list[tuple[float, int, _Tenant]] = []
+        self._order = 0
+        self._last = Account()  # of the tenant that was the last to wait
 
-    def add(self, entry: Entry, virtual: int) -> None:
+    def add(self, entry: Entry, floor: float) -> None:
+        """Its `key` is set."""
         if not self.entries:
-            # Counted from the pool's last dispatch: being away earns nothing, and entries that gave up cost nothing.
-            self.tag = virtual + self._stride
+            self.account.lift(floor)
         self.entries[entry] = None
         self.load.add(entry.ask)
-        tenant = self._tenants.get(entry.ask.tenant)
+        self._order += 1
+        entry.turn = self._order
+        name = entry.ask.tenant
+        tenant = self._tenants.get(name)
         if tenant is None:
-            tenant = self._tenants[entry.ask.tenant] = _Tenant(max(1, entry.ask.weight))
-        tenant.entries[entry] = None
+            account = self._away.pop(name, None) or Account()
+            account.lift(self._least())
+            tenant = self._tenants[name] = _Tenant(account, self._order)
+            self._place(tenant)
+        tenant.turns.add(entry)
 
     def remove(self, entry: Entry) -> None:
-        del self.entries[entry]
-        self.load.remove(entry.ask)
-        name = entry.ask.tenant
-        tenant = self._tenants[name]
-        del tenant.entries[entry]
-        if not tenant.entries:
-            del self._tenants[name]
+        """It has left without being served."""
+        self._leave(entry).turns.remove(entry)
+        self._forget_if_empty(entry.ask.tenant)
 
     def head(self) -> Entry:
         """The next to serve; the line must not be empty."""
-        return next(iter(next(iter(self._tenants.values())).entries))
+        return self._next().turns.head()
 
-    def charge(self, entry: Entry) -> int:
-        """The head is served: take it out and move on; returns the virtual time of its dispatch."""
+    def due(self, entry: Entry) -> float:
+        """Where the class will stand when its head has been served: the class that this is least for goes first."""
+        return self.account.counter + entry.cost * self._stride
+
+    def oldest(self) -> Entry:
+        return next(iter(self.entries))
+
+    def serve(self, entry: Entry) -> None:
+        """It gets a slot: take it out, and charge for it."""
+        tenant = self._leave(entry)
+        tenant.turns.serve(entry)
+        self._charge(entry, tenant.account)
+        self._place(tenant)
+        self._forget_if_empty(entry.ask.tenant)
+
+    def pass_by(self, entry: Entry, floor: float) -> None:
+        """As add and serve, where nobody waits."""
+        self.account.lift(floor)
         name = entry.ask.tenant
-        tenant = self._tenants[name]
-        self.remove(entry)
-        tenant.left -= 1
-        if tenant.entries and tenant.left < 1:
-            tenant.left = max(1, entry.ask.weight)
-            self._tenants.move_to_end(name)
-        due = self.tag
-        self.tag += self._stride
-        return due
+        account = self._away.get(name)
+        if account is None:
+            account = self._away[name] = Account()
+        account.lift(self._last.counter)
+        self._charge(entry, account)
+        self._last = account
+        self._sweep()
+
+    def correct(self, entry: Entry, cost: int) -> None:
+        """What it really cost, once."""
+        by = cost - entry.cost
+        self.account.correct(by * self._stride, entry.line_lifts)
+        account = entry.account
+        account.correct(by / max(1, entry.ask.weight), entry.lifts)
+        tenant = self._tenants.get(entry.ask.tenant)
+        if tenant is not None:
+            self._place(tenant)
 
     def newest(self) -> Iterator[Entry]:
         return reversed(self.entries)
 
     def newest_of(self, tenant: str) -> Iterator[Entry]:
         found = self._tenants.get(tenant)
-        return reversed(found.entries) if found else iter(())
+        return reversed(found.turns.entries) if found else iter(())
+
+    def _charge(self, entry: Entry, account: Account) -> None:
+        entry.account, entry.lifts, entry.line_lifts = account, account.lifts, self.account.lifts
+        self.account.charge(entry.cost * self._stride)
+        account.charge(entry.cost / max(1, entry.ask.weight))
+
+    def _leave(self, entry: Entry) -> _Tenant:
+        del self.entries[entry]
+        self.load.remove(entry.ask)
+        return self._tenants[entry.ask.tenant]
+
+    def _forget_if_empty(self, name: str) -> None:
+        tenant = self._tenants[name]
+        if not tenant.turns.entries:
+            del self._tenants[name]
+            self._away[name] = tenant.account
+            if not self._tenants:
+                self._last = tenant.account
+                self._heap.clear()
+            self._sweep()
+
+    def _least(self) -> float:
+        return self._next().account.counter if self._tenants else self._last.counter
+
+    def _next(self) -> _Tenant:
+        heap = self._heap
+        while not self._stands(heap[0]):
+            heapq.heappop(heap)
+        return heap[0][2]
+
+    def _place(self, tenant: _Tenant) -> None:
+        heapq.heappush(self._heap, (tenant.account.counter, tenant.order, tenant))
+        if len(self._heap) > 2 * len(self._tenants) + _LEFTOVERS:
+            self._heap = [(other.account.counter, other.order, other) for other in self._tenants.values()]
+            heapq.heapify(self._heap)
+
+    def _stands(self, place: tuple[float, int, _Tenant]) -> bool:
+        counter, _, tenant = place
+        return counter == tenant.account.counter and bool(tenant.turns.entries)
+
+    def _sweep(self) -> None:
+        if len(self._away) <= self._sweep_at:
+            return
+        floor = self._least()
+        kept = {name: account for name, account in self._away.items() if account.running or account.counter > floor}
+        if len(kept) > _MOST_AWAY:
+            kept = {name: account for name, account in kept.items() if account.running}
+        self._away = kept
+        self._sweep_at = 2 * len(kept) + _LEFTOVERS

@@ -2,9 +2,12 @@
 
 Rules of this file
 - No clock, no event loop: time is an argument. `limits.slots` joins it to both.
-- Among classes: weighted shares (stride scheduling). The head of a class of weight w is dispatched after at most
-  the sum over the other classes of (their weight // w + 1) other dispatches, so none starves and none is idle
-  while it has work. Ties go to the more urgent class. Within a class, see `limits.line`.
+- Among classes: weighted shares of the tokens served (fair queueing by finish times). Before the head of a class of weight
+  w, which costs c, any other class gets at most c * (its weight) / w tokens and one request more, so none starves, and none
+  is idle while it has work. Ties go to the more urgent class. Within a class, see `limits.line`.
+- Or strict: the most urgent class that waits. The oldest of a class counts as one class more urgent for each
+  `promote_after` that it has waited. Where several classes are equally urgent by that, the oldest of all goes.
+- Costs are those that are predicted when a slot is given. `settle` corrects them.
 - An entry ends exactly once: dispatched, expired, cancelled or pushed out. Ending takes it out at once; only its
   deadline may linger, and of such leftovers there are never more than of live entries and 64.
 - Bounds hold at every moment. Room beyond a tenant's share is borrowed. When there is no room,
@@ -21,16 +24,19 @@ import math
 from collections.abc import Iterator
 
 from limits.drain import Drain
-from limits.line import Entry, Line, Load, State, Waiter
-from limits.types import Priority, QueueBounds, QueueFull, QueueTimeout, SlotAsk
+from limits.entry import Entry, Load, State, Waiter
+from limits.line import Line
+from limits.types import Order, Priority, QueueBounds, QueueFull, QueueTimeout, SlotAsk
 
 _LEFTOVERS = 64
+_FIRST_COME = Order()
 
 
 class Queue:
     """The order of one pool's waiting asks."""
 
-    def __init__(self, bounds: QueueBounds) -> None:
+    def __init__(self, bounds: QueueBounds, order: Order = _FIRST_COME) -> None:
+        self._order = order
         self._max_wait = bounds.max_wait
         self._bound = Load(bounds.max_requests, bounds.max_bytes, bounds.max_tokens)
         share = bounds.tenant_share
@@ -39,7 +45,7 @@ class Queue:
         )
         common = math.lcm(*bounds.weights)
         self._lines = [Line(common // weight) for weight in bounds.weights]
-        self._virtual = 0
+        self._last = self._lines[0].account
         self._seq = 0
         self._tenants: dict[str, Load] = {}
         self._borrowers: dict[str, None] = {}
@@ -64,23 +70,45 @@ class Queue:
         self._seq += 1
         entry = Entry(ask, waiter, self._seq, now, deadline)
         self._count(ask)
-        self._lines[entry.priority].add(entry, self._virtual)
+        self._join(entry)
         heapq.heappush(self._deadlines, (deadline, entry.seq, entry))
         return entry, victims
 
-    def head(self) -> Entry | None:
+    def take(self, ask: SlotAsk, now: float) -> Entry:
+        """A slot is free and nobody waits: it has it at once."""
+        self._seq += 1
+        entry = Entry(ask, None, self._seq, now, ask.deadline)
+        line = self._lines[ask.priority]
+        line.pass_by(entry, self._floor())
+        self._last = line.account
+        entry.state = State.DISPATCHED
+        return entry
+
+    def head(self, now: float) -> Entry | None:
         """Who is next."""
-        best = None
+        if not self.load.requests:
+            return None
+        if self._order.promote_after is not None:
+            return self._most_urgent(now, self._order.promote_after)
+        best, due = None, math.inf
         for line in self._lines:
-            if line.entries and (best is None or line.tag < best.tag):
-                best = line
-        return best.head() if best else None
+            if line.entries:
+                head = line.head()
+                ends = line.due(head)
+                if ends < due:
+                    best, due = head, ends
+        return best
 
     def dispatch(self, entry: Entry, now: float) -> None:
         """The head gets a slot."""
-        self._virtual = self._lines[entry.priority].charge(entry)
+        line = self._lines[entry.priority]
+        line.serve(entry)
         self._drain.note(now)
         self._ended(entry, State.DISPATCHED, now)
+
+    def settle(self, entry: Entry, cost: int) -> None:
+        """It has left its slot, and this is what it really cost; to be said once of each that was dispatched."""
+        self._lines[entry.priority].correct(entry, cost)
 
     def cancel(self, entry: Entry, now: float) -> None:
         """Its waiter is gone. Nothing happens to an entry that has ended."""
@@ -113,12 +141,30 @@ class Queue:
         if entry.state is not State.WAITING or priority >= entry.priority:
             return
         self._lines[entry.priority].remove(entry)
-        entry.priority = priority
-        self._lines[priority].add(entry, self._virtual)
+        entry.priority, entry.since = priority, now
+        self._join(entry)
         deadline = min(now + self._max_wait[priority], entry.ask.deadline)
         if deadline > entry.deadline:
             entry.deadline = deadline
             heapq.heappush(self._deadlines, (deadline, entry.seq, entry))
+
+    def _join(self, entry: Entry) -> None:
+        order = self._order
+        entry.key = entry.since + order.per_token * min(entry.ask.output, order.cap)
+        self._lines[entry.priority].add(entry, self._floor())
+
+    def _floor(self) -> float:
+        """What a class is lifted to that begins to wait: the least that any has that does, or the last one that did."""
+        return min((line.account.counter for line in self._lines if line.entries), default=self._last.counter)
+
+    def _most_urgent(self, now: float, promote_after: float) -> Entry:
+        """Of a class, either its head or, where age decides, its oldest."""
+        waiting = [(priority, line) for priority, line in zip(Priority, self._lines, strict=True) if line.entries]
+        ranks = [max(0.0, priority - max(0.0, now - line.oldest().since) // promote_after) for priority, line in waiting]
+        best = [(priority, line) for (priority, line), rank in zip(waiting, ranks, strict=True) if rank == min(ranks)]
+        if len(best) == 1 and best[0][0] == min(ranks):
+            return best[0][1].head()
+        return min((line.oldest() for _, line in best), key=lambda entry: (entry.since, entry.seq))
 
     def _count(self, ask: SlotAsk) -> None:
         self.load.add(ask)
@@ -134,6 +180,8 @@ class Queue:
         held = self._tenants[tenant]
         held.remove(entry.ask)
         self.load.remove(entry.ask)
+        if not self.load.requests:
+            self._last = self._lines[entry.priority].account
         if held.within(self._share):
             self._borrowers.pop(tenant, None)
         if not held.requests:

@@ -14,28 +14,49 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from typing import Self
+from typing import Protocol, Self
 
-from limits.line import Entry, State
+from limits.entry import Entry, State, Waiter
+from limits.predict import Predictor
 from limits.scheduler import Queue
-from limits.types import Priority, QueueBounds, SlotAsk
+from limits.types import Order, Priority, QueueBounds, SlotAsk, Spent, cost_of
 
 _LATE = 0.001
 """A loop's timer may be a millisecond early; better once and late than twice."""
 _FAR = 3600.0
 """A timer for a deadline further off, or for none at all, is set again after so long."""
+_FIRST_COME = Order()
+
+
+class Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Loop(Protocol):
+    """As much of an event loop as the queue needs: one that simulates time has it, too."""
+
+    def call_later(self, delay: float, callback: Callable[[Loop], None], loop: Loop, /) -> Timer: ...
+
+
+class LoopWaiter(Waiter, Protocol):
+    """A future, or what stands for one."""
+
+    def get_loop(self) -> Loop: ...
 
 
 class Scheduler:
     """The slots of one pool and the queue in front of them."""
 
-    def __init__(self, bounds: QueueBounds, capacity: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self.queue = Queue(bounds)
+    def __init__(
+        self, bounds: QueueBounds, capacity: int, clock: Callable[[], float] = time.monotonic, order: Order = _FIRST_COME
+    ) -> None:
+        self.queue = Queue(bounds, order)
+        self.predictor = Predictor()
         self.capacity = max(0, capacity)
         self.inflight = 0
         self.dispatched = 0
         self._clock = clock
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
         self._due = 0.0
 
     def slot(self, ask: SlotAsk) -> Slot:
@@ -66,7 +87,7 @@ class Scheduler:
     def queued_tokens(self) -> int:
         return self.queue.load.tokens
 
-    def join(self, ask: SlotAsk, waiter: asyncio.Future[None]) -> Entry:
+    def join(self, ask: SlotAsk, waiter: LoopWaiter) -> Entry:
         """Wait in line; QueueFull or QueueTimeout if that may not be."""
         entry, pushed_out = self.queue.push(ask, waiter, self._clock())
         _wake(pushed_out)
@@ -77,8 +98,22 @@ class Scheduler:
         """The waiter is cancelled."""
         if entry.state is State.DISPATCHED:
             self.release()
+            self.queue.settle(entry, 0)
         else:
             self.queue.cancel(entry, self._clock())
+
+    def take(self, ask: SlotAsk) -> Entry:
+        """A slot is free."""
+        self.inflight += 1
+        self.dispatched += 1
+        return self.queue.take(ask, self._clock())
+
+    def settle(self, entry: Entry, spent: Spent | None) -> None:
+        """What it really cost, once; None: nobody knows, and it cost what was thought."""
+        ask = entry.ask
+        self.queue.settle(entry, entry.cost if spent is None else cost_of(spent.prompt, spent.output))
+        if spent is not None and spent.whole and ask.form:
+            self.predictor.learn(ask, spent.output)
 
     def release(self) -> None:
         self.inflight -= 1
@@ -91,8 +126,8 @@ class Scheduler:
     def fill(self) -> None:
         """Give free slots to those next in line."""
         queue, now = self.queue, self._clock()
-        while self.inflight < self.capacity and (entry := queue.head()):
-            if entry.waiter.done():
+        while self.inflight < self.capacity and (entry := queue.head(now)):
+            if entry.waiter is None or entry.waiter.done():
                 queue.cancel(entry, now)
             elif entry.deadline <= now:
                 queue.timeout(entry, now)
@@ -103,7 +138,7 @@ class Scheduler:
                 self.dispatched += 1
                 _wake([entry])
 
-    def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _arm(self, loop: Loop) -> None:
         """A timer that is set earlier stays: when it fires too early it is set again."""
         deadline = self.queue.next_deadline()
         if deadline is None or (self._timer is not None and self._due <= deadline):
@@ -114,7 +149,7 @@ class Scheduler:
         delay = min(max(0.0, deadline - self._clock()) + _LATE, _FAR)
         self._timer = loop.call_later(delay, self._expire, loop)
 
-    def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _expire(self, loop: Loop) -> None:
         self._timer = None
         _wake(self.queue.expire(self._clock()))
         self._arm(loop)
@@ -123,24 +158,30 @@ class Scheduler:
 class Slot:
     """A request's place on a pool. `queued` is how many seconds it waited."""
 
-    __slots__ = ("_ask", "_entry", "_scheduler", "queued")
+    __slots__ = ("_ask", "_entry", "_held", "_scheduler", "queued", "spent")
 
     def __init__(self, scheduler: Scheduler, ask: SlotAsk) -> None:
         self._scheduler = scheduler
         self._ask = ask
-        self._entry: Entry | None = None
+        self._entry: Entry | None = None  # while it waits
+        self._held: Entry | None = None  # while it has a slot
         self.queued = 0.0
+        self.spent: Spent | None = None  # to be set before it is left, if it is known
 
     async def __aenter__(self) -> Self:
         scheduler = self._scheduler
+        if self._ask.form:
+            self._ask.output = scheduler.predictor.predict(self._ask)
         if scheduler.inflight < scheduler.capacity:  # so nobody waits: this overtakes none
-            scheduler.inflight += 1
-            scheduler.dispatched += 1
+            self._held = scheduler.take(self._ask)
         else:
             await self._wait()
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            self._scheduler.settle(held, self.spent)
         self._scheduler.release()
 
     async def _wait(self) -> None:
@@ -159,6 +200,7 @@ class Slot:
                 raise entry.failure
             finally:
                 del entry  # else this frame, its exception and the entry would keep one another alive
+        self._held = entry
 
     def raise_priority(self, priority: Priority) -> None:
         """While it waits: on to a more urgent class. Later or earlier, nothing."""
@@ -173,8 +215,9 @@ class ResumedSlot(Slot):
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._entry = None
+        self._entry = self._held = None
         self.queued = 0.0
+        self.spent = None
 
     async def __aenter__(self) -> Self:
         self._scheduler.inflight += 1
@@ -183,5 +226,5 @@ class ResumedSlot(Slot):
 
 def _wake(entries: Iterable[Entry]) -> None:
     for entry in entries:
-        if not entry.waiter.done():
+        if entry.waiter is not None and not entry.waiter.done():
             entry.waiter.set_result(None)

@@ -8,6 +8,7 @@ in a shared store, and the caller reads the same.
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -188,7 +189,12 @@ class Priority(enum.IntEnum):
 
 @dataclass(slots=True)  # made for every request: a frozen one takes three times as long to make
 class SlotAsk:
-    """A request that wants to run on a pool. `deadline` is absolute, on the scheduler's clock."""
+    """A request that wants to run on a pool. `deadline` is absolute, on the scheduler's clock.
+
+    `tokens` and `size` are what it takes up while it waits, `prompt` and `output` the tokens that it is thought to cost.
+    Where it says its `form` (its operation and what else tells something of the answer), `output` is found out by the
+    scheduler; `most` is the longest that the answer can be, None: the client named no maximum.
+    """
 
     priority: Priority
     tenant: str
@@ -196,19 +202,47 @@ class SlotAsk:
     size: int
     deadline: float
     weight: int = 1
+    due: float = math.inf  # when its client wants it to be over, if it said so; absolute, for the order alone
+    prompt: int = 0
+    output: int = 0
+    form: str = ""
+    most: int | None = None
 
     def __post_init__(self) -> None:
         if self.priority.__class__ is not Priority:
             raise TypeError(f"priority must be a Priority, not {type(self.priority).__name__}")
-        if self.tokens < 0 or self.size < 0:
+        if self.tokens < 0 or self.size < 0 or self.prompt < 0 or self.output < 0:
             raise ValueError("an ask takes up a negative amount")
+
+    @property
+    def hasty(self) -> bool:
+        return self.due < math.inf
+
+    @property
+    def cost(self) -> int:
+        """What it is charged when it begins. Never nothing: who asks for nothing takes turns, too."""
+        return cost_of(self.prompt, self.output) or 1
+
+
+def cost_of(prompt: int, output: int) -> int:
+    """Tokens of service: one of the output takes a step of the engine for itself, those of the prompt share some."""
+    return prompt + 2 * output
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a request really cost: tokens of the prompt that were computed, and of the answer. `whole`: it came to its end."""
+
+    prompt: int
+    output: int
+    whole: bool
 
 
 @dataclass(frozen=True, slots=True)
 class QueueBounds:
     """How much may wait in front of one pool, and for how long; three-tuples go by class, realtime first.
 
-    `weights` are shares of the dispatches while all classes wait. `tenant_share` is how much of each bound one
+    `weights` are shares of the tokens served while all classes wait. `tenant_share` is how much of each bound one
     tenant may hold while others want room: more than that is borrowed, and is taken back when the queue is full.
     """
 
@@ -226,6 +260,26 @@ class QueueBounds:
             raise ValueError("the weight of a class must be at least 1, or it starves")
         if not 0 < self.tenant_share <= 1:
             raise ValueError("tenant_share must be above 0 and at most 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Who is next. `per_token`: seconds by which each output token that a request is thought to make, up to `cap`, puts it back
+    in its tenant's line: 0 is first come, first served, much is shortest first.
+
+    `promote_after` None: the classes share by weight. Else the most urgent class goes first, and one whose oldest request
+    has waited so many seconds counts as one class more urgent, after twice that as two.
+    """
+
+    per_token: float = 0.0
+    cap: int = 512
+    promote_after: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.per_token < math.inf or self.cap < 0:
+            raise ValueError("per_token and cap must not be negative")
+        if self.promote_after is not None and not self.promote_after > 0:
+            raise ValueError("promote_after must be above 0")
 
 
 class QueueFull(Exception):  # noqa: N818 - as above

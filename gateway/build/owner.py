@@ -38,7 +38,7 @@ from gateway.dispatch.types import Lane
 from gateway.fleet import Fleet, Terms
 from limits.memory import MemoryLimiter
 from limits.slots import Scheduler
-from limits.types import LastingLimiter, QueueBounds
+from limits.types import LastingLimiter, Order, QueueBounds
 from limits.vault import Vault
 
 Clock = Callable[[], float]
@@ -143,7 +143,9 @@ def _lane(config: Config, model: ModelConfig, make: Callable[[str, Spec], Replic
         max_wait=(queue.max_wait.realtime, queue.max_wait.standard, queue.max_wait.batch),
         weights=(queue.weights.realtime, queue.weights.standard, queue.weights.batch),
     )
-    scheduler = Scheduler(bounds, pool.capacity(), clock)
+    own = queue.order
+    order = Order(own.per_token or 0.0, own.cap, own.promote_after if own.classes == "strict" else None)
+    scheduler = Scheduler(bounds, pool.capacity(), clock, order)
     pool.on_capacity(scheduler.set_capacity)
     return Lane(model.name, pool, scheduler)
 

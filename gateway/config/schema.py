@@ -327,12 +327,25 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueueOrder:
+    classes: Annotated[str, Choice("order of the classes", ("shares", "strict"))] = key(
+        "shares", "`shares`: by `queue.weights`; `strict`: the most urgent class first, with promotion by age."
+    )
+    promote_after: t.Seconds = key(30.0, "`strict`: the oldest of a class counts as one class more urgent for each time so long.")
+    per_token: t.Seconds | None = key(
+        0.03, "How much each predicted output token puts a request back in its tenant's line; null: first come, first served."
+    )
+    cap: t.Count = key(512, "Predicted output tokens beyond which a request is put back no further.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
     max_requests: t.Count = key(1024, "Waiting requests of a model; over it the answer is 503.")
     max_bytes: t.Bytes = key(256 * 2**20, "Bodies of waiting requests of a model.")
     max_tokens: t.Count = key(8_000_000, "Tokens of waiting requests of a model.")
     max_wait: MaxWait = section(MaxWait, "How long a request may wait for a slot.")
-    weights: Weights = section(Weights, "How slots are shared among the classes while all of them wait.")
+    weights: Weights = section(Weights, "How tokens of service are shared among the classes while all of them wait.")
+    order: QueueOrder = section(QueueOrder, "Who is next; docs/scheduling.md.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

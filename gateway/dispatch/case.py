@@ -17,7 +17,7 @@ from gateway.dispatch import messages as m
 from gateway.dispatch.entries import MOST_KEPT, kept_of
 from gateway.dispatch.local import LocalTicket, LocalWork
 from gateway.dispatch.types import NoReplica, WorkAsk
-from limits.types import LimitExceeded, LimitsAway, Priority, QueueFull, QueueTimeout, Standing
+from limits.types import LimitExceeded, LimitsAway, Priority, QueueFull, QueueTimeout, Spent, Standing
 
 if TYPE_CHECKING:
     from gateway.dispatch.session import Session
@@ -26,6 +26,7 @@ _log = logging.getLogger("tiergate.dispatch")
 _LARGE = 64 * 1024  # bytes of a cached answer from which on a worker is sent no more than it reads
 _BLOCKS = (LimitExceeded, LimitsAway, QueueFull, QueueTimeout, NoReplica)
 TO_A_CASE = (m.LookUp, m.Begin, m.Next, m.Raise, m.First)
+_MOST_COUNT = 1 << 40  # tokens that are believed
 _SHORT = 4  # times less than its limit is little
 _Waited = m.LookUp | m.Begin | m.Next | m.End
 
@@ -341,7 +342,7 @@ class Case:
 
     async def _settle(self, grant: LocalWork, end: m.End) -> None:
         if end.settled is not None:
-            grant.settle(end.settled)
+            grant.settle(end.settled, spent_of(end.spent))
         await self._obey(end)
 
     async def _word(self, grant: LocalWork) -> m.Next | m.End:
@@ -406,7 +407,10 @@ class Case:
             work.size,
             work.deadline,
             work.session,
-            work.prompt_tokens,
+            _count(work.prompt_tokens),
+            work.form,
+            work.most,
+            work.due,
         )
 
     def _say(self, answer: m.Answer) -> None:
@@ -435,6 +439,17 @@ def _report(lease: Lease | None, report: m.Report | None) -> None:
         lease.settle(report.outcome, report.retry_after)
     if report.suspect:
         lease.suspect()
+
+
+def spent_of(values: tuple[int, int, bool] | None) -> Spent | None:
+    if values is None:
+        return None
+    prompt, output, whole = values
+    return Spent(_count(prompt), _count(output), whole)
+
+
+def _count(tokens: int) -> int:
+    return min(max(tokens, 0), _MOST_COUNT)
 
 
 def _short(standing: Standing) -> bool:

@@ -19,7 +19,7 @@ from backends.types import Ask as BalanceAsk
 from caches.types import Entry, ExactStore
 from gateway.dispatch.types import Elsewhere, Lane, NoReplica, Question, WorkAsk
 from limits.slots import Slot
-from limits.types import Admission, Adopted, LastingLimiter, Priority, Reservation, Scope, SlotAsk, Standing
+from limits.types import Admission, Adopted, LastingLimiter, Priority, Reservation, Scope, SlotAsk, Spent, Standing
 
 _RENEWING = 60.0  # seconds that a renewal may take, before another one begins: its worker may have died
 _RENEWED = 1.0  # until the next one: who has looked before may be told of the old answer only now
@@ -147,9 +147,7 @@ class LocalWork:
             raise NoReplica
         self._reservation: Reservation = await self._reserved.__aenter__()
         try:
-            slot = self._slot = lane.scheduler.slot(
-                SlotAsk(ask.priority, ask.tenant, ask.tokens, ask.size, ask.deadline, ask.weight)
-            )
+            slot = self._slot = lane.scheduler.slot(_slot_ask(ask))
             if self.on_wait is not None and lane.scheduler.full:
                 self.on_wait()
             await slot.__aenter__()
@@ -178,8 +176,10 @@ class LocalWork:
         tried.append(replica)
         return pool.lease(replica)
 
-    def settle(self, tokens: int) -> None:
+    def settle(self, tokens: int, spent: Spent | None = None) -> None:
         self._reservation.settle(tokens)
+        if self._slot is not None:
+            self._slot.spent = spent
 
     def crowded(self) -> bool:
         """Whether who asks for a slot now has to wait."""
@@ -188,6 +188,12 @@ class LocalWork:
     def wants_first_byte(self, lease: Lease) -> bool:
         """Whether a choice depends on hearing of this attempt's first byte at once."""
         return lease.replica.breaker.tripped or self._lane.pool.balance.wants_first_byte
+
+
+def _slot_ask(ask: WorkAsk) -> SlotAsk:
+    slot = SlotAsk(ask.priority, ask.tenant, ask.tokens, ask.size, ask.deadline, ask.weight, ask.due, ask.prompt_tokens)
+    slot.form, slot.most = ask.form, ask.most
+    return slot
 
 
 class ResumedWork(LocalWork):

@@ -6,6 +6,8 @@ by numbers that their worker introduced them with. Times are of the monotonic cl
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from backends.types import Outcome
@@ -36,6 +38,9 @@ class Work(msgspec.Struct, array_like=True, gc=False):
     deadline: float
     session: str | None
     prompt_tokens: int
+    form: str = ""
+    most: int | None = None
+    due: float = math.inf
 
 
 class Look(msgspec.Struct, array_like=True, gc=False):
@@ -183,7 +188,7 @@ class First(msgspec.Struct, array_like=True, tag=7, gc=False):
 class End(msgspec.Struct, array_like=True, tag=8, gc=False):
     """The work is over (`over`), or the client is (`left`), or both. Numbered, so that each is heard once.
 
-    `settled`: tokens to charge; None charges none, and gives the model's request back.
+    `settled`: tokens to charge; None charges none, and gives the model's request back. `spent`: `limits.types.Spent`.
     """
 
     seq: int
@@ -193,6 +198,7 @@ class End(msgspec.Struct, array_like=True, tag=8, gc=False):
     refund: bool
     settled: int | None
     report: Report | None
+    spent: tuple[int, int, bool] | None = None
 
 
 class Store(msgspec.Struct, array_like=True, tag=9, gc=False):

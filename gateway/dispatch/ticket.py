@@ -58,6 +58,7 @@ class RemoteTicket:
         "_scopes",
         "_settled",
         "_share",
+        "_spent",
         "_standing",
         "_stream",
         "_waiter",
@@ -102,6 +103,7 @@ class RemoteTicket:
         self._over = False
         self._refund = False
         self._settled: int | None = None
+        self._spent: tuple[int, int, bool] | None = None
         self._report: m.Report | None = None
 
     # -- the dispatcher's protocol
@@ -267,9 +269,9 @@ class RemoteTicket:
         assert isinstance(heard, m.Another)
         return heard
 
-    def finish(self, settled: int | None, report: m.Report | None, charged: int) -> None:
+    def finish(self, settled: int | None, spent: tuple[int, int, bool] | None, report: m.Report | None, charged: int) -> None:
         """The work is over. What was set aside and not used is back; see `standing`."""
-        self._over, self._settled, self._report = True, settled, report
+        self._over, self._settled, self._spent, self._report = True, settled, spent, report
         self._past = None if self._working is None else self._working.held()
         self._working = None
         _give_tokens_back(self._standing, charged - (settled or 0))
@@ -291,11 +293,11 @@ class RemoteTicket:
 
     def end(self, seq: int) -> tuple[m.End, m.Held | None]:
         """What is to be said, what was held before, and that it was said."""
-        end = m.End(seq, self.n, self._over, self._left, self._refund, self._settled, self._report)
+        end = m.End(seq, self.n, self._over, self._left, self._refund, self._settled, self._report, self._spent)
         held = self.held(seq) if self.admitted else None
         self.queued_end = False
         self._refunded = self._refunded or self._refund
-        self._over, self._refund, self._settled, self._report, self._past = False, False, None, None, None
+        self._over, self._refund, self._settled, self._spent, self._report, self._past = False, False, None, None, None, None
         self._said_left = self._left
         return end, held
 
@@ -387,6 +389,7 @@ class RemoteTicket:
         return m.Work(
             ask.model, ask.tokens, ask.clamp, self._link.scopes.maybe(ask.model_scope), ask.priority,
             ask.tenant, ask.weight, ask.size, ask.deadline, ask.session, ask.prompt_tokens,
+            ask.form, ask.most, ask.due,
         )  # fmt: skip
 
     def _stand(self, values: m.StandingValues | None) -> None:

@@ -15,6 +15,7 @@ where the owner is a process of its own, a request costs one question and, when 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from backends.types import Outcome
 from caches.flight import Flight
 from caches.types import Entry
 from limits.slots import Scheduler
-from limits.types import Priority, Scope, Standing
+from limits.types import Priority, Scope, Spent, Standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,9 @@ class WorkAsk:
     deadline: float
     session: str | None
     prompt_tokens: int
+    form: str = ""  # what tells something of how long the answer will be; see `limits.predict`
+    most: int | None = None  # tokens of the answer, all its choices; None: the client named no maximum
+    due: float = math.inf  # when its client wants it to be over, if it said so; absolute, for the order in the queue alone
 
 
 @dataclass(slots=True)
@@ -95,8 +99,11 @@ class Grant(Protocol):
     async def attempt(self) -> Attempt | None:
         """The next replica to try, never the same twice; None when there is none, or no budget for another try."""
 
-    def settle(self, tokens: int) -> None:
-        """Charge what was really used. Leaving unsettled charges nothing, and gives the model scope's request back."""
+    def settle(self, tokens: int, spent: Spent | None = None) -> None:
+        """Charge what was really used; `spent`: what the fleet did for it, where that is known.
+
+        Leaving unsettled charges nothing, and gives the model scope's request back.
+        """
 
 
 class WorkScope(AbstractAsyncContextManager[Grant], Protocol):

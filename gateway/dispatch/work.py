@@ -10,7 +10,7 @@ from backends.replica import Replica
 from backends.types import Outcome
 from gateway.dispatch import messages as m
 from gateway.dispatch.types import WorkAsk
-from limits.types import Priority
+from limits.types import Priority, Spent
 
 if TYPE_CHECKING:
     from gateway.dispatch.ticket import RemoteTicket
@@ -19,12 +19,26 @@ if TYPE_CHECKING:
 class RemoteWork:
     """Tokens and a slot that are held elsewhere. While it is entered it is its own grant."""
 
-    __slots__ = ("_ask", "_began", "_grant", "_name", "_next", "_serial", "_settled", "_ticket", "queued", "report", "tokens")
+    __slots__ = (
+        "_ask",
+        "_began",
+        "_grant",
+        "_name",
+        "_next",
+        "_serial",
+        "_settled",
+        "_spent",
+        "_ticket",
+        "queued",
+        "report",
+        "tokens",
+    )
 
     def __init__(self, ticket: RemoteTicket, ask: WorkAsk) -> None:
         self._ticket = ticket
         self._ask = ask
         self._settled: int | None = None
+        self._spent: tuple[int, int, bool] | None = None
         self._next = False  # the replica that came with the grant was tried
         self._serial: int | None = None  # of the replica that is asked, or was last. Not the attempt: it knows its work,
         self._name = ""  # and a cycle would leave both to the garbage collector
@@ -47,7 +61,7 @@ class RemoteWork:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._ticket.finish(self._settled, self.report, self.tokens)
+        self._ticket.finish(self._settled, self._spent, self.report, self.tokens)
 
     def raise_priority(self, priority: Priority) -> None:
         self._ask.priority = priority
@@ -70,8 +84,9 @@ class RemoteWork:
         self._serial, self._name, self._began = serial, replica.name, self._ticket.link.clock()
         return RemoteAttempt(self, replica, tell_first=tell_first)
 
-    def settle(self, tokens: int) -> None:
+    def settle(self, tokens: int, spent: Spent | None = None) -> None:
         self._settled = tokens
+        self._spent = None if spent is None else (spent.prompt, spent.output, spent.whole)
 
     def held(self) -> m.HeldWork | None:
         if not self._next:

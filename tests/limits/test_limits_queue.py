@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from limits.drain import Drain
-from limits.line import Entry, State
+from limits.entry import Entry, State
 from limits.scheduler import Queue
 from limits.types import Priority, QueueBounds, QueueFull, QueueTimeout, SlotAsk
 
@@ -37,7 +37,7 @@ def push(queue: Queue, priority=STANDARD, tenant="acme", *, now=0.0, tokens=1, s
 
 def drain(queue: Queue, now=0.0) -> list[Entry]:
     served = []
-    while (entry := queue.head()) is not None:
+    while (entry := queue.head(0.0)) is not None:
         queue.dispatch(entry, now)
         served.append(entry)
     return served
@@ -113,7 +113,7 @@ def test_no_class_starves(weights, waiting, before, arrivals):
     for _ in range(before):
         push(queue, arrivals.choice(others))
         if arrivals.random() < 0.9:
-            queue.dispatch(queue.head(), 0.0)
+            queue.dispatch(queue.head(0.0), 0.0)
     for priority in others:
         push(queue, priority)
     entry = push(queue, waiting, tenant="lonely")
@@ -121,11 +121,11 @@ def test_no_class_starves(weights, waiting, before, arrivals):
     for _ in range(bound):
         for priority in others:
             push(queue, priority)
-        head = queue.head()
+        head = queue.head(0.0)
         queue.dispatch(head, 0.0)
         if head is entry:
             return
-    assert queue.head() is entry
+    assert queue.head(0.0) is entry
 
 
 def test_giving_up_costs_the_class_nothing():
@@ -136,9 +136,9 @@ def test_giving_up_costs_the_class_nothing():
     batch = push(queue, BATCH)
     for _ in range(16):
         push(queue, REALTIME)
-        queue.dispatch(queue.head(), 0.0)
+        queue.dispatch(queue.head(0.0), 0.0)
     push(queue, REALTIME)
-    assert queue.head() is batch
+    assert queue.head(0.0) is batch
 
 
 def test_idleness_earns_nothing():
@@ -146,7 +146,7 @@ def test_idleness_earns_nothing():
     queue = Queue(bounds())
     for _ in range(500):
         push(queue, REALTIME)
-        queue.dispatch(queue.head(), 0.0)
+        queue.dispatch(queue.head(0.0), 0.0)
     for _ in range(40):
         push(queue, REALTIME)
         push(queue, BATCH)
@@ -182,7 +182,7 @@ def test_raise_after_the_end_changes_nothing():
     for entry in (served, gone):
         queue.raise_priority(entry, REALTIME, 0.0)
     assert len(queue) == 0
-    assert queue.head() is None
+    assert queue.head(0.0) is None
 
 
 def test_raise_never_shortens_the_wait():
@@ -249,7 +249,7 @@ def test_ended_entries_are_not_kept():
         if i % 2:
             queue.cancel(entry, 0.0)
         else:
-            queue.dispatch(queue.head(), 0.0)
+            queue.dispatch(queue.head(0.0), 0.0)
         assert len(queue._deadlines) <= 2 * len(queue) + 64
     assert (len(queue), queue._tenants, queue._borrowers) == (0, {}, {})
     assert not any(line.entries or line._tenants for line in queue._lines)
@@ -286,7 +286,7 @@ def test_ask_beyond_the_whole_bound_pushes_nobody_out(ask):
     waiting = push(queue, BATCH, "other")
     with pytest.raises(QueueFull):
         push(queue, REALTIME, **ask)
-    assert queue.head() is waiting
+    assert queue.head(0.0) is waiting
 
 
 def test_urgent_pushes_out_the_newest_of_the_least_urgent():
@@ -465,7 +465,7 @@ def test_refusal_says_when_from_the_measured_drain():
     for i in range(200):
         push(queue, now=i / 10)
         if i >= 20:
-            queue.dispatch(queue.head(), i / 10)
+            queue.dispatch(queue.head(0.0), i / 10)
     for _ in range(20):
         push(queue, now=20.0)
     with pytest.raises(QueueFull) as full:

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from limits.line import State
+from limits.entry import State
 from limits.scheduler import Queue
 from limits.types import Priority, QueueBounds, QueueFull, QueueTimeout, SlotAsk
 
@@ -21,6 +21,8 @@ ASKS = st.builds(
     size=st.integers(0, 15),
     deadline=st.just(0.0),
     weight=st.integers(1, 3),
+    prompt=st.integers(0, 500),
+    output=st.integers(0, 500),
 )
 
 
@@ -44,6 +46,7 @@ class Line(RuleBasedStateMachine):
         self.bound = (bound, 10 * bound, 100 * bound)
         self.share = (max(1, int(bound * share)), int(10 * bound * share), int(100 * bound * share))
         self.now = 0.0
+        self.running = []
         self.waiting = []  # in the order of coming, a raised one last
         self.ends = Counter()
         self.came = 0
@@ -97,11 +100,26 @@ class Line(RuleBasedStateMachine):
     @precondition(lambda self: self.waiting)
     @rule()
     def dispatch(self):
-        entry = self.queue.head()
+        entry = self.queue.head(self.now)
         peers = [e for e in self.waiting if (e.ask.tenant, e.priority) == (entry.ask.tenant, entry.priority)]
         assert peers[0] is entry
         self.queue.dispatch(entry, self.now)
         self.ended(entry, State.DISPATCHED)
+        self.running.append(entry)
+
+    @precondition(lambda self: not self.waiting)
+    @rule(ask=ASKS)
+    def take_a_free_slot(self, ask):
+        entry = self.queue.take(replace(ask, deadline=self.now + 1), self.now)
+        assert entry.state is State.DISPATCHED
+        self.running.append(entry)
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data(), cost=st.integers(0, 3000))
+    def settle(self, data, cost):
+        entry = data.draw(st.sampled_from(self.running))
+        self.running.remove(entry)
+        self.queue.settle(entry, cost)
 
     @precondition(lambda self: self.waiting)
     @rule(data=st.data())
@@ -141,8 +159,9 @@ class Line(RuleBasedStateMachine):
         for priority in Priority:
             assert queue.depth(priority) == sum(entry.priority is priority for entry in self.waiting)
         assert all(entry.state is State.WAITING for entry in self.waiting)
-        assert (queue.head() is None) == (not self.waiting)
+        assert (queue.head(self.now) is None) == (not self.waiting)
         assert queue.next_deadline() == min((entry.deadline for entry in self.waiting), default=None)
+        assert sum(line.account.running for line in queue._lines) == len(self.running)
         assert len(queue._deadlines) <= 2 * len(self.waiting) + 64
         assert set(queue._tenants) == {entry.ask.tenant for entry in self.waiting}
         assert set(queue._borrowers) == {tenant for tenant in TENANTS if self.beyond(tenant)}

@@ -1,0 +1,11 @@
+"""`tiergate simulate`: what an order of the queue does to waiting times, in virtual time, with the product's own queue.
+
+workload.py   requests: when they come, whose, how long; made up, or with the lengths of a trace
+policies.py   the orders that are compared
+timeline.py   virtual time
+door.py       the product's limiter
+fleet.py      slots that serve, in front of them the product's scheduler
+measures.py   waits of a run, and of several
+study.py      loads x policies x seeds, paired
+table.py, plots.py, arguments.py, command.py   how it is asked for and told
+"""

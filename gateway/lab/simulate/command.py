@@ -1,0 +1,81 @@
+"""`tiergate simulate`: run, tell.
+
+Exit codes: 0; 2 for a mistake of the user's: a trace that cannot be read, a picture that cannot be written; 130 after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from functools import partial
+from pathlib import Path
+
+from gateway.lab.load.traces import read
+from gateway.lab.simulate import arguments, plots
+from gateway.lab.simulate.fleet import Speed
+from gateway.lab.simulate.policies import BY_NAME, Policy, ours
+from gateway.lab.simulate.study import Draw, Json, Source, Study
+from gateway.lab.simulate.study import run as run_study
+from gateway.lab.simulate.table import table
+from gateway.lab.simulate.workload import PACES, of_trace, synthetic
+from limits.types import Order
+
+add_arguments = arguments.add_arguments
+_TENANTS = {"one": ("all",), "eight": tuple("abcdefgh"), "uses": ()}
+_MIXES = {"one": "made up, one tenant", "eight": "made up, eight tenants", "uses": "made up, a tenant for each use"}
+
+
+def run(args: argparse.Namespace) -> int:
+    try:
+        _look(args.png)
+        documents = [run_study(study, _say) for study in studies_of(args)]
+    except (ValueError, OSError) as error:
+        _say(str(error))
+        return 2
+    print(json.dumps(documents) if args.json else table(documents), flush=True)
+    return 0 if args.png is None else _draw(args.png, documents)
+
+
+def studies_of(args: argparse.Namespace) -> list[Study]:
+    """Raises ValueError, OSError."""
+    mixes = args.mix or ([] if args.trace else arguments.MIXES)
+    sources = [Source(_MIXES[mix], partial(synthetic, tenants=_TENANTS[mix])) for mix in mixes]
+    sources += [Source(path.name, _lengths(path)) for path in args.trace]
+    paces = [pace for pace in PACES if not args.load or pace.name in args.load]
+    speed, seeds = Speed(args.base, args.token), range(1, args.seeds + 1)
+    policies = policies_of(args)
+    return [Study(source, policies, paces, seeds, args.requests, args.slots, speed, args.tpm) for source in sources]
+
+
+def policies_of(args: argparse.Namespace) -> list[Policy]:
+    wanted = dict(BY_NAME, ours=ours(Order(args.order_token, args.cap)))
+    return [policy for name, policy in wanted.items() if name == "fcfs" or not args.policy or name in args.policy]
+
+
+def _look(picture: Path | None) -> None:
+    """Now, so that a long run is not lost to a path that cannot be written."""
+    if picture is not None and (picture.is_dir() or not picture.parent.is_dir()):
+        raise ValueError(f"{picture} cannot be written")
+
+
+def _lengths(path: Path) -> Draw:
+    rows = read(path)
+    return lambda rng: of_trace(rows, rng)
+
+
+def _draw(picture: Path, documents: list[Json]) -> int:
+    try:
+        plots.draw(picture, documents)
+    except ImportError:
+        _say(plots.MISSING)
+    except OSError as error:
+        _say(f"cannot write: {error}")
+        return 2
+    else:
+        _say(f"wrote {picture}")
+    return 0
+
+
+def _say(text: str) -> None:
+    print(f"tiergate simulate: {text}", file=sys.stderr, flush=True)
