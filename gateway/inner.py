@@ -20,14 +20,24 @@ from gateway.exchange import Work
 from gateway.forward import Call, ContextOverflow, Failures, Forwarder, Station, Unserved
 from gateway.refusals import REFUSED
 from gateway.relay import json_object
-from limits.types import Priority
+from limits.types import Priority, QueueTimeout
 from routing.resolve import Catalog
 
 _HEADERS = b"content-type: application/json\r\naccept-encoding: identity\r\n"
 _OWN = "tiergate"  # in the queue, beside tenants
-_FAILED: tuple[type[Exception], ...] = (TimeoutError, BreakerOpen, Unserved, NoReplica, ContextOverflow, *REFUSED)
 
 Message = Mapping[str, str]
+
+
+class Unheard(Exception):  # noqa: N818 - it names what happened
+    """A model has said nothing that can be read. `reason`: `timeout`, `breaker` or `failed`."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+_FAILED: tuple[type[Exception], ...] = (TimeoutError, Unheard, Unserved, NoReplica, ContextOverflow, *REFUSED)
 
 
 class Inner:
@@ -48,19 +58,21 @@ class Inner:
         self._clock = clock
         self._breakers: dict[str, Breaker] = {}
 
-    async def ask(
-        self, model: str, messages: Sequence[Message], *, max_tokens: int, seconds: float, priority: Priority
-    ) -> str | None:
-        """What it says; None: nothing in time, or nothing that can be read."""
+    async def ask(self, model: str, messages: Sequence[Message], *, max_tokens: int, seconds: float, priority: Priority) -> str:
+        """What it says. Raises Unheard."""
         body = {"messages": messages, "max_tokens": max_tokens, "temperature": 0}
         breaker = self._breakers.get(model)
         if breaker is None:
             breaker = self._breakers[model] = Breaker(self._clock, random.Random())
+        ends = self._clock() + seconds
         try:
             with breaker.attempt():
                 return _said(await self.post("chat", model, body, seconds=seconds, priority=priority))
-        except _FAILED:
-            return None
+        except BreakerOpen:
+            raise Unheard("breaker") from None
+        except _FAILED as error:
+            late = isinstance(error, TimeoutError | QueueTimeout) or self._clock() >= ends
+            raise Unheard("timeout" if late else "failed") from error
 
     async def post(self, endpoint: str, model: str, fields: Mapping[str, object], *, seconds: float, priority: Priority) -> bytes:
         """The body of its answer. Raises what a request may raise, and TimeoutError."""
@@ -107,9 +119,11 @@ def _ask_of(station: Station, call: Call, priority: Priority) -> WorkAsk:
     )
 
 
-def _said(body: bytes) -> str | None:
+def _said(body: bytes) -> str:
     answer = json_object(body)
     choices = answer.get("choices") if answer is not None else None
     message = choices[0].get("message") if type(choices) is list and choices and type(choices[0]) is dict else None
     content = message.get("content") if type(message) is dict else None
-    return content if type(content) is str else None
+    if type(content) is not str:
+        raise Unheard("failed")
+    return content

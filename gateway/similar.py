@@ -26,6 +26,7 @@ from caches.semantic.ids import body_digest
 from caches.semantic.partition import Split, partition, split
 from caches.semantic.types import Asked, Found, Semantic, SemanticPolicy
 from caches.types import Entry
+from caches.verify.types import VerifierAway
 from gateway.behind import Behind, Produce
 from gateway.caching import Caching
 from gateway.entries import Entries
@@ -47,7 +48,9 @@ class Verify(Protocol):
     @property
     def all(self) -> bool: ...
 
-    async def serves_both(self, job: Job, question: str, kept: str) -> bool: ...
+    async def serves_both(self, job: Job, question: str, kept: str) -> bool:
+        """Raises VerifierAway."""
+        ...
 
 
 class Similar:
@@ -159,12 +162,13 @@ class Similar:
     async def _verified(self, verify: Verify, job: Job, asked: Asked, found: Found) -> Found:
         grey = found.grey
         if found.entry is not None:
-            right = not verify.all or await verify.serves_both(job, asked.text, found.kept)
-            return found if right else Found(why="verifier")
+            no = await _objection(verify, job, asked.text, found.kept) if verify.all else None
+            return found if no is None else no
         if grey is None:
             return found
-        if not await verify.serves_both(job, asked.text, grey.text):
-            return replace(found, grey=None, why="verifier")
+        no = await _objection(verify, job, asked.text, grey.text)
+        if no is not None:
+            return replace(no, score=found.score)
         taken = await self._semantic.take(asked, grey)
         return taken if taken.entry is not None else found
 
@@ -203,3 +207,12 @@ class Similar:
         x.similar, x.similar_score = found.why, found.score
         if found.away:
             x.cache_reason = ", ".join(filter(None, (x.cache_reason, found.away)))
+
+
+async def _objection(verify: Verify, job: Job, question: str, kept: str) -> Found | None:
+    """None: it says yes."""
+    try:
+        right = await verify.serves_both(job, question, kept)
+    except VerifierAway as away:
+        return Found(away=f"verifier {away.reason}", why="verifier")
+    return None if right else Found(why="verifier")

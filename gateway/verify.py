@@ -1,18 +1,22 @@
 """A model as the judge of what the semantic cache may serve: would one answer serve both questions? Do two answers agree?
 
 One token, yes or no, at temperature 0. What all questions have in common comes first, so that engines find it in their prefix
-cache. No answer in time, or another word, is a no for what is to be served, and nothing at all for what is compared.
+cache. Another word, or more than one, is a no for what is to be served, and nothing at all for what is compared.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable
 
-from gateway.inner import Inner, Message
+from caches.verify.types import VerifierAway
+from gateway.inner import Inner, Message, Unheard
 from gateway.job import Job
 from limits.types import Priority
 
 _MOST = 2_000  # characters of each text
+_YES = frozenset({"yes", "是", "是的"})
+_NO = frozenset({"no", "否", "不", "不是"})
 _SERVES = (
     "You compare two questions that users asked an assistant. Say yes only if one and the same answer would be right and complete"
     " for both. Different numbers, names, dates, places, units, directions, negations, languages, formats or scopes mean no."
@@ -41,13 +45,13 @@ class Verifier:
         self._seconds = seconds
 
     async def serves_both(self, job: Job, question: str, kept: str) -> bool:
-        said = await self._inner.ask(
-            self._model,
-            _pair(_SERVES, "First question", kept, "Second question", question),
-            max_tokens=1,
-            seconds=self._patience(job),
-            priority=job.wishes.priority,
-        )
+        """Raises VerifierAway."""
+        messages = _pair(_SERVES, "First question", kept, "Second question", question)
+        seconds, priority = self._patience(job), job.wishes.priority
+        try:
+            said = await self._inner.ask(self._model, messages, max_tokens=1, seconds=seconds, priority=priority)
+        except Unheard as unheard:
+            raise VerifierAway(unheard.reason) from None
         return yes_or_no(said) is True
 
     def _patience(self, job: Job) -> float:
@@ -65,13 +69,21 @@ class Judge:
     async def agree(self, kept: str, fresh: str) -> bool | None:
         """None: it did not say."""
         messages = _pair(_AGREE, "First answer", kept, "Second answer", fresh)
-        said = await self._inner.ask(self._model, messages, max_tokens=1, seconds=self._seconds, priority=Priority.BATCH)
+        try:
+            said = await self._inner.ask(self._model, messages, max_tokens=1, seconds=self._seconds, priority=Priority.BATCH)
+        except Unheard:
+            return None
         return yes_or_no(said)
 
 
-def yes_or_no(said: str | None) -> bool | None:
-    word = (said or "").strip(" \t\r\n.!*\"'`").casefold()
-    return True if word.startswith(("yes", "是")) else False if word.startswith(("no", "否", "不")) else None
+def yes_or_no(said: str) -> bool | None:
+    """None: it is neither of the two words, but for white space and punctuation around it."""
+    word = said.strip("".join(filter(_is_aside, set(said)))).casefold()
+    return True if word in _YES else False if word in _NO else None
+
+
+def _is_aside(char: str) -> bool:
+    return char.isspace() or char == "`" or unicodedata.category(char).startswith("P")
 
 
 def _pair(instruction: str, first: str, one: str, second: str, other: str) -> list[Message]:

@@ -12,7 +12,7 @@ Rules
 1. A flush is a mark, and every get compares: it holds at once and for all, however much there is to delete. Deleting what is
    flushed, and counting it, is done afterwards, piece by piece, by way of the index.
 2. Loss of the index loses counts. Loss of the marks (a server wiped, or one that evicts any key) is noticed by the mark on
-   everything, which is always there: without it nothing is served, and the next put sets it to the present moment.
+   everything, which is always there: without it nothing is served, and the next put, or `MARK`, sets it to the present moment.
 3. Marks are bounded. Too many: the oldest half becomes one mark on everything, and the oldest deletes one on all that is put.
    A mark that only puts are held against is forgotten after `MAKING`, for nothing that took longer to make is taken.
 4. Every change is published, with who made it.
@@ -225,6 +225,17 @@ redis.call('ZREM', KEYS[2], ARGV[1])
 return {now()}
 """,
     (int,),
+    writes=True,
+)
+
+MARK = Script(
+    _COMMON
+    + """-- marks; everything's -> its mark, the moment
+local t = now()
+redis.call('HSETNX', KEYS[1], ARGV[1], string.format('%.0f', t))
+return {redis.call('HGET', KEYS[1], ARGV[1]), t}
+""",
+    (bytes, int),
     writes=True,
 )
 

@@ -155,7 +155,7 @@ class Server:
 
     async def _once(self, command: Command, latest: float) -> list[Any] | Declined | None:
         async with self._pool.lend() as connection:
-            return await _ask(connection, *command) if asyncio.get_running_loop().time() <= latest else None
+            return await ask(connection, *command) if asyncio.get_running_loop().time() <= latest else None
 
     def _changed(self, error: BaseException | None) -> None:
         if error is None:
@@ -164,7 +164,7 @@ class Server:
             _log.warning("%s is away, exact answers are neither found nor kept there: %s", self.place, said_by(error))
 
 
-async def _ask(
+async def ask(
     connection: AbstractConnection, script: Script, keys: Sequence[str], args: Sequence[Argument]
 ) -> list[Any] | Declined:
     try:

@@ -38,11 +38,11 @@ PREFIX = f"tiergate:{scripts.FORMAT}:{{exact}}:"
 CHANNEL = PREFIX + "changes"
 PATIENCE = 1.0  # seconds a step of what an operator asks for may take
 _LARGE = 128 * 1024  # bytes from which on (un)packing takes the loop too long: it is done in a thread
-_MARKS, _INDEX, _ENTRIES = PREFIX + "marks", PREFIX + "index", PREFIX + "entry:"
+MARKS, _INDEX, _ENTRIES = PREFIX + "marks", PREFIX + "index", PREFIX + "entry:"
 _MICRO = 1_000_000
 _BEAT = 1.0  # seconds of silence after which it is asked how it is
 _LONGEST_ID = 64
-_EVERYTHING = digest(EVERYTHING)
+EVERYTHING_FIELD = digest(EVERYTHING)
 _FLUSHED, _CHANGED = b"f", b"c"
 _RULES = BreakerRules()
 P = ParamSpec("P")
@@ -137,9 +137,9 @@ class RedisStore:
     async def delete(self, id: str, tenant: str | None) -> bool:  # noqa: A002 - the protocol's
         if len(id) > _LONGEST_ID:
             return False
-        who = _EVERYTHING if tenant is None else digest((tenant, None, None))
-        keys = [_ENTRIES + id, _MARKS, _INDEX]
-        args = who, _EVERYTHING, id, digest_of_id(id), CHANNEL, _CHANGED + self.me + id.encode()
+        who = EVERYTHING_FIELD if tenant is None else digest((tenant, None, None))
+        keys = [_ENTRIES + id, MARKS, _INDEX]
+        args = who, EVERYTHING_FIELD, id, digest_of_id(id), CHANNEL, _CHANGED + self.me + id.encode()
         found, _ = await self.ask(scripts.DELETE, keys, *args)
         return bool(found)
 
@@ -148,8 +148,8 @@ class RedisStore:
         field, age = digest(field_of(which)), round((which.older_than or 0.0) * _MICRO)
         if dry_run:
             return await self._walk(field, await self._learn_time() - age, drop=False)
-        args = field, _EVERYTHING, age, CHANNEL, _FLUSHED + self.me
-        moment, _ = await self.ask(scripts.FLUSH, [_MARKS], *args)
+        args = field, EVERYTHING_FIELD, age, CHANNEL, _FLUSHED + self.me
+        moment, _ = await self.ask(scripts.FLUSH, [MARKS], *args)
         return await self._walk(field, moment, drop=True)
 
     async def stats(self) -> CacheStats:
@@ -169,7 +169,7 @@ class RedisStore:
 
     async def _get(self, key: bytes, *, peek: bool = False) -> Entry | None:
         id, sent = self._ident(key), self._clock()  # noqa: A001 - the name of the field it is
-        state, value, left, now = await self._run(scripts.GET, [_ENTRIES + id, _MARKS], *((b"peek",) if peek else ()))
+        state, value, left, now = await self._run(scripts.GET, [_ENTRIES + id, MARKS], *((b"peek",) if peek else ()))
         if state == 0:
             return None
         if state != 1 or left <= 0:
@@ -196,7 +196,7 @@ class RedisStore:
         entry.generation = (int.from_bytes(urandom(8), "big") >> 1) or 1
         value = await _in_thread(len(entry.body), seal, entry, float(round(there(entry.born) * _MICRO)), there(entry.stored_at))
         present, expiry = self._clocks.present(self._tick()), there(entry.expires_at)
-        keys = [_ENTRIES + entry.id, _MARKS, _INDEX]
+        keys = [_ENTRIES + entry.id, MARKS, _INDEX]
         args = value, round(expiry * _MICRO), entry.id, digest_of_id(entry.id), round(present * _MICRO)
         stored, _ = await self._run(scripts.PUT, keys, *args, CHANNEL, _CHANGED + self.me + entry.id.encode())
         return bool(stored)

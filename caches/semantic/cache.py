@@ -82,7 +82,7 @@ class SemanticCache:
         gate: Gate | None = None,
     ) -> None:
         self.evidence = evidence or Evidence()
-        self.gate = gate or Gate()
+        self.gate = Gate() if gate is None else gate
         self.vectors = Vectors(embedder.dimension)
         self.embedder = embedder
         self.store = store

@@ -42,13 +42,16 @@ class _Room:
 
 
 class Gate:
-    """`share`: of a question's weight that a kept one must have. `most`: kept questions that are looked at."""
+    """`share`: of a question's weight that a kept one must have. `most`: kept questions that are looked at. `max_entries`: of all
+    partitions; beyond them whatever was added longest ago goes, as in the store.
+    """
 
-    def __init__(self, share: float = 0.33, most: int = 2000) -> None:
+    def __init__(self, share: float = 0.33, most: int = 2000, max_entries: int = 100_000) -> None:
         self._share = share
         self._most = most
+        self._max_entries = max_entries
         self._rooms: dict[str, _Room] = {}
-        self._where: dict[str, str] = {}
+        self._where: dict[str, str] = {}  # the partition of each kept question; the oldest first
         self._ends: dict[str, float] = {}
         self._texts: dict[str, str] = {}
 
@@ -70,6 +73,8 @@ class Gate:
         self._where[id] = partition
         for word in words:
             room.postings.setdefault(word, set()).add(id)
+        if len(self._where) > self._max_entries:
+            self.remove(next(iter(self._where)))
 
     def remove(self, id: str) -> None:  # noqa: A002 - the name of the field it is
         partition = self._where.pop(id, None)

@@ -16,6 +16,7 @@ from caches.embed.types import Embedder, Model, TooLong
 from caches.orders import Orders
 from caches.semantic.cache import SemanticCache
 from caches.semantic.following import Following
+from caches.semantic.gate import Gate
 from caches.types import ExactStore
 from caches.vectors.options import IndexOptions, ServerOptions
 from caches.vectors.rows import collection_name
@@ -65,6 +66,7 @@ def build_semantic(
         cut=semantic.cut,
         askers=semantic.askers,
         shared=semantic.qdrant.url is not None,
+        gate=Gate(max_entries=semantic.max_entries),
     )
     if orders is not None:
         cache.following = Following(cache, orders, exact, clock)

@@ -165,6 +165,29 @@ def test_the_gate_forgets_what_is_over() -> None:
     assert gate.resembling("room", "reset my password") == []
 
 
+@given(
+    steps=st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from(["one", "two"]), st.booleans()), max_size=40),
+    bound=st.integers(min_value=1, max_value=5),
+)
+def test_the_gate_keeps_what_was_added_last(steps: list[tuple[str, str, bool]], bound: int) -> None:
+    """However many are added, and to whichever partitions, the youngest within the bound are there; added again is young."""
+    gate = Gate(max_entries=bound)
+    young: dict[str, str] = {}
+    for name, room, stays in steps:
+        young.pop(name, None)
+        if stays:
+            gate.add(name, room, f"question {name}name", 1.0)
+            young[name] = room
+        else:
+            gate.remove(name)
+        if len(young) > bound:
+            del young[next(iter(young))]
+        assert (len(gate), gate.partitions) == (len(young), len(set(young.values())))
+    for name in "abcdefgh":
+        found = [room for room in ("one", "two") if name in (gate.resembling(room, f"{name}name") or [])]
+        assert found == [room for room in [young.get(name)] if room]
+
+
 def test_words_of_chinese_are_pairs() -> None:
     """A language without spaces is read in pairs of characters."""
     assert words_of("如何重置密码") >= {"重置", "密码"}

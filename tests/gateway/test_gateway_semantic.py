@@ -151,6 +151,15 @@ async def test_many_in_other_words_at_once_are_hits(stack):
     assert asked(stack) == 1
 
 
+async def test_no_more_is_remembered_than_may_be_kept(start):
+    """Beyond `max_entries` the oldest question goes, in memory as in the store."""
+    stack = await opened(await start(semantic(max_entries=2)))
+    for question in (PASSWORD[0], EGG[0], PLANTS[0]):
+        await fill(stack, question)
+    assert stack.gateway.parts.semantic.standing().entries == 2
+    assert [cache_of(await ask(stack, question)) for question in (PASSWORD[1], PLANTS[1])] == ["miss", "semantic"]
+
+
 # -- what has no part in it
 
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}

@@ -1,12 +1,14 @@
 """Served answers that are checked: in the shadow of requests, by a judge, by a verifier; and what the cache makes of it."""
 
 import asyncio
+from math import inf
 
 import pytest
 from gateway_talk import KEY, freeze_limits, hold, posts, remaining, said, scrape, total
 from semantic_talk import EGG, NEAR, PASSWORD, PLANTS, ask, asked, cache_of, fill, opened, scripted, semantic, settled
 
 from gateway.lab.fake import Options
+from gateway.verify import yes_or_no
 
 pytestmark = pytest.mark.usefixtures("one_model")
 
@@ -179,7 +181,21 @@ async def test_a_verifier_decides_on_what_is_nearly_alike(start, tmp_path):
     assert len(posts(stack.large)) == 1
 
 
-@pytest.mark.parametrize("word", ["No", "Maybe", "", "The answer is yes, but"])
+@pytest.mark.parametrize("said", ["yes", "Yes", " YES.\n", '"yes"', "**Yes**", "`yes`", "(yes)", "是。"])
+def test_a_yes_is_that_word(said):
+    """In any case, and whatever stands around it that is no word."""
+    assert yes_or_no(said) is True
+
+
+@pytest.mark.parametrize(
+    "said", ["Yes and no: the answers differ.", "YESYESYES", "yesterday", "yes yes", "yes, but", "是不是", "", "?", "Nothing"]
+)
+def test_more_than_a_word_says_nothing(said):
+    """What only begins like a yes is none, and what begins like a no is none either."""
+    assert yes_or_no(said) is None
+
+
+@pytest.mark.parametrize("word", ["No", "Maybe", "", "YESYESYES", "The answer is yes, but"])
 async def test_another_word_than_yes_is_a_miss(start, tmp_path, word):
     """A no, and whatever is neither yes nor no."""
     config, fakes = asking(word, tmp_path)
@@ -190,16 +206,30 @@ async def test_another_word_than_yes_is_a_miss(start, tmp_path, word):
 
 
 @pytest.mark.parametrize(
-    "fault", [{"status": 500}, {"status": 429}, {"hang_before_headers": 60}, {"status": 200, "body": "<html>"}], ids=str
+    ("fault", "deadline", "reason"),
+    [
+        ({"status": 500}, "20s", "failed"),
+        ({"status": 429}, "20s", "failed"),
+        ({"status": 200, "body": "<html>"}, "20s", "failed"),
+        ({"status": 200, "body": '{"choices": []}'}, "20s", "failed"),
+        ({"hang_before_headers": 60}, "200ms", "timeout"),
+    ],
+    ids=str,
 )
-async def test_a_verifier_that_fails_is_a_miss_within_its_deadline(start, tmp_path, fault):
+@pytest.mark.parametrize("about", ["grey", "all"])
+async def test_a_verifier_that_fails_is_a_miss_with_a_reason(start, tmp_path, fault, deadline, reason, about):
     """Dead, slow or speaking nonsense: the model answers, and after a few times nobody asks the verifier for a while."""
-    config, fakes = asking("Yes", tmp_path, deadline="200ms")
+    config, fakes = asking("Yes", tmp_path, deadline=deadline, ask=about)
     stack = await opened(await start(config, fakes=fakes))
     stack.large.faults.add(**fault)
-    await fill(stack, NEAR[0])
+    one, other = NEAR if about == "grey" else PASSWORD[:2]
+    await fill(stack, one)
     async with asyncio.timeout(20):
-        assert cache_of(await ask(stack, NEAR[1])) == "miss"
+        for n in range(3):
+            answer = await ask(stack, f"{other} {'!' * n}", headers={"x-tiergate-cache": "no-store"})
+            assert answer.headers["x-tiergate-cache"] == f"miss; reason=no-store,-verifier-{reason}"
+        stack.gateway.parts.edge._pipeline.answers.similar._verify._inner._breakers["large-model"].open_until = inf
+        assert (await ask(stack, other)).headers["x-tiergate-cache"] == "miss; reason=verifier-breaker"
     await settled(stack)
 
 

@@ -61,9 +61,9 @@ async def until(condition, seconds: float = 20.0) -> None:
 
 def know_for_long(server: RedisServer) -> None:
     """As a server that has heard of every flush since 1970: a new one takes nothing that is older than itself."""
-    from caches.redis.store import _EVERYTHING, _MARKS
+    from caches.redis.store import EVERYTHING_FIELD, MARKS
 
-    server.command(b"HSET", _MARKS.encode(), _EVERYTHING, b"1")
+    server.command(b"HSET", MARKS.encode(), EVERYTHING_FIELD, b"1")
 
 
 class World:

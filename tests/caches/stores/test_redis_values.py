@@ -12,7 +12,7 @@ from caches.which import Which
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 
-from caches.redis.store import _ENTRIES, _INDEX, _MARKS, PREFIX
+from caches.redis.store import _ENTRIES, _INDEX, MARKS, PREFIX
 from caches.redis.value import SMALLEST, Foreign, seal, unseal
 
 LIMIT = 10_000
@@ -122,7 +122,7 @@ async def test_marks_that_are_lost_cost_entries_not_flushes(store, redis):
     began = time.time()
     await store.flush(Which(everything=True))
     assert not await store.put(entry(1, began=began))
-    redis.command(b"DEL", _MARKS.encode())
+    redis.command(b"DEL", MARKS.encode())
     assert not await store.put(entry(1, began=began)), "it says from when on it knows"
     assert not await store.put(entry(1, began=began))
     assert await store.get(key_of(1)) is None
@@ -131,7 +131,7 @@ async def test_marks_that_are_lost_cost_entries_not_flushes(store, redis):
         return await store.put(entry(1))
 
     await until(stored)
-    redis.command(b"DEL", _MARKS.encode())
+    redis.command(b"DEL", MARKS.encode())
     assert await store.get(key_of(1)) is None
     assert store.away is None
 
@@ -215,7 +215,7 @@ async def test_marks_are_bounded_and_never_weaker(redis, monkeypatch):
         for n in range(60):
             await store.flush(Which(tenant=f"t{n}"))
             await store.delete(ident(key_of(n)), f"d{n}")
-        assert int(redis.command(b"HLEN", _MARKS.encode())[1:]) <= 17
+        assert int(redis.command(b"HLEN", MARKS.encode())[1:]) <= 17
         for n in range(60):
             assert not await store.put(entry(n, tenant=f"t{n}", began=began))
             assert not await store.put(entry(n, tenant=f"d{n}", began=began))
@@ -235,12 +235,12 @@ async def test_a_tenant_that_deletes_without_end_harms_itself_alone(store, redis
         await store.delete(f"ce-{n}", "noisy")
     assert await store.put(entry(1, began=began))
     assert not await store.put(entry(2, tenant="noisy", began=began))
-    sizes = [int(redis.command(b"HSTRLEN", _MARKS.encode(), field)[1:]) for field in fields(redis)]
+    sizes = [int(redis.command(b"HSTRLEN", MARKS.encode(), field)[1:]) for field in fields(redis)]
     assert max(sizes) <= 64 * 16
 
 
 def fields(redis):
-    reply = redis.command(b"HKEYS", _MARKS.encode())
+    reply = redis.command(b"HKEYS", MARKS.encode())
     found, at = [], reply.index(b"\r\n") + 2
     while at < len(reply):
         end = reply.index(b"\r\n", at)

@@ -88,6 +88,45 @@ async def test_a_front_that_hears_nothing_is_not_believed(redis):
             await store.close()
 
 
+@pytest.mark.parametrize("command", [b"FLUSHALL", b"FLUSHDB"])
+@pytest.mark.parametrize("rewritten", [False, True], ids=["left empty", "written to at once"])
+async def test_a_server_that_was_wiped_is_served_from_no_memory(world, redis, command, rewritten):
+    """Nobody is told, every connection stays: what was in memory is gone all the same, and new answers are kept as before."""
+    await world.keep(entry(1))
+    for store in (world.one, world.two):
+        await in_front(store, 1)
+    redis.command(command)
+    if rewritten:
+        await world.keep(entry(2))
+    for store in (world.one, world.two):
+
+        async def gone(store=store):
+            return await store.get(key_of(1)) is None
+
+        await until(gone)
+        assert not await store.delete(ident(key_of(1)), "acme")
+    made = await world.keep(entry(1))
+    for store in (world.one, world.two):
+        await in_front(store, 1)
+        assert (await store.get(key_of(1))).generation == made.generation
+
+
+async def test_what_a_server_knows_is_asked_for_as_long_as_it_is_believed(redis):
+    """A gateway that no longer hears which epoch it is believes its memory no more, though it hears of every change."""
+    async with World("two_level", redis) as world, proxy(str(redis.socket)) as between:
+        store = two_level_store(between.url)
+        await store.start()
+        try:
+            await world.keep(entry(1))
+            await in_front(store, 1)
+            between.deaf = lambda sent: b"SUBSCRIBE" not in sent
+            redis.command(b"FLUSHALL")
+            await until(lambda: not store._changes.believed)
+            assert await store.get(key_of(1)) is None
+        finally:
+            await store.close()
+
+
 @pytest.mark.parametrize("what", ["delete", "flush", "replace"])
 @pytest.mark.parametrize("deaf", [b"SUBSCRIBE", b""], ids=["to changes", "to everything"])
 async def test_a_gateway_that_is_cut_off_without_a_word(redis, what, deaf):
