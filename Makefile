@@ -29,7 +29,7 @@ QUIET = $$(test -t 1 || echo --quiet)
 PIP = $$(test -x $(BIN)/pip && echo "$(BIN)/python -m pip" || echo "$(PYTHON) -m pip --python $(BIN)/python")
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test lint drill fuzz bench bench-stores bench-workers bench-caches bench-cache-eval bench-vectors e2e minilm cross-encoder lock clean
+.PHONY: help venv run test lint drill fuzz bench bench-stores bench-limits bench-workers bench-caches bench-cache-eval bench-vectors e2e minilm cross-encoder lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ bench: $(READY)  ## compare with other gateways: docs/benchmarks.md (ARGS="--qui
 
 bench-stores: $(READY)  ## hit ratios of the answer cache under a scan, and what a get and a put cost (Redis too, if on PATH)
 	@$(BIN)/python bench/cache_stores.py $(ARGS)
+
+bench-limits: $(READY)  ## what a decision about limits costs in memory and on a Redis or Valkey, a table
+	@$(BIN)/python -m bench.limits $(ARGS)
 
 bench-workers: $(READY)  ## several workers beside one process: CPU of all processes, a table (needs a quiet machine)
 	@$(BIN)/python -m bench.workers $(ARGS)

@@ -61,6 +61,7 @@ class Gateway:
         parts.ring.load()
         parts.admin.load()
         await parts.exact.start()
+        await parts.limiter.start()
         await self._serving.start()
         self._tasks = [
             asyncio.create_task(parts.monitor.run(), name="health"),
@@ -91,6 +92,7 @@ class Gateway:
         await self._serving.stop()
         await self.parts.semantic.close()
         await self.parts.exact.close()
+        await self.parts.limiter.close()
         await self.parts.fleet.close()
         self._log.close()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from caches.errors import CacheAway, ExactStoreAway, FlightCancelled, FlightLagged
 from gateway.errors import ApiError
-from limits.types import LimitExceeded, QueueFull, QueueTimeout
+from limits.types import LimitExceeded, LimitsAway, QueueFull, QueueTimeout
 from routing.types import EndpointNotServed, ModelNotAllowed, UnknownModel, UnknownTier
 
 _UNITS = {"requests": "requests per minute", "tokens": "tokens per minute", "parallel": "parallel requests"}
@@ -33,6 +33,11 @@ def _limit(error: LimitExceeded) -> ApiError:
     message = f"Rate limit of {whose} reached: {figures}. Please try again in {math.ceil(error.wait * 1000) / 1000:g}s."
     code = "concurrency_limit_exceeded" if error.resource == "parallel" else "rate_limit_exceeded"
     return ApiError(429, code, message, kind=error.resource, headers=waiting(error.wait), outcome="limited")
+
+
+def _limits_away(_: LimitsAway) -> ApiError:
+    message = "The gateway cannot tell just now how much you may ask. Please try again shortly."
+    return ApiError(503, "limits_away", message, kind="overloaded_error", headers=waiting(1.0), outcome="rejected")
 
 
 def _full(error: QueueFull) -> ApiError:
@@ -86,6 +91,7 @@ TABLE: Mapping[type[Exception], Callable[[Any], ApiError]] = {
     FlightCancelled: _cancelled,
     FlightLagged: _lagged,
     LimitExceeded: _limit,
+    LimitsAway: _limits_away,
     QueueFull: _full,
     QueueTimeout: _queued_too_long,
     UnknownModel: _unknown_model,
@@ -100,7 +106,7 @@ REFUSALS: tuple[type[Exception], ...] = tuple(TABLE)
 REFUSED: tuple[type[Exception], ...] = (ApiError, *REFUSALS)
 """Everything that ends a request with an answer that says why."""
 
-PERSONAL: tuple[type[Exception], ...] = (LimitExceeded, QueueFull, QueueTimeout)
+PERSONAL: tuple[type[Exception], ...] = (LimitExceeded, LimitsAway, QueueFull, QueueTimeout)
 """Refusals that concern the request that met them, not others who wait for the same answer."""
 
 

@@ -9,7 +9,8 @@ from caches.types import AWAY, DECLINES, ExactStore
 from gateway.dispatch.types import Lane
 from gateway.families import Labels
 from gateway.metrics import Metrics
-from limits.types import Priority
+from limits.types import AWAY as LIMITS_AWAY
+from limits.types import LastingLimiter, Priority
 
 _CLASSES = [(priority, priority.name.lower()) for priority in Priority]
 
@@ -17,10 +18,11 @@ _CLASSES = [(priority, priority.name.lower()) for priority in Priority]
 class Status:
     """Looks at the lanes for `/ready`, `/admin/status` and the gauges of `/metrics`."""
 
-    def __init__(self, lanes: Mapping[str, Lane], exact: ExactStore, semantic: OwnedSemantic) -> None:
+    def __init__(self, lanes: Mapping[str, Lane], exact: ExactStore, semantic: OwnedSemantic, limiter: LastingLimiter) -> None:
         self._lanes = lanes
         self._exact = exact
         self._semantic = semantic
+        self._limiter = limiter
 
     def register(self, metrics: Metrics) -> None:
         """Add the gauges."""
@@ -32,6 +34,18 @@ class Status:
             "1 for how the store of exact answers stands: `ok`, why it is away, or why it keeps nothing new.",
             ("state",),
             self._exact_state,
+        )
+        metrics.gauge(
+            "limits_store_state",
+            "1 for how the store of limits stands: `ok`, or why it is away.",
+            ("state",),
+            self._limits_state,
+        )
+        metrics.total(
+            "limits_decided_alone_total",
+            "Decisions that were made without the store of limits, while it was away.",
+            (),
+            lambda: [((), float(self._limiter.decided_alone))],
         )
         metrics.gauge("semantic_entries", "Answers that the semantic cache keeps.", (), self._entries)
         metrics.gauge(
@@ -45,7 +59,12 @@ class Status:
     def ready(self) -> dict[str, object]:
         """`ready` is true when some pool has a ready replica."""
         models = {name: len(lane.pool.ready()) for name, lane in self._lanes.items()}
-        told: dict[str, object] = {"ready": any(models.values()), "ready_replicas": models, "exact_cache": str(self._exact.state)}
+        told: dict[str, object] = {
+            "ready": any(models.values()),
+            "ready_replicas": models,
+            "exact_cache": str(self._exact.state),
+            "limits": str(self._limiter.state),
+        }
         semantic = self._semantic.standing()
         if semantic is not None:
             told["semantic_cache"] = semantic.store
@@ -59,6 +78,11 @@ class Status:
         state = self._exact.state
         now = state.away or state.declines or "ok"
         for word in ("ok", *AWAY, *DECLINES):
+            yield (word,), float(word == now)
+
+    def _limits_state(self) -> Iterator[tuple[Labels, float]]:
+        now = self._limiter.state.away or "ok"
+        for word in ("ok", *LIMITS_AWAY):
             yield (word,), float(word == now)
 
     def _entries(self) -> Iterator[tuple[Labels, float]]:

@@ -4,6 +4,7 @@ types.py      the values, protocols and exceptions that callers deal with
 bucket.py     what one scope has spent (pure arithmetic: time is an argument)
 ledger.py     the balances of all scopes and the decisions over several at once (pure)
 memory.py     the limiter whose balances live in this process
+redis/        the limiter whose balances several gateways share
 cells.py      small records in a buffer that outlives a killed writer
 vault.py      what was spent, in such a buffer
 kept.py       the ledger that writes to it and goes on from it

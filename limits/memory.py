@@ -18,15 +18,24 @@ from typing import Self
 
 from limits.kept import KeptLedger
 from limits.ledger import Ledger
-from limits.types import LastingLimiter, LimitExceeded, Scope, Standing
+from limits.types import LastingLimiter, LimitExceeded, LimitsState, Scope, Standing
 from limits.vault import Vault
 
 
 class MemoryLimiter(LastingLimiter):
+    state = LimitsState("memory")
+    decided_alone = 0
+
     def __init__(self, clock: Callable[[], float] = time.monotonic, vault: Vault | None = None) -> None:
         self.ledger = Ledger() if vault is None else KeptLedger(vault)
         self._clock = clock
         self._now = max(int(clock() * 1e6), self.ledger.since)
+
+    async def start(self) -> None:
+        """It is there."""
+
+    async def close(self) -> None:
+        """Nothing is open."""
 
     def now(self) -> int:
         """Microseconds, never less than before."""

@@ -79,6 +79,10 @@ class LimitExceeded(Exception):  # noqa: N818 - it names what happened, as async
         return f"{what} of {whose}: limit {self.limit}, used {self.used}, requested {self.requested}; {end}"
 
 
+class LimitsAway(Exception):  # noqa: N818 - as above
+    """Balances are kept elsewhere, that is not to be reached, and without it nothing is to be let in."""
+
+
 class Reservation(Protocol):
     """Tokens set aside for a request that is about to run."""
 
@@ -129,8 +133,40 @@ class Adopted(AbstractAsyncContextManager[Admission], Protocol):
         """The reservation that it held: `tokens` are what was set aside, after clamping."""
 
 
+AWAY = ("timeout", "connection", "password", "failed")
+"""Why a store of limits decides nothing: it is slow or silent, not to be reached, or closed to us, or does what it must not."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsState:
+    """Where balances are kept. `away`: why that decides nothing just now, one of AWAY; then `instead` does: `local`, `open` or
+    `closed`.
+    """
+
+    kind: str  # `memory`, `redis`
+    away: str = ""
+    instead: str = ""
+
+    def __str__(self) -> str:
+        """For people."""
+        if self.kind == "memory":
+            return self.kind
+        return f"{self.kind} away: {self.away}; {self.instead}" if self.away else f"{self.kind} ok"
+
+
 class LastingLimiter(Limiter, Protocol):
     """One whose balances outlive the process that decides, so that a successor goes on from them."""
+
+    decided_alone: int
+    """Decisions that were made without the store that is meant to make them."""
+
+    @property
+    def state(self) -> LimitsState: ...
+
+    async def start(self) -> None:
+        """A store that does not answer is no error: then it is away."""
+
+    async def close(self) -> None: ...
 
     def adopt(self, scopes: Sequence[Scope], *, refunded: bool = False) -> Adopted:
         """A request that runs on; `refunded`: it was given back meanwhile."""

@@ -10,7 +10,7 @@ import unicodedata
 
 from caches.guards.concepts import LIGHT, as_read
 from caches.guards.reading import MAX_CHARS, Reading
-from caches.guards.tables.letters import CAPITONYMS, TASKS
+from caches.guards.tables.letters import CAPITONYMS, CASED_UNITS, TASKS
 
 _ALONE = re.compile(r"(?<![\w-])--?[A-Za-z]\b|\\[A-Za-z]|(?<!\d )(?<![\w'’-])[B-HJ-Zb-hj-z](?![\w'’])")
 """Options of a command, classes of a regular expression, and letters alone, but for the words `a` and `I`."""
@@ -20,15 +20,20 @@ _SIGNED = re.compile(
 )
 """Words with operators at them, in place: `i++`, `++i`, `a[1:]`, `$x`; and `??` between spaces."""
 _BITS = re.compile(r"(?<![A-Za-z])[KMGT][bB](?:ps)?(?![A-Za-z])")
+_MONEY = re.compile("[$£€¥₹₽₩₪]")
+_SIGNS = re.compile(r"(?<=[$%@#~])[^\s\w.,;:'\")](?=\s|$)|[@#~%](?=[A-Za-z]\b)|(?<=[$])\d(?= mean| do)|[\[\]{}](?=\d|\s|$)")
+"""Shell variables, formats, and brackets around a number: `$?`, `%s`, `[0]`."""
+_CASED = re.compile(r"(\d ?)?\b([A-Za-z]{1,12})\b")
 _CAPITONYMS = frozenset(map(as_read, CAPITONYMS))
 _TASKS = frozenset(map(as_read, TASKS))
+_SYMBOL = 3  # letters of the longest symbol whose case tells it apart
 
 
 def letters(a: Reading, b: Reading) -> str | None:
     one, other = a.text[:MAX_CHARS], b.text[:MAX_CHARS]
     if sorted(_ALONE.findall(one)) != sorted(_ALONE.findall(other)):
         return "letters"
-    if _differ(_SIGNED, one, other) or _differ(_BITS, one, other):
+    if any(_differ(pattern, one, other) for pattern in (_SIGNED, _BITS, _MONEY, _SIGNS)) or _recased(one, other):
         return "letters"
     if _capital(a, b) or (not _TASKS.isdisjoint(a.bag & b.bag) and _respelt(a, b)):
         return "letters"
@@ -42,6 +47,20 @@ def _differ(pattern: re.Pattern[str], one: str, other: str) -> bool:
     """Both have some, and not the same."""
     ours, theirs = pattern.findall(one), pattern.findall(other)
     return bool(ours and theirs) and sorted(ours) != sorted(theirs)
+
+
+def _recased(one: str, other: str) -> bool:
+    """Case is all the difference, and it is that of a unit, of a symbol (CO, Co), or of a word that is a name with a capital."""
+    if one == other or one.casefold() != other.casefold() or one.isupper() or other.isupper():
+        return False
+    for place, (mine, theirs) in enumerate(zip(_CASED.finditer(one), _CASED.finditer(other), strict=False)):
+        word, form = mine[2], theirs[2]
+        if word == form:
+            continue
+        symbols = len(word) <= _SYMBOL and not word.islower() and not form.islower()
+        if (symbols and place) or (mine[1] and word.casefold() in CASED_UNITS) or (place and word.casefold() in CAPITONYMS):
+            return True
+    return False
 
 
 def _capital(a: Reading, b: Reading) -> bool:

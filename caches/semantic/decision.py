@@ -32,7 +32,7 @@ class Preset:
 
 
 STRICT = Preset(
-    "strict", base=0.68, edit=0.9, reword=0.7, turned=0.1, long=math.inf, reworded=math.inf, most=0.875, exchanged=False
+    "strict", base=0.68, edit=0.9, reword=0.7, turned=0.1, long=math.inf, reworded=math.inf, most=0.872, exchanged=False
 )  # fmt: skip
 BALANCED = Preset("balanced", base=0.605, edit=0.7, reword=0.2, turned=0.03, long=5.0, reworded=0.84, most=math.inf)
 

@@ -17,12 +17,14 @@ from __future__ import annotations
 import re
 
 from caches.semantic.words import (
+    CHANCE,
     CONTEXT,
     CONTEXT_ALONE,
     CREATIVE,
     ENGLISH,
     MAKING,
     OWN,
+    POLITE,
     SELF,
     TIME,
     TIME_HAN,
@@ -39,6 +41,19 @@ _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
 _WHAT_NOW = re.compile(r"\bwhat now\b")
 _PERIOD = re.compile(
     r"\b(?:this|last|next|past|coming|previous) (?:week|month|year|quarter|season|weekend|morning|evening|night)\b"
+)
+_OF_THE_MOMENT = re.compile(
+    r"\b(?:weather (?:in|like|at|for|forecast)|(?:the|is|what's) weather|is it (?:raining|snowing|sunny|cold|hot|warm)|raining in"
+    r"|exchange rate|(?:stock|share) price|price of (?:bitcoin|ethereum|gold|silver|oil)|\w+ stock (?:doing|worth|at)"
+    r"|what (?:day|date|time) is it|is the [\w ]{1,20} (?:open|closed|shipped|down)(?=\W*$)"
+    r"|(?:order|parcel|package) (?:shipped|arrived)"
+    r"|delays on|(?:score|standings) (?:of|in|for)|(?:game|match|\w+) score\b|who is (?:leading|winning|top of)|leads the)"
+)
+_OF_CHANCE = re.compile(
+    r"\b(?:(?:flip|toss) a coin|(?:roll|throw) (?:a|the|two|three|some|\d+) (?:dice|die)|(?:word|quote|thought|fact) of the day"
+    r"|something (?:interesting|funny|new|fun|cool|random)|tarot|lottery numbers"
+    r"|shuffle (?:the|these|this|my) (?:letters|words|names|cards|deck)"
+    r"|(?:pick|choose|draw) (?:a|any|one|some) (?:card|number|color|colour|letter|word|name))\b"
 )
 _DIGIT = re.compile(r"\d")
 _HAN = re.compile("[\u3400-\u9fff]")
@@ -71,7 +86,7 @@ def refusal(text: str, *, personal: bool = False) -> str | None:
         return "language"
     if _timely(folded, known) or (han and _TIME_HAN.search(text)):
         return "time"
-    if _varied(words, known) or (han and _VARIED_HAN.search(text)):
+    if _varied(folded, words, known) or (han and _VARIED_HAN.search(text)):
         return "varied"
     if not CONTEXT.isdisjoint(known) or (words and han is None and not _DIGIT.search(folded) and CONTEXT_ALONE.issuperset(known)):
         return "context"
@@ -89,9 +104,15 @@ def _personal(text: str, folded: str, known: frozenset[str]) -> bool:
 def _timely(folded: str, known: frozenset[str]) -> bool:
     if _PERIOD.search(folded):
         return True
-    return not TIME.isdisjoint(known) and not any(phrase in folded for phrase in TIMELESS)
+    if not TIME.isdisjoint(known):
+        return not any(phrase in folded for phrase in TIMELESS)
+    return _OF_THE_MOMENT.search(folded) is not None
 
 
-def _varied(words: list[str], known: frozenset[str]) -> bool:
-    """Asked to make something up: `write me a poem`, and not `who wrote this poem`."""
-    return not VARIED.isdisjoint(known) or (not CREATIVE.isdisjoint(known) and not MAKING.isdisjoint(words[:_BEGINNING]))
+def _varied(folded: str, words: list[str], known: frozenset[str]) -> bool:
+    """Asked to make something up: `write me a poem`, and not `who wrote this poem`; a password, and not how to make one."""
+    if not VARIED.isdisjoint(known) or (not CREATIVE.isdisjoint(known) and not MAKING.isdisjoint(words[:_BEGINNING])):
+        return True
+    if not CHANCE.isdisjoint(known) and next((word for word in words if word not in POLITE), "") in MAKING:
+        return True
+    return _OF_CHANCE.search(folded) is not None

@@ -26,8 +26,16 @@ CREATIVE = words(
     tagline taglines caption captions name names ideas
     """
 )
-MAKING = words("write tell make create generate compose invent give suggest come imagine draft")
+MAKING = words("write tell make create generate compose invent give suggest come imagine draft pick choose think")
 """Verbs that ask for something new, at the beginning of a text."""
+CHANCE = words(
+    """
+    password passwords passphrase token tokens uuid uuids guid key keys secret secrets username usernames nickname nicknames
+    number numbers idea pin captcha
+    """
+)
+"""What is made for one person: behind a verb of making that is the first word of weight."""
+POLITE = words("please can could would you i need want to a an me")
 VARIED_HAN = words("随机 再来 再说 再写 再给 换一个 另一个 另外一个 笑话 写一首 写首 作一首 编一个 编个 讲个故事 讲一个")
 
 CONTEXT = words("above aforementioned previously earlier former latter")

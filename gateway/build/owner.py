@@ -38,7 +38,7 @@ from gateway.dispatch.types import Lane
 from gateway.fleet import Fleet, Terms
 from limits.memory import MemoryLimiter
 from limits.slots import Scheduler
-from limits.types import QueueBounds
+from limits.types import LastingLimiter, QueueBounds
 from limits.vault import Vault
 
 Clock = Callable[[], float]
@@ -49,7 +49,7 @@ class Owner:
     """Everything that has one owner."""
 
     local: LocalDispatcher
-    limiter: MemoryLimiter
+    limiter: LastingLimiter
     exact: ExactStore
     lanes: dict[str, Lane]
     fleet: Fleet
@@ -63,7 +63,7 @@ def build_owner(config: Config, clock: Clock, wall: Clock, secret: bytes, vault:
     """`vault`: where balances outlive this process."""
     make = replica_maker(config)
     lanes = {model.name: _lane(config, model, make, clock) for model in config.models}
-    (exact, orders), limiter = _exact(config, wall, secret), MemoryLimiter(clock, vault)
+    (exact, orders), limiter = _exact(config, wall, secret), _limiter(config, clock, vault)
     fleet = _fleet(config, lanes, make)
     monitor, watches = _monitor(config, lanes, clock), _watches(config, fleet)
     local = LocalDispatcher(limiter, exact, lanes)
@@ -197,3 +197,12 @@ def _exact(config: Config, wall: Clock, secret: bytes) -> tuple[ExactStore, Orde
     from caches.two_level import TwoLevelStore  # noqa: PLC0415 - as above
 
     return TwoLevelStore(shared, exact.max_bytes, max_entry=exact.max_entry, clock=wall), RedisOrders(shared)
+
+
+def _limiter(config: Config, clock: Clock, vault: Vault | None) -> LastingLimiter:
+    limits = config.limits
+    if limits.store == "memory":
+        return MemoryLimiter(clock, vault)
+    from limits.redis.limiter import RedisLimiter  # noqa: PLC0415 - an extra, loaded only where it is used
+
+    return RedisLimiter(config.redis.url.reveal(), on_outage=limits.on_outage, deadline=limits.timeout, clock=clock, vault=vault)

@@ -27,7 +27,7 @@ from gateway.metrics import Metrics
 from gateway.pipeline import Pipeline
 from gateway.status import Status
 from gateway.tally import register
-from limits.memory import MemoryLimiter
+from limits.types import LastingLimiter
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Parts:
     semantic: OwnedSemantic
     flights: Flights
     behind: Behind
-    limiter: MemoryLimiter
+    limiter: LastingLimiter
     metrics: Metrics
 
 
@@ -59,7 +59,7 @@ def build(config: Config, log: RequestLog, secret: bytes | None = None) -> Parts
     secret, metrics = secret or draw_secret(config), Metrics()
     owner = build_owner(config, clock, wall, secret)
     own = build_pipeline(config, owner.local, owner.semantic, owner.both, metrics, secret, clock, wall)
-    status = Status(owner.lanes, owner.exact, owner.semantic)
+    status = Status(owner.lanes, owner.exact, owner.semantic, owner.limiter)
     status.register(metrics)
     register(metrics, workers=lambda: 1, restarts=lambda: {"dispatcher": 0, "worker": 0})
     admin = Admin(config.admin.key.reveal(), build_calls(config, owner, own, status, refreshing(own.ring)))

@@ -36,6 +36,8 @@ def _wanted(config: Config) -> list[tuple[Path, str, tuple[str, ...]]]:
     exact, semantic = config.cache.exact, config.cache.semantic
     if exact.enabled and exact.store in ("redis", "two_level"):
         wanted.append((("cache", "exact", "store"), "redis", ("redis",)))
+    if config.limits.store == "redis":
+        wanted.append((("limits", "store"), "redis", ("redis",)))
     if not config.any_semantic:
         return wanted
     if semantic.embedder.kind in _EMBEDDERS:

@@ -296,7 +296,14 @@ class Cache:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    store: Annotated[str, Choice("limits store", ("memory",), planned=("redis",))] = key("memory", "Where balances are kept.")
+    store: Annotated[str, Choice("limits store", ("memory", "redis"))] = key(
+        "memory", "Where balances are kept; `redis`: on the server of `redis.url`, for all gateways that name it."
+    )
+    timeout: t.Seconds = key(0.05, "For one decision of that server; over it the gateway decides without.")
+    on_outage: Annotated[str, Choice("way to decide", ("local", "open", "closed"))] = key(
+        "local",
+        "While that server is away: `local`: by the limits divided by the number of gateways; `open`: all pass; `closed`: none.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

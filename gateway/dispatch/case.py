@@ -17,14 +17,14 @@ from gateway.dispatch import messages as m
 from gateway.dispatch.entries import MOST_KEPT, kept_of
 from gateway.dispatch.local import LocalTicket, LocalWork
 from gateway.dispatch.types import NoReplica, WorkAsk
-from limits.types import LimitExceeded, Priority, QueueFull, QueueTimeout, Standing
+from limits.types import LimitExceeded, LimitsAway, Priority, QueueFull, QueueTimeout, Standing
 
 if TYPE_CHECKING:
     from gateway.dispatch.session import Session
 
 _log = logging.getLogger("tiergate.dispatch")
 _LARGE = 64 * 1024  # bytes of a cached answer from which on a worker is sent no more than it reads
-_BLOCKS = (LimitExceeded, QueueFull, QueueTimeout, NoReplica)
+_BLOCKS = (LimitExceeded, LimitsAway, QueueFull, QueueTimeout, NoReplica)
 TO_A_CASE = (m.LookUp, m.Begin, m.Next, m.Raise, m.First)
 _SHORT = 4  # times less than its limit is little
 _Waited = m.LookUp | m.Begin | m.Next | m.End
@@ -155,7 +155,7 @@ class Case:
                 finally:
                     if not self._answered and self._ended is None:  # its worker knows nothing of it, and asks again
                         ticket.refund()
-        except LimitExceeded as refused:
+        except (LimitExceeded, LimitsAway) as refused:
             if self.ticket is None:
                 standing = session.node.local.limiter.standing(scopes)
                 session.send(m.Answer(self.n, self._refusal(refused), values_of(standing)))
@@ -417,6 +417,8 @@ class Case:
         if isinstance(error, LimitExceeded):
             number = self.session.numbers.get(id(error.scope), 0)
             return m.Refusal("limit", number, error.resource, error.limit, error.used, error.requested, error.wait, error.never)
+        if isinstance(error, LimitsAway):
+            return m.Refusal("away")
         if isinstance(error, QueueFull):
             return m.Refusal("full", wait=error.retry_after, flag=error.tenant)
         if isinstance(error, QueueTimeout):

@@ -8,7 +8,7 @@ from gateway.dispatch.messages import Refusal
 from gateway.dispatch.types import NoReplica
 from gateway.errors import ApiError, internal_error
 from gateway.refusals import waiting
-from limits.types import LimitExceeded, QueueFull, QueueTimeout, Resource, Scope
+from limits.types import LimitExceeded, LimitsAway, QueueFull, QueueTimeout, Resource, Scope
 
 
 class Scopes(Protocol):
@@ -36,6 +36,8 @@ def raise_refusal(refusal: Refusal, scopes: Scopes) -> NoReturn:
             wait=refusal.wait,
             never=refusal.flag,
         )
+    if refusal.kind == "away":
+        raise LimitsAway
     if refusal.kind == "full":
         raise QueueFull(tenant=refusal.flag, retry_after=refusal.wait)
     if refusal.kind == "timeout":

@@ -49,6 +49,7 @@ class DispatcherProcess:
         if self._config.admin.key:
             parts.admin.load()
         await owner.exact.start()
+        await owner.limiter.start()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FIRST_LOOK), asyncio.TaskGroup() as group:
                 for watch in owner.watches:
@@ -86,6 +87,7 @@ class DispatcherProcess:
         await self.parts.node.close()
         await self.parts.owner.semantic.close()
         await self.parts.owner.exact.close()
+        await self.parts.owner.limiter.close()
         await self.parts.owner.fleet.close()
 
 

@@ -131,10 +131,10 @@ CASES = {
         "cache: {semantic: {embedder: {kind: pool}}}\nrouting:",
         "11:37: cache.semantic.embedder.kind: embedder kind pool needs a model",
     ),
-    "a store to come": (
+    "no store of limits": (
         "routing:",
-        "limits: {store: redis}\nrouting:",
-        '11:17: limits.store: limits store "redis" is not built yet; built: memory',
+        "limits: {store: file}\nrouting:",
+        '11:17: limits.store: unknown limits store "file"; expected one of memory, redis',
     ),
     "a classifier to come": (
         "routing:",

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config import Secret, load, parse
+from gateway.config.extras import missing
 
 MODELS = """
 models:
@@ -161,3 +162,13 @@ def test_a_byte_order_mark_is_no_error(tmp_path):
     file = tmp_path / "config.yaml"
     file.write_text("\ufeff" + ONE)
     assert load(file).models[0].name == "a"
+
+
+def test_limits_on_a_server():
+    """They need the extra `redis`, have a deadline of their own, and say who decides without the server."""
+    config = parse(ONE + "limits: {store: redis}\n")
+    assert (config.limits.store, config.limits.timeout, config.limits.on_outage) == ("redis", 0.05, "local")
+    assert missing(config, lambda _: True) == []
+    assert missing(config, lambda module: module != "redis") == [
+        (("limits", "store"), "not installed: redis: pip install 'tiergate[redis]'")
+    ]

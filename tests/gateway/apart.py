@@ -59,6 +59,16 @@ class Apart:
         await self.dispatcher.start()
         self._look()
 
+    async def replace_dispatcher(self) -> None:
+        """Another one in the place of the one that goes without a word."""
+        for session in list(self.dispatcher.parts.node.sessions):
+            session.channel.abort()
+        self.dispatcher._server.close()
+        for task in self.dispatcher._tasks:
+            task.cancel()
+        await asyncio.gather(*self.dispatcher._tasks, return_exceptions=True)
+        await self.start_dispatcher()
+
     async def start_worker(self, number: int) -> WorkerProcess:
         """Each has sockets of its own to close, as it would after a fork."""
         worker = WorkerProcess(self.config, _Copy(self.inherited), number, self._log)

@@ -33,13 +33,7 @@ async def chat(client, **body):
 async def restart(stack):
     """Another dispatcher in the place of the one that goes without a word."""
     gateway = stack.gateway
-    for session in list(gateway.dispatcher.parts.node.sessions):
-        session.channel.abort()
-    gateway.dispatcher._server.close()
-    for task in gateway.dispatcher._tasks:
-        task.cancel()
-    await asyncio.gather(*gateway.dispatcher._tasks, return_exceptions=True)
-    await gateway.start_dispatcher()
+    await gateway.replace_dispatcher()
     await stack.until(lambda: len(gateway.dispatcher.parts.node.sessions) == len(gateway.workers))
 
 

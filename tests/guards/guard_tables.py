@@ -116,6 +116,12 @@ TRAPS: dict[str, list[tuple[str, str]]] = {
         ("Is polish an adjective?", "Is Polish an adjective?"),
         ("Is 10 Mbps enough?", "Is 10 MBps enough?"),
         ("Explain i++ to me", "Explain ++i to me"),
+        ("How long is 5 mm?", "How long is 5 Mm?"),
+        ("What is CO used for?", "What is Co used for?"),
+        ("How do I remove rust?", "How do I remove Rust?"),
+        ("What is 50 £ in yen?", "What is 50 € in yen?"),
+        ("What does $? hold in a shell?", "What does $! hold in a shell?"),
+        ("What does %s print in C?", "What does %d print in C?"),
         ("What does && mean there?", "What does & mean there?"),
         ("What rhymes with tough?", "What rhymes with dough?"),
     ],
@@ -177,6 +183,8 @@ TRAPS: dict[str, list[tuple[str, str]]] = {
     "scope": [
         ("Which parts can be washed?", "Which parts can only be washed?"),
         ("What does a beginner need?", "What does a player need?"),
+        ("What is a dose of digoxin?", "What is a lethal dose of digoxin?"),
+        ("How do I treat a cough?", "How do I treat a chronic cough?"),
         ("What is the wage in Ohio?", "What is the average wage in Ohio?"),
     ],
     "format": [
@@ -203,6 +211,8 @@ TRAPS: dict[str, list[tuple[str, str]]] = {
 """Guard → pairs that it must tell apart. Another guard may be asked before it and say so first."""
 
 SAME: list[tuple[str, str]] = [
+    ("WHAT IS CO USED FOR?", "what is co used for?"),
+    ("What is a $5 note?", "what is a $5 note"),
     ("Who wrote the ballad?", "Who is the author of the ballad?"),
     ("Who is the inventor of the zip?", "Who was the inventor of the zip?"),
     ("Give me 5 tips for better sleep", "Give me five tips for better sleep"),

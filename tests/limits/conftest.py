@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from redis_fixtures import one_redis, own_redis, redis, redis_program  # noqa: F401 - fixtures
 
 from limits.memory import MemoryLimiter
 

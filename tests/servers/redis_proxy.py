@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 class Proxy:
     """Passes bytes on to a Unix socket. `delay` holds every piece back; where `deaf` says so, nothing is passed on.
 
-    `hold` keeps answers to scripts back.
+    `hold` keeps back answers on connections that use scripts.
     """
 
     def __init__(self, target: str) -> None:
@@ -59,7 +59,7 @@ class Proxy:
                 sent += data
             if self.delay:
                 await asyncio.sleep(self.delay)
-            if not ours and self.hold is not None and b"EVAL" in sent:
+            if not ours and self.hold is not None and (b"EVAL" in sent or b"LOAD" in sent):
                 self.held += 1
                 await self.hold.wait()
             if not self.deaf(bytes(sent)):

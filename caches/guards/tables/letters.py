@@ -13,6 +13,8 @@ CAPITONYMS = words(
     corona kindle puma dove caterpillar
     """
 )
+CASED_UNITS = words("mg ma mj mw mpa mm ms nm g k m db v")
+"""Behind a number another unit with a capital."""
 TASKS = words(
     """
     spell spelled spelt anagram rhyme backwards uppercase lowercase capitalize syllable vowel consonant plural singular

@@ -12,6 +12,10 @@ STRONG = words(
     double twice before after during until since
     ex northern southern eastern western central federal provincial municipal deputy assistant vice acting honorary adopted
     biological oral topical intravenous wholesale retail remotely inclusive exclusive mini ultra lite
+    lethal fatal severe acute chronic mild silent frozen raw unripe soft deep shallow nested
+    recursive recursively silk leather abroad overseas pregnant diabetic elderly newborn
+    amateur residential industrial vegan vegetarian halal kosher electric diesel wireless asynchronous
+    temporary unpaid overdue
     """
 )
 """One more of these on either side is another question."""

@@ -1,0 +1,302 @@
+"""The limiter whose balances are on a server that several gateways share.
+
+Rules of this file
+1. One round trip to admit and one to reserve. Refunds, settlements and releases do not wait: they are said, in order, behind
+   what was asked, and count once (see `limits.redis.scripts`).
+2. What was asked and not answered in time, or not waited for to the end, is given back behind it.
+3. What was debited in one place is given back there: on the server, in this node's share, or nowhere.
+4. Nothing that a server does shows but as a decision that is made without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import struct
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from itertools import count
+
+from limits import bucket
+from limits.redis.admission import AdoptedRedisAdmission, RedisAdmission
+from limits.redis.held import Held
+from limits.redis.line import Away, Line
+from limits.redis.names import Known, Names
+from limits.redis.place import Place
+from limits.redis.scripts import ACCOUNT, ADMIT, LARGEST, RESERVE
+from limits.redis.share import Share
+from limits.redis.words import Said, Words
+from limits.types import LastingLimiter, LimitExceeded, LimitsAway, LimitsState, Scope, Standing
+from limits.vault import Vault
+
+_MARK = b"limits node"
+_account = struct.Struct(ACCOUNT)
+_ONE, _TWO = struct.Struct(">q"), struct.Struct(">2q")
+
+
+class RedisLimiter(LastingLimiter):
+    """`on_outage`: who decides while the server is away: `local`, `open` or `closed`. `vault`: what a successor of this process
+    finds its name in. `moment`: the time that the server is to go by, in whole microseconds, for tests; else its own.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        on_outage: str = "local",
+        deadline: float = 0.05,
+        clock: Callable[[], float] = time.monotonic,
+        vault: Vault | None = None,
+        rng: random.Random | None = None,
+        moment: Callable[[], int] | None = None,
+    ) -> None:
+        rng = rng or random.SystemRandom()
+        self.decided_alone = 0
+        self._on_outage = on_outage
+        self._clock = clock
+        self._vault = vault
+        self._predecessor = 0 if vault is None else vault.mark(_MARK)
+        number = rng.getrandbits(63) | 1
+        if vault is not None:
+            vault.set_mark(_MARK, number)
+        self._node = number.to_bytes(8, "big")
+        self._words = Words(self._node, moment)
+        self._numbers = count(1)
+        self._names = Names()
+        self._share = Share()
+        self._alone: dict[bytes, Sequence[Known]] = {}  # slots that are held in the share, by lease
+        self.line = Line(url, deadline=deadline, rng=rng, changed=self._changed)
+        self.held = Held(self.line, self._words, rng)
+        self._beating: asyncio.Task[None] | None = None
+        self._begun = False  # the share has begun for this outage
+
+    # -- the protocol
+
+    async def start(self) -> None:
+        await self.line.start()
+        with suppress(Away):
+            await self.held.beat(self._gone)
+        self._beating = asyncio.get_running_loop().create_task(self.held.run(self._gone))
+
+    async def close(self) -> None:
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
+        self.held.leave()
+        await self.line.close()
+
+    def admit(self, scopes: Sequence[Scope]) -> RedisAdmission:
+        return RedisAdmission(self, scopes)
+
+    def adopt(self, scopes: Sequence[Scope], *, refunded: bool = False) -> AdoptedRedisAdmission:
+        return AdoptedRedisAdmission(self, scopes, refunded=refunded)
+
+    def commit(self) -> None:
+        """Balances last anyway; what else is in the vault is in force."""
+        if self._vault is not None:
+            self._vault.commit(self.now())
+
+    def crowded(self, scopes: Sequence[Scope]) -> bool:
+        """As of the last answer."""
+        known = self.names(scopes)
+        return any(one.slots and one.account.parallel * 4 >= one.account.max_parallel * 3 for one in known)
+
+    def standing(self, scopes: Sequence[Scope]) -> Standing:
+        return self.standing_of(self.names(scopes))
+
+    @property
+    def state(self) -> LimitsState:
+        up = self.line.up
+        return LimitsState("redis", "" if up else self.line.reason, "" if up else self._on_outage)
+
+    # -- for what is handed out
+
+    def now(self) -> int:
+        return int(self._clock() * 1e6)
+
+    def names(self, scopes: Iterable[Scope]) -> list[Known]:
+        return self._names.of(scopes, self.now())
+
+    def new_id(self) -> bytes:
+        return self._node + next(self._numbers).to_bytes(8, "big")
+
+    def standing_of(self, scopes: Sequence[Known]) -> Standing:
+        now = self.now()
+        if not self.line.up and self._on_outage == "local":
+            return self._locally().standing(scopes, now)
+        accounts = [known.account for known in scopes]
+        for account in accounts:
+            account.advance(now)
+        return bucket.standing(accounts)
+
+    async def debit_request(self, lease: bytes, scopes: Sequence[Known]) -> Place:
+        """Step 1. Where it was debited. Raises LimitExceeded and LimitsAway."""
+        if not scopes:
+            return Place.NOWHERE
+        if self.line.up:
+            words, size = self._words.admit(lease, scopes), _ONE.size + len(scopes) * _account.size
+            with suppress(Away):
+                answer = await self.line.ask(ADMIT, words, size, lambda: self._undo_admit(lease, scopes))
+                self._admitted(answer, scopes)
+                self.held.add(lease, scopes, told=True)
+                return Place.SERVER
+        place = self._instead()
+        if place is Place.HERE:
+            self._share.admit(scopes, self.now())
+            self._alone[lease] = scopes
+        self.held.add(lease, scopes, told=False)
+        return place
+
+    async def debit_tokens(
+        self, ids: tuple[bytes, bytes], scopes: Sequence[Known], model: Known | None, requests: int, tokens: int, *, clamp: bool
+    ) -> tuple[Place, int]:
+        """Step 2, of an admission and a reservation. Where it was debited, and how much. Raises LimitExceeded and LimitsAway."""
+        if model is not None and model in scopes:
+            raise ValueError(f"scope {model.scope.id!r} is charged by the admission already")
+        everyone = [*scopes] if model is None else [*scopes, model]
+        tokens = min(max(tokens, 0), LARGEST)
+        if not everyone or (not requests and model is None and all(known.scope.tpm is None for known in everyone)):
+            return Place.NOWHERE, tokens
+        admission, lease = ids
+        if self.line.up:
+            words = self._words.reserve(admission, lease, everyone, model, requests, tokens, clamp=clamp)
+            size, most = _TWO.size + len(everyone) * _account.size, tokens
+            if clamp:
+                most = bucket.clamped(tokens, [known.account for known in everyone])
+            with suppress(Away):
+                answer = await self.line.ask(RESERVE, words, size, lambda: self._undo_reserve(ids, scopes, model, requests, most))
+                taken = self._reserved(answer, scopes, model, requests)
+                if model is not None:
+                    self.held.add(lease, [model], told=True)
+                return Place.SERVER, taken
+        place = self._instead()
+        if place is Place.HERE:
+            tokens = self._share.reserve(scopes, model, requests, tokens, clamp=clamp, now=self.now())
+            if model is not None:
+                self._alone[lease] = [model]
+        if model is not None:
+            self.held.add(lease, [model], told=False)
+        return place, tokens
+
+    def correct(self, place: Place, name: bytes, scopes: Sequence[tuple[Known, int]], more: int) -> None:
+        """Give requests back, so many of each scope, and charge so many tokens more, or less than none."""
+        now = self.now()
+        if place is Place.HERE:
+            self._share.correct([known for known, _ in scopes], more, now)
+            self._share.refund([known for known, requests in scopes if requests])
+        elif place is Place.SERVER and scopes:
+            self.line.say(*self._words.correct(name, b"", [(known, requests, more, False) for known, requests in scopes]))
+            for known, requests in scopes:
+                _follow(known.account, requests, more, now)
+
+    def release(self, lease: bytes, scopes: Sequence[Known], name: bytes = b"") -> None:
+        """One slot of each. `name`: a debit that needs no correction any more."""
+        limited = self.held.drop(lease)
+        alone = self._alone.pop(lease, None)
+        if alone is not None:
+            self._share.release(alone)
+        if limited or (name and scopes):
+            self.line.say(*self._words.correct(name, lease, [(known, 0, 0, True) for known in limited or scopes]))
+            for known in limited:
+                known.account.parallel = max(0, known.account.parallel - 1)
+
+    def take_over(self, name: bytes, lease: bytes, scopes: Sequence[Known], slots: Sequence[Known]) -> None:
+        """What a predecessor of this process had debited of `scopes` and holds of `slots`. Its own leases there end with this."""
+        if not scopes:
+            return
+        limited = [known for known in slots if known.slots]
+        self.line.say(*self._words.adopt(name, lease, scopes[0], limited, self._gone))
+        for known in limited:
+            known.account.parallel += 1
+        self.held.add(lease, limited, told=True)
+        self._begun = False
+
+    # -- inside
+
+    @property
+    def _gone(self) -> bytes:
+        return self._predecessor.to_bytes(8, "big") if self._predecessor else b""
+
+    def _changed(self) -> None:
+        self._begun = False
+        if self.line.up:
+            self.held.renew()
+
+    def _instead(self) -> Place:
+        """Who decides while the server is away."""
+        if self._on_outage == "closed":
+            raise LimitsAway
+        self.decided_alone += 1
+        if self._on_outage == "open":
+            return Place.NOWHERE
+        self._locally()
+        return Place.HERE
+
+    def _locally(self) -> Share:
+        """The share, warm, and with the slots that this node holds. An outage may last for one call."""
+        if not self._begun:
+            self._begun = not self.line.up
+            self._share.nodes = self.held.nodes
+            self._share.begin()
+            now = self.now()
+            for lease, scopes in self.held.items():
+                if lease not in self._alone:
+                    self._share.hold(scopes, now)
+                    self._alone[lease] = scopes
+        return self._share
+
+    def _undo_admit(self, lease: bytes, scopes: Sequence[Known]) -> list[Said]:
+        return [self._words.correct(b"q" + lease, lease, [(known, 1, 0, True) for known in scopes])]
+
+    def _undo_reserve(
+        self, ids: tuple[bytes, bytes], scopes: Sequence[Known], model: Known | None, requests: int, tokens: int
+    ) -> list[Said]:
+        admission, lease = ids
+        back = [(known, 0, -tokens, False) for known in scopes]
+        back += [] if model is None else [(model, 1, -tokens, True)]
+        undo = [self._words.correct(b"t" + lease, lease, back)]
+        if requests:
+            undo.append(self._words.correct(b"q" + admission, b"", [(known, 1, 0, False) for known in scopes]))
+        return undo
+
+    def _admitted(self, answer: bytes, scopes: Sequence[Known]) -> None:
+        (fits,) = self._learn(scopes, answer, _ONE)
+        if not fits:
+            raise _refusal([known.account.refusal(1, None, 1) for known in scopes], scopes)
+
+    def _reserved(self, answer: bytes, scopes: Sequence[Known], model: Known | None, requests: int) -> int:
+        """A refusal is told by the balances before the admission's request was given back, as it was decided."""
+        everyone = [*scopes] if model is None else [*scopes, model]
+        fits, tokens = self._learn(everyone, answer, _TWO)
+        if fits == 1:
+            return tokens
+        found = [known.account.refusal(requests, tokens, 0) for known in scopes]
+        if model is not None:
+            found.append(model.account.refusal(1, tokens, 1))
+        raise _refusal(found, everyone)
+
+    def _learn(self, scopes: Sequence[Known], answer: bytes, head: struct.Struct) -> tuple[int, ...]:
+        """What an answer says of its scopes. Returns its head."""
+        now, at = self.now(), head.size
+        for known in scopes:
+            known.learn(now, _account.unpack_from(answer, at))
+            at += _account.size
+        return head.unpack_from(answer)
+
+
+def _refusal(found: Iterable[LimitExceeded | None], scopes: Sequence[Known]) -> LimitExceeded:
+    """The reason; where another node goes by other limits, it may be one that ours do not have."""
+    refused = bucket.longest([one for one in found if one is not None])
+    return refused or LimitExceeded(scopes[0].scope, "requests", limit=0, used=0, requested=1, wait=bucket.SLOT_HINT)
+
+
+def _follow(account: bucket.Account, requests: int, more: int, now: int) -> None:
+    """What the server was told, so that what is told of it is true before the next answer."""
+    if requests:
+        account.give_request()
+    if more > 0:
+        account.advance(now)
+        account.take(0, more, 0)
+    elif more < 0:
+        account.give_tokens(-more)
