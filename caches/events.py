@@ -8,10 +8,14 @@ from typing import Any
 import msgspec
 
 _encode = msgspec.json.encode
+_ERROR = b'{"type":"error","error":{}}'
 
 
 def payloads(events: Iterable[bytes]) -> Iterator[bytes]:
-    """The data of each event, its lines joined; comments and other fields are left out."""
+    """The data of each event, its lines joined; comments and other fields are left out.
+
+    An event that is named `error` is told as an error, whatever its data.
+    """
     stream = b"".join(events).removeprefix(b"\xef\xbb\xbf")
     if b"\r" in stream:  # never inside JSON text, where it is escaped
         stream = stream.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
@@ -19,8 +23,11 @@ def payloads(events: Iterable[bytes]) -> Iterator[bytes]:
         if event.startswith(b"data:") and b"\n" not in event:
             yield event[5:].strip()
             continue
-        lines = [line[5:].removeprefix(b" ") for line in event.split(b"\n") if line.startswith(b"data:")]
-        if lines:
+        fields = event.split(b"\n")
+        lines = [line[5:].removeprefix(b" ") for line in fields if line.startswith(b"data:")]
+        if any(line.startswith(b"event:") and line[6:].strip() == b"error" for line in fields):
+            yield _ERROR
+        elif lines:
             yield b"\n".join(lines).strip()
 
 

@@ -235,7 +235,7 @@ def count(work: Work, prompt: int, completion: int | None, cached: int | None) -
 
 def first_error(piece: bytes) -> dict[str, Any] | None:
     """The error that a stream begins with, though its status was 200: nothing was generated before it."""
-    if b'"error"' not in piece:
+    if b"error" not in piece:
         return None
     tally = Tally()
     for event in EventSplitter().feed(piece):

@@ -242,6 +242,30 @@ def test_completions():
     }
 
 
+ENDED = {
+    "chat": chunk(delta(content="a", finish="stop")),
+    "completions": chunk({"index": 0, "text": "a", "finish_reason": "stop"}),
+    "responses": b"",
+    "messages": b"",
+}
+ENDS = {
+    "responses": event({"type": "response.completed", "response": {"output": []}}),
+    "messages": event({"type": "message_start", "message": {"content": []}}) + event({"type": "message_stop"}),
+}
+
+
+@pytest.mark.parametrize("endpoint", ENDED)
+@pytest.mark.parametrize("data", ['data: {"message": "boom"}', "data: boom", "data: null", "data: [DONE]", "data:", ": x"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_an_event_that_is_named_error_is_one(endpoint, data, end):
+    """Whatever it says, and wherever its name stands, the stream is no answer; an event of another name spoils nothing."""
+    last = ENDS.get(endpoint, DONE)
+    for lines in (["event: error", data], ["event:error", "id: 1", data], [data, "event: error "]):
+        named = (end.join(lines) + end + end).encode()
+        assert assembled(ENDED[endpoint], named, last, endpoint=endpoint) is None
+    assert assembled(ENDED[endpoint], b"event: errors\n: x\n\n", last, endpoint=endpoint) is not None
+
+
 @pytest.mark.parametrize(
     "events",
     [

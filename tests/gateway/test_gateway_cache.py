@@ -266,6 +266,20 @@ async def test_a_200_that_is_no_good_answer_is_not_kept(stack, body):
     assert (await stack.gateway.parts.exact.stats()).entries == 0
 
 
+@pytest.mark.parametrize("data", ['{"message": "boom"}', "boom"])
+@pytest.mark.parametrize("last", ["data: [DONE]\n\n", ""], ids=["done", "no end"])
+async def test_a_stream_with_an_event_named_error_is_not_kept(stack, data, last):
+    """Behind a reason to finish, too, and whatever the event says: the client has it as it came, and asks again."""
+    said = {"choices": [{"index": 0, "delta": {"content": "half"}, "finish_reason": "stop"}]}
+    body = f"data: {json.dumps(said)}\n\nevent: error\ndata: {data}\n\n{last}"
+    stack.small.faults.add(status=200, headers={"content-type": "text/event-stream"}, body=body)
+    for _ in range(2):
+        answer = await stack.chat("hello", stream=True, **GREEDY)
+        assert answer.text == body
+        assert (await stack.line())["outcome"] == "broken_stream"
+    assert len(posts(stack.small)) == 2
+
+
 @pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
 async def test_a_cancelled_answer_is_not_kept(start, stream):
     """A client that left before the end leaves nothing in the cache."""

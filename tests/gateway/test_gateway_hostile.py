@@ -156,6 +156,7 @@ BEHIND = {
     "a mark": f"\ufeff{ERROR}\n\n",
     "a role": 'data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n' + f"{ERROR}\n\n",
     "event": f"event: error\n{ERROR}\n\n",
+    "a name": 'event: error\ndata: {"message": "engine dead", "code": 500}\n\n',
 }
 
 

@@ -311,3 +311,28 @@ def test_split_and_read_together():
             for one in splitter.feed(stream[at : at + size]):
                 tally.read(one)
         assert (tally.deltas, tally.completion_tokens, tally.finish_reasons, tally.done) == (3, 3, {0: "stop"}, True)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ('{"message": "boom"}', {"message": "boom"}),
+        ('{"error": {"code": 500}}', {"code": 500}),
+        (json.dumps(chat({"content": "x"})), chat({"content": "x"})),
+        ("boom", {"message": "boom"}),
+        ("null", {"message": "null"}),
+        ("[DONE]", {"message": "[DONE]"}),
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_an_event_that_is_named_error_is_one(data, told, end):
+    """Whatever it says, and wherever its name stands; one of another name is what its data makes it."""
+    for lines in (
+        ["event: error", f"data: {data}"],
+        [f"data: {data}", "event:error"],
+        ["id: 1", "event: error", f"data: {data}"],
+    ):
+        tally, kinds = read((end.join(lines) + end + end).encode())
+        assert (kinds, tally.error, tally.done) == ([Kind.ERROR], told, False)
+    tally, kinds = read((f"event: errors{end}data: " + json.dumps(chat({"content": "error"})) + end + end).encode())
+    assert (kinds, tally.error) == ([Kind.CONTENT], None)
