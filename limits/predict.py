@@ -51,7 +51,8 @@ class Predictor:
         if ask.most is not None and ask.most <= 1:
             return max(0, ask.most)
         means, value = self._means, _FIRST
-        for group in _groups(ask):
+        ask.groups = _groups(ask)
+        for group in ask.groups:
             mean = means.get(group)
             if mean is not None:
                 value = (mean.total + _LEAN * value) / (mean.weight + _LEAN)
@@ -60,7 +61,7 @@ class Predictor:
     def learn(self, ask: SlotAsk, output: int) -> None:
         """A request like this was answered with so many tokens."""
         means = self._means
-        for group in _groups(ask):
+        for group in ask.groups or _groups(ask):
             mean = means.get(group)
             if mean is None:
                 mean = means[group] = _Mean()

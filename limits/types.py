@@ -11,7 +11,7 @@ import enum
 import math
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 Resource = Literal["requests", "tokens", "parallel"]
@@ -207,6 +207,7 @@ class SlotAsk:
     output: int = 0
     form: str = ""
     most: int | None = None
+    groups: tuple[tuple[object, ...], ...] = field(default=(), repr=False, compare=False)  # the predictor's, found once
 
     def __post_init__(self) -> None:
         if self.priority.__class__ is not Priority:

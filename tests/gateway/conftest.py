@@ -3,9 +3,11 @@
 import asyncio
 import hashlib
 import os
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -42,6 +44,24 @@ def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> M
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if not WORKERS and "how_many_workers" in metafunc.fixturenames and metafunc.definition.path.name in BOTH:
         metafunc.parametrize("how_many_workers", [0, 1], ids=["one process", "dispatcher apart"])
+
+
+@pytest.fixture
+def redis():
+    """A real one of its own, that the test may stop and kill."""
+    pytest.importorskip("redis", reason="the extra `redis` is not installed")
+    from redis_server import RedisServer, find_server
+    from store_world import know_for_long
+
+    program = find_server()
+    if program is None:
+        pytest.skip("neither valkey-server nor redis-server on PATH, and no package that carries one")
+    with tempfile.TemporaryDirectory(prefix="tg-") as folder:  # a Unix socket's path must be short
+        server = RedisServer(program, Path(folder))
+        server.start()
+        know_for_long(server)
+        yield server
+        server.kill()
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """Gateways on one Redis, each with a semantic cache of its own: what one of them flushes, deletes or refuses, no other serves."""
 
 import asyncio
-import tempfile
-from pathlib import Path
 
 import pytest
 from gateway_talk import ADMIN_KEY, KEY
@@ -17,23 +15,6 @@ FLUSHES = (
     {"all": True},
 )  # fmt: skip
 FORMS = {"one process, redis": (0, "redis"), "dispatcher apart, two_level": (1, "two_level")}
-
-
-@pytest.fixture
-def redis():
-    pytest.importorskip("redis", reason="the extra `redis` is not installed")
-    from redis_server import RedisServer, find_server
-    from store_world import know_for_long
-
-    program = find_server()
-    if program is None:
-        pytest.skip("neither valkey-server nor redis-server on PATH, and no package that carries one")
-    with tempfile.TemporaryDirectory(prefix="tg-") as folder:  # a Unix socket's path must be short
-        server = RedisServer(program, Path(folder))
-        server.start()
-        know_for_long(server)
-        yield server
-        server.kill()
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """Stores and embedders that stop, die, are wiped, slow or wrong: a plain answer of a model every time, and back by themselves."""
 
 import asyncio
-import tempfile
-from pathlib import Path
 
 import psutil
 import pytest
@@ -16,24 +14,6 @@ ADMIN = {"authorization": f"Bearer {ADMIN_KEY}"}
 ONLY = {"x-tiergate-cache": "only-if-cached"}
 HURRY = {"x-tiergate-deadline-ms": "20000"}  # of a client: what a store makes it wait must be far below
 QUICK = {"qdrant": {"timeout": "100ms"}}
-
-
-@pytest.fixture
-def redis():
-    """A real one, that the test may stop and kill."""
-    pytest.importorskip("redis", reason="the extra `redis` is not installed")
-    from redis_server import RedisServer, find_server
-    from store_world import know_for_long
-
-    program = find_server()
-    if program is None:
-        pytest.skip("neither valkey-server nor redis-server on PATH, and no package that carries one")
-    with tempfile.TemporaryDirectory(prefix="tg-") as folder:  # a Unix socket's path must be short
-        server = RedisServer(program, Path(folder))
-        server.start()
-        know_for_long(server)
-        yield server
-        server.kill()
 
 
 def over(url, kind="redis", **changes):

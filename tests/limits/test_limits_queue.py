@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from queue_talk import Nobody
 
 from limits.drain import Drain
 from limits.entry import Entry, State
@@ -14,16 +15,6 @@ from limits.types import Priority, QueueBounds, QueueFull, QueueTimeout, SlotAsk
 
 REALTIME, STANDARD, BATCH = Priority
 FAR = 10_000.0
-
-
-class Nobody:
-    """A waiter that nobody wakes."""
-
-    def done(self) -> bool:
-        return False
-
-    def set_result(self, result: None, /) -> None:
-        raise AssertionError("the order woke a waiter")
 
 
 def bounds(**change) -> QueueBounds:
