@@ -312,8 +312,7 @@ class Pipeline:
 
     def _work_ask(self, job: Job, target: Target, station: Station, call: Call) -> WorkAsk:
         principal = job.principal
-        most = most_of(job)
-        tokens, clamp = tokens_of(job, station, most)
+        tokens, clamp, most = amounts(job, station)
         return WorkAsk(
             model=station.name,
             tokens=tokens,
@@ -394,17 +393,15 @@ def form_of(job: Job) -> str:
     return f"{endpoint.name}{'+stream' if job.ask.stream else ''}{tools}{shaped}"
 
 
-def most_of(job: Job) -> int | None:
-    """The longest that all its answers can be together, None where the client named no maximum."""
-    ask, endpoint = job.ask, job.endpoint
+def amounts(job: Job, station: Station) -> tuple[int, bool, int | None]:
+    """(tokens to reserve, whether they may be cut down to a limit's burst, the longest that all its answers can be together).
+
+    Of an answer whose length nobody bounds, None: the client named no maximum. What does not generate is never too large.
+    """
+    ask, endpoint, prompt = job.ask, job.endpoint, job.needs.prompt_tokens
     if not endpoint.generates:
-        return 0
-    most = longest(_choices(ask), [ask.integer(name) for name in endpoint.limits])
-    return most if most is None else min(most, _MOST_TOKENS)
-
-
-def tokens_of(job: Job, station: Station, most: int | None) -> tuple[int, bool]:
-    """What is reserved for it, and whether that may be cut down to a limit's burst: no maximum was named."""
-    choices = _choices(job.ask) if most is None else 1
-    tokens = reservation(job.needs.prompt_tokens, choices, most, station.default_max_tokens)
-    return min(tokens, _MOST_TOKENS), most is None or not job.endpoint.generates
+        return min(reservation(prompt, 1, 0, 0), _MOST_TOKENS), True, 0
+    choices = _choices(ask)
+    most = longest(choices, [ask.integer(name) for name in endpoint.limits])
+    tokens = min(reservation(prompt, choices, most, station.default_max_tokens), _MOST_TOKENS)
+    return tokens, most is None, most if most is None else min(most, _MOST_TOKENS)
