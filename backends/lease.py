@@ -1,8 +1,8 @@
 """One attempt at one replica, counted for as long as it runs.
 
 Rules:
-1. A lease is the only thing that moves `inflight`: up by one on entering, down by one on leaving, on every way
-   out. Neither step awaits anything, so no cancellation can fall between them and the count.
+1. A lease is the only thing that moves `inflight` and `pending`: up on entering, down by the same on leaving, on every way
+   out; `pending` already at the first byte. No step awaits anything, so no cancellation can fall between them and the count.
 2. What the attempt showed is said once. Leaving without saying it says nothing (NEUTRAL), and gives a probe back.
 """
 
@@ -42,12 +42,14 @@ _NEW, _HELD, _SETTLED, _RELEASED = _Stage  # an enum member costs a look-up in i
 class Lease:
     """`async with pool.lease(replica) as lease:` and in it `lease.first_byte()`, `lease.settle(Outcome.OK)`."""
 
-    __slots__ = ("_began", "_first", "_keeper", "_stage", "epoch", "probe", "replica")
+    __slots__ = ("_began", "_first", "_keeper", "_pending", "_stage", "epoch", "probe", "replica")
 
-    def __init__(self, keeper: Keeper, replica: Replica, now: float) -> None:
+    def __init__(self, keeper: Keeper, replica: Replica, now: float, uncached: int = 0) -> None:
+        """`uncached`: prompt tokens that the replica has to compute."""
         self._keeper = keeper
         self._began = now
         self._first = False
+        self._pending = uncached
         self._stage = _NEW
         self.replica = replica
         self.epoch = 0
@@ -61,6 +63,7 @@ class Lease:
         breaker = replica.breaker
         self.epoch = breaker.epoch
         replica.inflight += 1
+        replica.pending += self._pending
         if breaker.tripped and breaker.take_probe(self._began):
             self.probe = True
             self._keeper.refresh()
@@ -73,6 +76,7 @@ class Lease:
         self._stage = _RELEASED
         replica = self.replica
         replica.inflight -= 1
+        replica.pending -= self._pending
         if replica.emptied is not None and not replica.inflight:
             replica.emptied.set()
         if self.probe and stage is _HELD:
@@ -87,6 +91,8 @@ class Lease:
         if self._first or self._stage is not _HELD:
             return
         self._first = True
+        self.replica.pending -= self._pending
+        self._pending = 0
         now = self._keeper.clock() if at is None else max(at, self._began)
         self.replica.observe_latency(now - self._began, now)
         breaker = self.replica.breaker

@@ -153,11 +153,14 @@ class Pool:
         chosen = self.balance.choose(free, ask)
         return self._warm_instead(chosen, free, ask) if chosen in self._ramp.shares else chosen
 
-    def lease(self, replica: Replica, began: float | None = None) -> Lease:
-        """`began`: when the attempt did, where it runs already and is taken over; else it is now."""
+    def lease(self, replica: Replica, began: float | None = None, *, uncached: int = 0) -> Lease:
+        """`began`: when the attempt did, where it runs already and is taken over; else it is now.
+
+        `uncached`: prompt tokens that the replica has to compute for it.
+        """
         now = self.clock()
         self._budget.attempt(now)
-        return Lease(self, replica, now if began is None else began)
+        return Lease(self, replica, now if began is None else began, uncached)
 
     def may_retry(self) -> bool:
         """True, and counted as spent, while the retries of the last ten seconds keep their share of the requests."""

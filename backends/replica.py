@@ -2,7 +2,7 @@
 
 Each fact has one writer, and none of them touches the facts of another:
 
-    inflight          the leases of this gateway, and nothing else; never reset
+    inflight, pending the leases of this gateway, and nothing else; never reset
     breaker, latency  the outcomes of those leases
     up                the health monitor
     draining          the operator, through the pool
@@ -30,6 +30,8 @@ class Replica:
     """`inflight`, `slots` and `ready` are plain attributes because every choice reads them.
 
     `max_inflight` is what it takes when it is warm; `slots` what it is given now, which is less during a slow start.
+    `pending`: uncached prompt tokens that were sent and whose first token has not come back. `speed`: of its prefill, beside
+    the others of its pool.
     """
 
     __slots__ = (
@@ -48,11 +50,13 @@ class Replica:
         "max_inflight",
         "name",
         "path",
+        "pending",
         "ramp_from",
         "ramp_seconds",
         "ready",
         "root",
         "slots",
+        "speed",
         "waiting",
         "waiting_at",
         "waiting_inflight",
@@ -79,6 +83,8 @@ class Replica:
         self.authorization = None if api_key is None else _authorization(name, api_key)
         self.head_lines = _head_lines(self.authority, self.authorization)
         self.inflight = 0
+        self.pending = 0
+        self.speed = 1.0
         self.slots = max_inflight
         self.ramp_seconds = 0.0
         self.ramp_from: float | None = None  # the moment at which it was up for the first time

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)  # made for every request: a frozen one takes three times as long to make
@@ -12,6 +13,14 @@ class Ask:
 
     session: str | None = None
     prompt_tokens: int = 0
+    cached: Mapping[str, int] = field(
+        default_factory=dict
+    )  # tokens of the prompt that a replica, by its name, is thought to hold
+    prefix: Sequence[int] = ()  # what the prompt begins with: a digest for each step further into it
+
+    def uncached(self, name: str) -> int:
+        """Tokens that the replica of that name would have to compute."""
+        return max(0, self.prompt_tokens - self.cached.get(name, 0))
 
 
 class Outcome(enum.Enum):

@@ -13,8 +13,12 @@ from typing import Protocol
 from backends.balance.consistent_hash import ConsistentHash
 from backends.balance.least_latency import LeastLatency
 from backends.balance.least_requests import LeastRequests
+from backends.balance.power_of_two import PowerOfTwo
+from backends.balance.prefix_hash import PrefixHash
 from backends.balance.queue_depth import QueueDepth
 from backends.balance.round_robin import RoundRobin
+from backends.balance.sticky import Sticky
+from backends.balance.work_cost import WorkCost
 from backends.replica import Replica
 from backends.types import Ask
 
@@ -27,7 +31,12 @@ class Balance(Protocol):
 
     @property
     def wants_first_byte(self) -> bool:
-        """The policy reads `latency`, so a first byte is to be told when it comes, not when the answer has ended."""
+        """The policy reads `latency` or `pending`, so a first byte is to be told when it comes, not when the answer has ended."""
+        ...
+
+    @property
+    def wants_prefix(self) -> bool:
+        """The policy reads what of a prompt is cached where, or what it begins with, so somebody must find that out."""
         ...
 
     def choose(self, replicas: Sequence[Replica], ask: Ask) -> Replica:
@@ -35,7 +44,17 @@ class Balance(Protocol):
         ...
 
 
-KINDS = ("round_robin", "least_requests", "least_latency", "queue_depth", "consistent_hash")
+KINDS = (
+    "round_robin",
+    "least_requests",
+    "least_latency",
+    "queue_depth",
+    "consistent_hash",
+    "power_of_two",
+    "prefix_hash",
+    "sticky",
+    "work_cost",
+)
 
 
 def make_balance(kind: str, *, seed: int | None = None, clock: Callable[[], float] = time.monotonic) -> Balance:
@@ -52,5 +71,13 @@ def make_balance(kind: str, *, seed: int | None = None, clock: Callable[[], floa
             return QueueDepth(rng, clock)
         case "consistent_hash":
             return ConsistentHash(rng)
+        case "power_of_two":
+            return PowerOfTwo(rng)
+        case "prefix_hash":
+            return PrefixHash(rng)
+        case "sticky":
+            return Sticky(rng)
+        case "work_cost":
+            return WorkCost(rng)
         case _:
             raise ValueError(f"unknown kind of balance {kind!r}; there are {', '.join(KINDS)}")

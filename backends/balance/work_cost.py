@@ -1,0 +1,66 @@
+"""Where this request has the least work before it and brings the least work with it.
+
+    cost = (Q + a·u + c·R) / speed        the least wins; ties at random
+
+    Q   uncached prompt tokens that were sent there and whose first token has not come back: what it waits for
+    u   tokens of this prompt that are not cached there: what it waits for as well, and what all others wait for too
+    R   requests in flight there: each slows down every step of the engine, and holds memory
+    speed   of that replica's prefill, beside the others of its pool
+
+- a = 2 counts this prompt's own tokens once for itself and once for those who come after it. c = 105 tokens is what one
+  running request is worth in prefill.
+- It is one sum, and no switch: a cache that is worth less than the queue before it is left, for that request alone, and a
+  replica that lost its load is not filled beyond the others for being empty.
+- A session, where the client names one, counts at its home (see `rendezvous`) as if a share of the prompt were cached there:
+  so its first request goes where the others will, and prompts that the index cannot see into stay together. What is really
+  cached elsewhere outweighs it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from backends.balance.rendezvous import Rendezvous, point_of
+from backends.replica import Replica
+from backends.types import Ask
+
+
+class WorkCost:
+    __slots__ = ("_own", "_random", "_ranks", "_request", "_session")
+
+    wants_waiting = False
+    wants_first_byte = True
+    wants_prefix = True
+
+    def __init__(self, rng: random.Random, own: float = 2.0, request: float = 105.0, session: float = 0.5) -> None:
+        """`own` is a, `request` is c, `session` the share of its prompt that a session's home is taken to hold."""
+        self._random = rng.random
+        self._own = own
+        self._request = request
+        self._session = session
+        self._ranks = Rendezvous()
+
+    def choose(self, replicas: Sequence[Replica], ask: Ask) -> Replica:
+        costs = self.costs(replicas, ask)
+        least = min(costs)
+        ties = [replica for replica, cost in zip(replicas, costs, strict=True) if cost == least]
+        return ties[0] if len(ties) == 1 else ties[int(self._random() * len(ties))]
+
+    def costs(self, replicas: Sequence[Replica], ask: Ask) -> list[float]:
+        """Of each, in tokens of prefill."""
+        tokens, cached, own, request = ask.prompt_tokens, ask.cached, self._own, self._request
+        if ask.session is not None:
+            cached = self._with_home(replicas, ask, ask.session)
+        held = cached.get
+        return [
+            (replica.pending + own * (tokens - held(replica.name, 0)) + request * replica.inflight) / replica.speed
+            for replica in replicas
+        ]
+
+    def _with_home(self, replicas: Sequence[Replica], ask: Ask, session: str) -> dict[str, int]:
+        home = self._ranks.home(replicas, point_of(session))
+        cached = dict(ask.cached)
+        if home is not None:
+            cached[home.name] = max(cached.get(home.name, 0), int(self._session * ask.prompt_tokens))
+        return cached

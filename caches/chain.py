@@ -1,0 +1,105 @@
+"""What a prompt is, for finding out who has seen its beginning: a chain of digests.
+
+One 8-byte digest for each whole block of its bytes, of everything up to that block's end. Two prompts have as many digests in
+common as they have whole blocks in common from their start, so a set of digests is a tree of prompts.
+
+Every chain is keyed: by the model, its adapter and whose cache it is. What is not to be shared has nothing in common, and nobody
+without the key can tell from digests what was said. 8 bytes: a collision misplaces a request, and does no other harm.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final, Literal, Self
+
+BLOCK = 256
+"""Bytes of a block: some 60 tokens."""
+
+MOST_BLOCKS = 4096
+"""Of one prompt; what is beyond is not looked at."""
+
+_KEY_BYTES = 32
+_END = b"\xff"  # is no UTF-8, so the digest of a whole prompt is never that of a block
+_NONE = b"\0" * 8
+_HEAD = struct.Struct("=IIII8s8s")
+_ORDER: Final[Literal["little", "big"]] = sys.byteorder
+
+
+def chain_key(*parts: bytes | str | None) -> bytes:
+    """What a chain is keyed with, from all that makes two equal prompts different ones: model, adapter, salt."""
+    digest = blake2b(digest_size=_KEY_BYTES)
+    for part in parts:
+        text = b"" if part is None else part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+        digest.update(b"%d:" % (-1 if part is None else len(text)) + text)
+    return digest.digest()
+
+
+def chain(key: bytes, parts: Sequence[bytes], block: int = BLOCK, answer: tuple[int, int] | None = None) -> bytes:
+    """The chain of a prompt, packed; see `Chain`.
+
+    `parts` are its canonical bytes. Those with the numbers from `answer[0]` to before `answer[1]` are the last answer in it.
+    """
+    data = b"".join(parts)
+    size = len(data)
+    whole = min(size // block, MOST_BLOCKS) * block
+    bounded = size - whole >= block
+    start = stop = 0
+    if answer is not None and not bounded:
+        start = sum(map(len, parts[: answer[0]]))
+        stop = start + sum(map(len, parts[answer[0] : answer[1]]))
+    state, digests = blake2b(key=key, digest_size=8), [b""]
+    split = start // block * block
+    _walk(state, data, range(0, split, block), block, digests)
+    asked = _end(state, data[split:start]) if start else _NONE
+    _walk(state, data, range(split, whole, block), block, digests)
+    end = _NONE if bounded else _end(state, data[whole:])
+    digests[0] = _HEAD.pack(size, block, start, stop, end, asked)
+    return b"".join(digests)
+
+
+def _walk(state: blake2b, data: bytes, starts: range, block: int, digests: list[bytes]) -> None:
+    update, copy, add = state.update, state.copy, digests.append
+    for at in starts:
+        update(data[at : at + block])
+        add(copy().digest())
+
+
+def _end(state: blake2b, rest: bytes) -> bytes:
+    """The digest of a prompt as a whole."""
+    whole = state.copy()
+    whole.update(rest + _END)
+    return whole.digest()
+
+
+@dataclass(slots=True)
+class Chain:
+    """A prompt. `size`, `block`, `start` and `stop` are bytes, or whatever else prompts are measured in."""
+
+    blocks: Sequence[int]  # the digests of its whole blocks
+    size: int
+    block: int = BLOCK
+    end: int = 0  # the digest of all of it; 0: unknown
+    asked: int = 0  # that of the part which its last answer was given to; 0: there is no answer in it
+    start: int = 0  # where that answer stands
+    stop: int = 0
+
+    def __post_init__(self) -> None:
+        if self.size < 0 or self.block < 1 or not 0 <= self.start <= self.stop <= self.size:
+            raise ValueError("no chain")
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> Self:
+        """What `chain` packed. ValueError when it is something else."""
+        if len(packed) < _HEAD.size or len(packed) % 8:
+            raise ValueError("no chain")
+        size, block, start, stop, end, asked = _HEAD.unpack_from(packed)
+        blocks = memoryview(packed)[_HEAD.size :].cast("Q").tolist()
+        return cls(blocks, size, block, int.from_bytes(end, _ORDER), int.from_bytes(asked, _ORDER), start, stop)
+
+    def tokens_of(self, length: int, tokens: int) -> int:
+        """Tokens in `length` of it, where all of it is so many."""
+        return min(tokens, length * tokens // self.size) if self.size else 0

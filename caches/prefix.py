@@ -1,0 +1,209 @@
+"""Which replica has computed which beginning of a prompt already, as far as one can tell from what was sent there.
+
+Rules of this file
+1. One walk finds all replicas: a digest has a mask of those that hold it, and what is left of their intersection shrinks on the
+   way. The work grows with the prompt and hardly with the number of replicas.
+2. Each replica forgets what it was not asked for longest, when it holds more tokens than its engine has room for. A prompt is
+   touched from its tail to its head, so tails go first, as in vLLM. So whoever holds a block holds all that stand before it.
+3. The memory has one hard bound, `most` entries over all replicas. Past it the replica with the most gives way.
+4. No clock, no I/O, no randomness. A replica that is dropped holds nothing from then on; its entries are cleared a few at a
+   time, so no call takes longer for it.
+
+The answer to a prompt is in the replica's cache too, and most often is the next thing in the next prompt. Nobody puts the answer
+together for that: when it has ended, the digest of the whole prompt is held with the number of tokens that were made, and the
+message behind that prompt in a later one is taken for that answer if it is about as long. What that may get wrong:
+
+- A client that rewrites the answer and keeps its length is credited with it.
+- Of an engine that thinks before it speaks, the thoughts are left out of the next prompt. Where they are longer than what was
+  said nothing is credited, which is right; where they are shorter the answer is, although the cache holds it behind the thoughts.
+
+Either way the estimate is off by that one answer, until the later prompt itself has been sent somewhere.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+
+from caches.chain import Chain
+
+_PURGED = 4  # entries of dropped replicas that are cleared for each that is added
+_SLACK = 64  # tokens: what is written around an answer when it comes back as a message
+
+
+class _Held:
+    """What one replica holds: digests with the tokens that each stands for, those first that were not asked for longest."""
+
+    __slots__ = ("bit", "entries", "room", "tokens")
+
+    def __init__(self, bit: int, room: int) -> None:
+        self.bit = bit
+        self.room = room
+        self.tokens = 0
+        self.entries: OrderedDict[int, int] = OrderedDict()
+
+
+class PrefixIndex:
+    """Who holds what. `tokens`: the room of a replica of which nothing else is known."""
+
+    def __init__(self, *, tokens: int = 1 << 19, most: int = 1 << 20) -> None:
+        self._tokens = tokens
+        self._most = most
+        self._masks: dict[int, int] = {}  # digest -> who holds it, one bit a replica; also of those that are dropped
+        self._held: dict[str, _Held] = {}
+        self._names: dict[int, str] = {}  # by bit
+        self._alive = 0
+        self._dropped: list[_Held] = []
+        self._entries = 0  # over all replicas, also the dropped ones
+        self._free: list[int] = []
+        self._bits = 0
+
+    # -- what is asked
+
+    def match(self, prompt: Chain, tokens: int) -> dict[str, int]:
+        """Tokens of the prompt that each replica holds, of so many in all; a replica that holds none is left out."""
+        reached = self._reached(prompt.blocks)
+        block, names = prompt.block, self._names
+        lengths = {names[bit]: blocks * block for mask, blocks in reached for bit in _bits(mask)}
+        if prompt.asked:
+            self._credit(prompt, tokens, lengths)
+        return {name: prompt.tokens_of(length, tokens) for name, length in lengths.items()}
+
+    def _reached(self, blocks: Sequence[int]) -> list[tuple[int, int]]:
+        """(replicas, how many leading blocks they hold), for those that hold any."""
+        reached = []
+        held, count = self._alive, 0
+        for mask in map(self._masks.get, blocks):
+            still = mask & held if mask else 0
+            if still != held:
+                if count:
+                    reached.append((held ^ still, count))
+                held = still
+                if not held:
+                    return reached
+            count += 1
+        if held and count:
+            reached.append((held, count))
+        return reached
+
+    def _credit(self, prompt: Chain, tokens: int, lengths: dict[str, int]) -> None:
+        """Who gave the last answer in it holds that, too."""
+        least = prompt.start // prompt.block * prompt.block
+        said = prompt.tokens_of(prompt.stop - prompt.start, tokens)
+        for bit in _bits(self._masks.get(prompt.asked, 0) & self._alive):
+            name = self._names[bit]
+            made = self._held[name].entries[prompt.asked]
+            if lengths.get(name, 0) >= least and made <= 2 * said and said <= 2 * made + _SLACK:
+                lengths[name] = max(prompt.stop, lengths.get(name, 0))
+
+    def tokens(self, name: str) -> int:
+        """That it is thought to hold."""
+        held = self._held.get(name)
+        return 0 if held is None else held.tokens
+
+    def __len__(self) -> int:
+        """Entries over all replicas."""
+        return self._entries
+
+    # -- what is told
+
+    def add(self, name: str, prompt: Chain, tokens: int) -> None:
+        """The prompt, of so many tokens, is sent to that replica."""
+        held = self._of(name)
+        entries, masks, bit = held.entries, self._masks, held.bit
+        touch, weight, fresh = entries.move_to_end, max(1, prompt.tokens_of(prompt.block, tokens)), 0
+        for digest in reversed(prompt.blocks):
+            if digest in entries:
+                touch(digest)
+            else:
+                entries[digest] = weight
+                masks[digest] = masks.get(digest, 0) | bit
+                fresh += 1
+        held.tokens += fresh * weight
+        self._entries += fresh
+        if prompt.asked in entries and prompt.stop >= prompt.block:  # the answer has its own blocks now
+            self._unmark(held, prompt.asked, entries.pop(prompt.asked))
+        self._bound(held, fresh)
+
+    def answered(self, name: str, prompt: Chain, tokens: int) -> None:
+        """The replica has made an answer of so many tokens to that prompt."""
+        held = self._held.get(name)
+        if held is None or not prompt.end or tokens < 1:
+            return
+        fresh = prompt.end not in held.entries
+        if fresh:
+            self._masks[prompt.end] = self._masks.get(prompt.end, 0) | held.bit
+            self._entries += 1
+        held.tokens += tokens - held.entries.pop(prompt.end, 0)
+        held.entries[prompt.end] = tokens
+        self._bound(held, fresh)
+
+    def resize(self, name: str, tokens: int) -> None:
+        """The engine has room for so many."""
+        held = self._of(name)
+        if held.room != tokens:
+            held.room = tokens
+            self._bound(held, 0)
+
+    def drop(self, name: str) -> None:
+        """The replica holds nothing: it was restarted, or is gone."""
+        held = self._held.pop(name, None)
+        if held is not None:
+            self._alive ^= held.bit
+            del self._names[held.bit]
+            self._dropped.append(held)
+
+    # -- the inside
+
+    def _of(self, name: str) -> _Held:
+        held = self._held.get(name)
+        if held is None:
+            if self._free:
+                bit = self._free.pop()
+            else:
+                bit = 1 << self._bits
+                self._bits += 1
+            held = self._held[name] = _Held(bit, self._tokens)
+            self._names[bit] = name
+            self._alive |= bit
+        return held
+
+    def _bound(self, held: _Held, fresh: int) -> None:
+        while held.tokens > held.room and held.entries:
+            self._forget_oldest(held)
+        if self._dropped:
+            self._purge(_PURGED * fresh + 1)
+        while self._entries > self._most:
+            if self._dropped:
+                self._purge(self._entries - self._most)
+            else:
+                self._forget_oldest(max(self._held.values(), key=lambda held: len(held.entries)))
+
+    def _forget_oldest(self, held: _Held) -> None:
+        self._unmark(held, *held.entries.popitem(last=False))
+
+    def _unmark(self, held: _Held, digest: int, tokens: int) -> None:
+        held.tokens -= tokens
+        self._entries -= 1
+        mask = self._masks[digest] ^ held.bit
+        if mask:
+            self._masks[digest] = mask
+        else:
+            del self._masks[digest]
+
+    def _purge(self, count: int) -> None:
+        while count > 0 and self._dropped:
+            held = self._dropped[-1]
+            while count > 0 and held.entries:
+                self._forget_oldest(held)
+                count -= 1
+            if not held.entries:
+                self._dropped.pop()
+                self._free.append(held.bit)
+
+
+def _bits(mask: int) -> Iterator[int]:
+    while mask:
+        bit = mask & -mask
+        yield bit
+        mask ^= bit
