@@ -17,7 +17,10 @@ COMMANDS = {
     "keys": ("gateway.commands.keys", "make, list, revoke and rotate API keys"),
     "cache": ("gateway.commands.cache", "look at and empty the caches of a running gateway"),
     "load": ("gateway.lab.load.command", "open-loop load on an OpenAI-compatible endpoint, and what came of it"),
-    "simulate": ("gateway.lab.simulate.command", "what an order of the queue does to waiting times, in virtual time"),
+    "simulate": (
+        "gateway.lab.simulate.command",
+        "what the choice of a replica, or an order of the queue, does to waiting times, in virtual time",
+    ),
     "fake-vllm": ("gateway.lab.fake.command", "a vLLM look-alike without a GPU"),
 }
 

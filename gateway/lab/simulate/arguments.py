@@ -5,16 +5,34 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from gateway.lab.fleet import arguments as replicas
 from gateway.lab.numbers import number, whole
-from gateway.lab.simulate.policies import BY_NAME, CAP, PER_TOKEN
+from gateway.lab.simulate.policies import CAP, PER_TOKEN
 from gateway.lab.simulate.workload import PACES
 from gateway.units import parse_duration
 
 MIXES = ("one", "eight", "uses")
+REQUESTS = 12_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    work = parser.add_argument_group("requests")
+    parser.description = (
+        "With a TRACE, or --made, it compares ways to choose a replica; without, orders of the queue in front of a model's slots."
+    )
+    both = parser.add_argument_group("both")
+    both.add_argument("--requests", type=_count, metavar="N", help=f"in each run (a trace's own, {replicas.REQUESTS:,} made up, "
+                      f"{REQUESTS:,} in queues)")  # fmt: skip
+    both.add_argument("--seeds", type=_seeds, default=5, metavar="N", help="runs of each policy at each load (%(default)s)")
+    both.add_argument("--policy", action="append", metavar="NAME",
+                      help="may be repeated, the first is what others are compared with (all but `longest`)")  # fmt: skip
+    both.add_argument("--json", action="store_true", help="print JSON: also the range over the seeds, and each tenant's wait")
+    both.add_argument("--png", type=Path, metavar="FILE", help="draw it; needs tiergate[plots]")
+    replicas.add_arguments(parser)
+    _add_queue(parser)
+
+
+def _add_queue(parser: argparse.ArgumentParser) -> None:
+    work = parser.add_argument_group("queue: requests")
     work.add_argument(
         "--trace", type=Path, action="append", default=[], metavar="FILE",
         help="take the lengths of a public trace, as `tiergate load` reads them; may be repeated",
@@ -24,22 +42,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="made up instead: of one tenant, of eight alike, or a tenant for each use; may be repeated (all)",
     )  # fmt: skip
     work.add_argument("--load", choices=[pace.name for pace in PACES], action="append", help="may be repeated (all)")
-    work.add_argument("--requests", type=_count, default=12_000, metavar="N", help="in each run (%(default)s)")
-    work.add_argument("--seeds", type=_seeds, default=5, metavar="N", help="runs of each policy at each load (%(default)s)")
     work.add_argument("--tpm", type=_count, metavar="N", help="tokens a minute of each tenant, by the product's limiter")
-    fleet = parser.add_argument_group("fleet")
+    fleet = parser.add_argument_group("queue: slots")
     fleet.add_argument("--slots", type=_slots, default=64, metavar="N", help="(%(default)s)")
     fleet.add_argument("--base", type=_seconds, default=0.3, metavar="TIME", help="of service before the first token (300ms)")
     fleet.add_argument("--token", type=_seconds, default=0.02, metavar="TIME", help="for each token of the answer (20ms)")
-    order = parser.add_argument_group("order")
-    order.add_argument("--policy", choices=list(BY_NAME), action="append", help="beside fcfs; may be repeated (all)")
+    order = parser.add_argument_group("queue: order")
     order.add_argument(
         "--order-token", type=_seconds, default=PER_TOKEN, metavar="TIME", help="queue.order.per_token of `ours` (30ms)"
     )
     order.add_argument("--cap", type=_count, default=CAP, metavar="N", help="queue.order.cap of `ours` (%(default)s)")
-    results = parser.add_argument_group("results")
-    results.add_argument("--json", action="store_true", help="print JSON: also the range over the seeds, and each tenant's wait")
-    results.add_argument("--png", type=Path, metavar="FILE", help="draw it; needs tiergate[plots]")
 
 
 def _count(text: str) -> int:

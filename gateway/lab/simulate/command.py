@@ -1,4 +1,4 @@
-"""`tiergate simulate`: run, tell.
+"""`tiergate simulate`: run, tell. With a trace, or `--made`, it is about replicas (gateway.lab.fleet), else about the queue.
 
 Exit codes: 0; 2 for a mistake of the user's: a trace that cannot be read, a picture that cannot be written; 130 after Ctrl-C.
 """
@@ -8,9 +8,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from gateway.lab.fleet import command as replicas
+from gateway.lab.fleet import plots as curves
+from gateway.lab.fleet.study import run as run_replicas
+from gateway.lab.fleet.table import table as replicas_table
 from gateway.lab.load.traces import read
 from gateway.lab.simulate import arguments, plots
 from gateway.lab.simulate.fleet import Speed
@@ -27,14 +32,19 @@ _MIXES = {"one": "made up, one tenant", "eight": "made up, eight tenants", "uses
 
 
 def run(args: argparse.Namespace) -> int:
+    of_replicas = bool(args.traces or args.made)
     try:
         _look(args.png)
-        documents = [run_study(study, _say) for study in studies_of(args)]
+        if of_replicas:
+            documents = [run_replicas(study, _say) for study in replicas.studies_of(args)]
+        else:
+            documents = [run_study(study, _say) for study in studies_of(args)]
     except (ValueError, OSError) as error:
         _say(str(error))
         return 2
-    print(json.dumps(documents) if args.json else table(documents), flush=True)
-    return 0 if args.png is None else _draw(args.png, documents)
+    tell, draw = (replicas_table, curves.draw) if of_replicas else (table, plots.draw)
+    print(json.dumps(documents) if args.json else tell(documents), flush=True)
+    return 0 if args.png is None else _draw(args.png, documents, draw)
 
 
 def studies_of(args: argparse.Namespace) -> list[Study]:
@@ -45,11 +55,17 @@ def studies_of(args: argparse.Namespace) -> list[Study]:
     paces = [pace for pace in PACES if not args.load or pace.name in args.load]
     speed, seeds = Speed(args.base, args.token), range(1, args.seeds + 1)
     policies = policies_of(args)
-    return [Study(source, policies, paces, seeds, args.requests, args.slots, speed, args.tpm) for source in sources]
+    return [
+        Study(source, policies, paces, seeds, args.requests or arguments.REQUESTS, args.slots, speed, args.tpm)
+        for source in sources
+    ]
 
 
 def policies_of(args: argparse.Namespace) -> list[Policy]:
+    """Raises ValueError."""
     wanted = dict(BY_NAME, ours=ours(Order(args.order_token, args.cap)))
+    if unknown := set(args.policy or ()) - set(wanted):
+        raise ValueError(f"no order {min(unknown)!r}; there are {', '.join(wanted)}")
     return [policy for name, policy in wanted.items() if name == "fcfs" or not args.policy or name in args.policy]
 
 
@@ -64,9 +80,9 @@ def _lengths(path: Path) -> Draw:
     return lambda rng: of_trace(rows, rng)
 
 
-def _draw(picture: Path, documents: list[Json]) -> int:
+def _draw(picture: Path, documents: list[Json], draw: Callable[[Path, list[Json]], None]) -> int:
     try:
-        plots.draw(picture, documents)
+        draw(picture, documents)
     except ImportError:
         _say(plots.MISSING)
     except OSError as error:

@@ -1,0 +1,158 @@
+"""A fleet in virtual time: the product's pool, replicas, leases and prefix index, and engines that are simulated behind them.
+
+As in the product: what a request is thought to find cached, and so the work that it adds, is decided when it is sent; the
+first token and the end are heard of at once; a replica has so many slots, and who finds none waits in one line.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import deque
+from collections.abc import Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from backends.breaker import Breaker
+from backends.lease import Lease
+from backends.pool import Pool
+from backends.replica import Replica
+from backends.types import Ask, Outcome
+from caches.chain import Chain
+from caches.prefix import PrefixIndex
+from gateway.lab.fleet.costs import Costs, Shape
+from gateway.lab.fleet.engine import Engine, Run
+from gateway.lab.fleet.job import Job
+from gateway.lab.fleet.policies import Policy
+from gateway.lab.simulate.timeline import Timeline
+
+T = TypeVar("T")
+_COSTS, _SHAPE = Costs(), Shape()
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """`error`: sigma of a lognormal error of the estimate of a prompt's tokens. `index`: its room, of that of the engine."""
+
+    replicas: int = 12
+    slots: int = 256
+    costs: Costs = _COSTS
+    shape: Shape = _SHAPE
+    error: float = 0.0
+    index: float = 1.0
+
+
+class Fleet:
+    """Serves `jobs`, which are in the order of their times.
+
+    Afterwards `first` and `last` are the times of each job's first and last token, NaN for those in `refused`, which fit into no
+    engine; `cached` are tokens found there, `place` the numbers of replicas; `gaps` are (seconds, tokens that came so late).
+    """
+
+    def __init__(self, jobs: Sequence[Job], policy: Policy, setting: Setting, seed: int = 0) -> None:
+        self.timeline = Timeline()
+        self.jobs = jobs
+        self.first = [math.nan] * len(jobs)
+        self.last = [math.nan] * len(jobs)
+        self.cached = [0] * len(jobs)
+        self.place = [-1] * len(jobs)
+        self.refused: list[int] = []
+        self.gaps: list[tuple[float, int]] = []
+        self._rng = random.Random(seed)
+        self._setting = setting
+        shape = setting.shape
+        self.index = PrefixIndex(tokens=policy.room or int(shape.blocks * shape.block * setting.index))
+        self.balance = policy.make(seed, self.timeline.clock, self.index)
+        self.engines = [Engine(self.timeline, setting.costs, shape, self, self._gap) for _ in range(setting.replicas)]
+        replicas = [_replica(number, setting.slots) for number in range(setting.replicas)]
+        self._numbers = {replica.name: number for number, replica in enumerate(replicas)}
+        self.pool = Pool("fleet", replicas, self.balance, clock=self.timeline.clock, rng=random.Random(seed))
+        for replica in replicas:
+            replica.up = True
+        self._free = setting.replicas * setting.slots
+        self._line: deque[Job] = deque()
+        self._leases: dict[int, Lease] = {}
+
+    def run(self) -> None:
+        """Until all are served."""
+        if self.jobs:
+            self.timeline.at(self.jobs[0].at, lambda: self._come(0))
+        self.timeline.run()
+
+    def _come(self, number: int) -> None:
+        if number + 1 < len(self.jobs):
+            self.timeline.at(self.jobs[number + 1].at, lambda: self._come(number + 1))
+        job = self.jobs[number]
+        if not self.engines[0].fits(job):
+            self.refused.append(number)
+        elif self._free:
+            self._send(job)
+        else:
+            self._line.append(job)
+
+    def _send(self, job: Job) -> None:
+        tokens = self._estimate(job.prompt)
+        block = self._setting.shape.block
+        chain = Chain(job.keys, job.prompt, block)
+        wants = self.balance.wants_prefix
+        ask = Ask(job.session, tokens, self.index.match(chain, tokens) if wants else {}, job.keys if wants else ())
+        replica = self.pool.pick(ask)
+        assert replica is not None
+        lease = self.pool.lease(replica, uncached=ask.uncached(replica.name))
+        _at_once(lease.__aenter__())
+        self._leases[job.number] = lease
+        self._free -= 1
+        if wants:
+            self.index.add(replica.name, chain, tokens)
+        self.place[job.number] = self._numbers[replica.name]
+        self.engines[self.place[job.number]].submit(job)
+
+    def _estimate(self, prompt: int) -> int:
+        error = self._setting.error
+        return max(1, round(prompt * math.exp(self._rng.gauss(0.0, error)))) if error else prompt
+
+    def first_token(self, run: Run) -> None:
+        number = run.job.number
+        self.first[number] = self.timeline.now
+        self.cached[number] = run.cached
+        self._leases[number].first_byte()
+
+    def ended(self, run: Run) -> None:
+        self.last[run.job.number] = self.timeline.now
+        lease = self._leases.pop(run.job.number)
+        lease.settle(Outcome.OK)
+        _at_once(lease.__aexit__(None, None, None))
+        self._free += 1
+        if self._line:
+            self._send(self._line.popleft())
+
+    def _gap(self, seconds: float, tokens: int) -> None:
+        self.gaps.append((seconds, tokens))
+
+
+class _Unreached:
+    """A replica's way to its server; here nobody ever goes it."""
+
+    origin = None
+
+    def request(self, head: bytes, body: bytes, deadlines: object) -> AbstractAsyncContextManager[Any]:
+        raise NotImplementedError
+
+    async def resolve(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+def _replica(number: int, slots: int) -> Replica:
+    return Replica(f"r{number}", _Unreached(), breaker=Breaker(random.Random(number)), max_inflight=slots)
+
+
+def _at_once(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Leases never wait."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+    raise RuntimeError("a lease waited")

@@ -1,0 +1,76 @@
+"""The policies that are compared: kinds of the product, as it has them, and rules of others."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from backends.balance import Balance, make_balance
+from backends.balance.sticky import Sticky
+from backends.balance.work_cost import WorkCost
+from caches.prefix import PrefixIndex
+from gateway.lab.fleet.rules import CacheAware, Longest, PrefixCache
+
+Clock = Callable[[], float]
+Make = Callable[[int, Clock, PrefixIndex], Balance]
+_EIGHTEEN_SECONDS = 18 * 15_928.0
+_TREE = 67_108_864 // 4  # SGLang's default of max_tree_size is in characters
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """`room`: tokens of a replica that its index holds, where the rule has a size of its own for that."""
+
+    name: str
+    about: str
+    make: Make
+    room: int | None = None
+
+
+def _kind(name: str, about: str) -> Policy:
+    return Policy(name, about, lambda seed, clock, _: make_balance(name, seed=seed, clock=clock))
+
+
+def work_cost(own: float, request: float) -> Policy:
+    def make(seed: int, _clock: Clock, _index: PrefixIndex) -> Balance:
+        return WorkCost(random.Random(seed), own=own, request=request)
+
+    return Policy(f"work_cost a={own:g} c={request:g}", "work_cost with other weights", make)
+
+
+POLICIES = (
+    _kind("work_cost", "the least prefill to wait for and to bring"),
+    _kind("sticky", "llm-d's: 80 % cached, until that is 80,000 tokens (5 s) behind; then the least prefill"),
+    Policy("sticky_18s", "the same with llm-d's default of 18 s",
+           lambda seed, _clock, _index: Sticky(random.Random(seed), patience=_EIGHTEEN_SECONDS)),
+    Policy("aibrix", "AIBrix's prefix-cache: the longest match that is not far above the mean in flight",
+           lambda seed, _clock, _index: PrefixCache(random.Random(seed))),
+    Policy("cache_aware", "SGLang's: the longest match above 30 %, else the fewest in flight, while those are in balance",
+           lambda seed, _clock, _index: CacheAware(random.Random(seed)), room=_TREE),
+    Policy("cache_aware_tree", "the same as it was: the smallest tree instead of the fewest in flight",
+           lambda seed, _clock, index: CacheAware(random.Random(seed), index.tokens), room=_TREE),
+    _kind("prefix_hash", "by the prompt's beginning, bounded load"),
+    _kind("least_requests", "the fewest in flight"),
+    _kind("power_of_two", "the fewer in flight of two at random"),
+    _kind("round_robin", "each in turn"),
+    Policy("longest", "the longest match alone", lambda seed, _clock, _index: Longest(random.Random(seed))),
+)  # fmt: skip
+BY_NAME = {policy.name: policy for policy in POLICIES} | {
+    kind: _kind(kind, "") for kind in ("least_latency", "queue_depth", "consistent_hash")
+}
+UNASKED = tuple(policy.name for policy in POLICIES if policy.name != "longest")
+
+
+def policy_of(text: str) -> Policy:
+    """A name, or `work_cost:A:C`. ValueError."""
+    name, _, weights = text.partition(":")
+    if text in BY_NAME:
+        return BY_NAME[text]
+    try:
+        own, request = (float(weight) for weight in weights.split(":"))
+    except ValueError:
+        own = request = -1.0
+    if name != "work_cost" or not (0 <= own < 1e6 and 0 <= request < 1e9):
+        raise ValueError(f"no policy {text!r}; there are {', '.join(BY_NAME)}, and work_cost:A:C")
+    return work_cost(own, request)
