@@ -2,13 +2,12 @@
 
 `chunk-N-trace.csv` is one client: rows of window start in seconds, requests a second, coefficient of variation of the gaps,
 family (Gamma or Weibull) and its shape and scale. `chunk-N-dataset.json` are that client's lengths: window start ->
-{"input_tokens", "output_tokens": "{length: probability}"}. A client without lengths has those of another one; where no archive has any, lengths
-are lognormal (medians of 1,000 and 200 tokens). Prompts have nothing in common: the models do not tell.
+{"input_tokens", "output_tokens": "{length: probability}"}. A client without lengths has those of another one; where no archive
+has any, lengths are lognormal (medians of 1,000 and 200 tokens). Prompts have nothing in common: the models do not tell.
 """
 
 from __future__ import annotations
 
-import ast
 import bisect
 import csv
 import heapq
@@ -27,6 +26,7 @@ from gateway.lab.fleet.job import Job
 from gateway.lab.load.traces import MAX_TOKENS, TraceError
 
 _NAME = re.compile(r"chunk-(\d+)-(trace\.csv|dataset\.json)$")
+_LENGTH = re.compile(r"(\d+)\s*:")  # of a dict as Python writes it
 _MOST_BYTES = 64 << 20  # of one member
 _MOST_CLIENTS = 10_000
 Draw = Callable[[random.Random], int]
@@ -78,7 +78,7 @@ class ServeGen:
                         windows[number] = _windows(data)
                     else:
                         lengths[number] = _lengths(data)
-                except (ValueError, SyntaxError, KeyError, TypeError, AttributeError, RecursionError, MemoryError) as error:
+                except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
                     raise TraceError(f"{path.name}: chunk-{number}-{kind} is not of ServeGen's form: {str(error)[:80]}") from None
         if not any(window.rate for rows in windows.values() for window in rows):
             raise TraceError(f"{paths[0].name} has no rates of clients (chunk-N-trace.csv)")
@@ -172,7 +172,7 @@ def _lengths(data: bytes) -> list[tuple[float, Draw, Draw]]:
 
 
 def _table(text: Any) -> dict[int, float]:
-    value = ast.literal_eval(text) if isinstance(text, str) else text
+    value = json.loads(_LENGTH.sub(r'"\1":', text)) if isinstance(text, str) else text
     table = {int(length): float(share) for length, share in value.items()}
     if not all(0 <= length <= MAX_TOKENS and 0 <= share <= 1e12 for length, share in table.items()):
         raise ValueError("lengths out of bounds")

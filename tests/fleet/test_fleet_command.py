@@ -1,0 +1,152 @@
+"""`tiergate simulate TRACE`: what it reads, and what it tells."""
+
+import io
+import json
+import random
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from gateway.cli import main
+from gateway.lab.fleet.servegen import ServeGen
+from gateway.lab.fleet.traces import Trace, keys_of
+from gateway.lab.load.arrivals import Arrival
+from gateway.lab.load.traces import TraceError
+
+TRACES = Path(__file__).parents[3] / "shared" / "data" / "traces"
+
+
+def mooncake(path, rows):
+    text = "".join(
+        json.dumps({"timestamp": at, "input_length": prompt, "output_length": 5, "hash_ids": ids}) + "\n" for at, prompt, ids in rows
+    )
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def trace(tmp_path):
+    """Conversations on a clock that ticks every three seconds."""
+    rng, rows = random.Random(1), []
+    for number in range(120):
+        family, depth = rng.randrange(8), rng.randrange(1, 6)
+        rows.append((3000 * (number // 6), 512 * depth + 100, [0, *(family * 100 + it for it in range(1, depth + 1))]))
+    return mooncake(tmp_path / "own.jsonl", rows)
+
+
+def test_a_coarse_clock_is_noticed_and_spread(trace):
+    """Requests that came at one tick come within the three seconds after it, another way for another seed; lengths stay."""
+    jobs, others = Trace(trace).jobs(1), Trace(trace).jobs(2)
+    assert Trace(trace).tick == 3.0
+    assert len({job.at for job in jobs}) == 120
+    assert [job.at for job in jobs] != [job.at for job in others]
+    assert sorted(job.prompt for job in jobs) == sorted(job.prompt for job in others)
+    assert [job.at for job in Trace(trace, tick=0.0).jobs(1)][:6] == [0.0] * 6
+
+
+def test_ids_are_taken_for_what_stands_before_them_too():
+    """The same id behind another beginning is another block, and only full blocks have a key."""
+    first, second, third = keys_of([Arrival(0.0, 1, 1, ids) for ids in ((1, 2), (1, 3), (2, 3))])
+    assert first[0] == second[0] != third[0]
+    assert second[1] != third[1]
+
+
+def test_it_tells_a_table_and_json_and_draws(trace, tmp_path, capsys):
+    """Markdown for people, JSON for programs, a picture; the first policy is what others are compared with."""
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed (the extra `plots`)")
+    few = ["simulate", str(trace), "--replicas", "2", "--seeds", "2", "--policy", "sticky", "--policy", "work_cost:1.5:100"]
+    assert main(few) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "**own.jsonl**: 120 requests, 2 replicas, 2 seeds"
+    assert [line.split("|")[1].strip() for line in lines[4:]] == ["sticky", "work_cost a=1.5 c=100"]
+    picture = tmp_path / "curves.png"
+    assert main([*few, "--json", "--speed", "1", "--speed", "2", "--png", str(picture)]) == 0
+    (document,) = json.loads(capsys.readouterr().out)
+    assert [result["speed"] for result in document["results"]] == [1.0, 2.0]
+    it = document["results"][0]["policies"][0]
+    assert it["ttft_ratio"]["mean"] == 1.0
+    assert it["hit"]["seeds"][0] <= it["hit"]["mean"] <= it["hit"]["seeds"][1]
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+    assert main([*few, "--half", "second", "--requests", "40", "--png", str(picture)]) == 0
+    assert "40 requests" in capsys.readouterr().out
+
+
+def test_made_up_requests_come_at_the_rate_that_is_asked_for(capsys):
+    """`--made` needs no trace; each kind is a table of its own."""
+    few = ["simulate", "--made", "none", "--made", "common", "--requests", "200", "--rate", "4", "--seeds", "1", "--replicas", "2"]
+    assert main([*few, "--policy", "work_cost", "--json"]) == 0
+    one, other = json.loads(capsys.readouterr().out)
+    assert one["results"][0]["policies"][0]["hit"]["mean"] == 0.0
+    assert other["results"][0]["policies"][0]["hit"]["mean"] > 0.3
+
+
+@pytest.mark.parametrize("mistake", [["--policy", "nobody", "--made", "none"], ["nowhere.jsonl"], ["--made", "none", "--png", "/nowhere/a.png"]])
+def test_mistakes_are_told_in_a_line(capsys, mistake):
+    """What is unknown or cannot be read or written is said before anything runs, and is exit code 2."""
+    assert main(["simulate", *mistake]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("mistake", [["--prefill", "1,2"], ["--prefill", "1,2,x"], ["--error", "-1"], ["--replicas", "0"], ["--speed", "nan"]])
+def test_figures_out_of_bounds_are_a_mistake(capsys, mistake):
+    """Said by the command line."""
+    with pytest.raises(SystemExit, match="2"):
+        main(["simulate", "--made", "none", *mistake])
+    assert mistake[0] in capsys.readouterr().err
+
+
+def archive(path, **members):
+    with tarfile.open(path, "w:gz") as file:
+        for name, text in members.items():
+            info = tarfile.TarInfo("some/model/" + name.replace("__", "-").replace("_csv", ".csv").replace("_json", ".json"))
+            info.size = len(text)
+            file.addfile(info, io.BytesIO(text.encode()))
+    return path
+
+
+CLIENT = "0,2.0,1.0,Gamma,1.0,0.5\n600,0,0,,0,0\n1200,6.0,2.0,Weibull,0.6,0.1\n1800,0,0,,0,0\n"
+LENGTHS = json.dumps({"0": {"input_tokens": "{100: 0.5, 300: 0.5}", "output_tokens": "{7: 1.0}"}})
+
+
+def test_clients_of_servegen_come_as_their_windows_say(tmp_path):
+    """From the busiest window on, at its rate, with their own lengths; the same for a seed."""
+    clients = ServeGen([archive(tmp_path / "a.tar.gz", chunk__0__trace_csv=CLIENT, chunk__0__dataset_json=LENGTHS)])
+    assert clients.busiest() == 1200.0
+    jobs = clients.jobs(1, 2000)
+    assert jobs == clients.jobs(1, 2000) != clients.jobs(2, 2000)
+    assert {(job.prompt, job.output) for job in jobs} == {(100, 7), (300, 7)}
+    assert 6.0 == pytest.approx(len(jobs) / (jobs[-1].at - jobs[0].at), rel=0.15)
+    early = clients.jobs(1, 100_000, begin=0.0)
+    assert sum(job.at < 600 for job in early) == pytest.approx(1200, rel=0.1)
+    assert not [job for job in early if 601 < job.at < 1200]
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"chunk__0__dataset_json": LENGTHS},
+        {"chunk__0__trace_csv": "0,x,0,,0,0\n"},
+        {"chunk__0__trace_csv": "0,1,1,Gamma\n"},
+        {"chunk__0__trace_csv": CLIENT, "chunk__0__dataset_json": '{"0": {"input_tokens": "__import__(1)", "output_tokens": "{}"}}'},
+        {"chunk__0__trace_csv": CLIENT, "chunk__0__dataset_json": "[]"},
+    ],
+)  # fmt: skip
+def test_what_is_no_archive_of_servegen_is_refused(tmp_path, members):
+    """Rates that are no numbers, lengths that are no tables, nothing at all: one message, no code is run."""
+    with pytest.raises(TraceError):
+        ServeGen([archive(tmp_path / "a.tar.gz", **members)])
+    (tmp_path / "b.tar.gz").write_bytes(b"nothing")
+    with pytest.raises(TraceError):
+        ServeGen([tmp_path / "b.tar.gz"])
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason="the public traces are not here")
+def test_the_public_traces_are_read(capsys):
+    """Mooncake's, Azure's and ServeGen's forms, as they were published."""
+    paths = [*TRACES.glob("mooncake/*.jsonl"), *TRACES.glob("azure*/*.csv"), *TRACES.glob("servegen/*.gz")]
+    few = ["--requests", "300", "--seeds", "1", "--policy", "work_cost", "--json"]
+    assert main(["simulate", *map(str, paths), *few]) == 0
+    documents = json.loads(capsys.readouterr().out)
+    assert [document["requests"] for document in documents] == [300, 300, 300]
+    assert documents[0]["results"][0]["policies"][0]["hit"]["mean"] > 0.03
