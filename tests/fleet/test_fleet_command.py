@@ -19,7 +19,8 @@ TRACES = Path(__file__).parents[3] / "shared" / "data" / "traces"
 
 def mooncake(path, rows):
     text = "".join(
-        json.dumps({"timestamp": at, "input_length": prompt, "output_length": 5, "hash_ids": ids}) + "\n" for at, prompt, ids in rows
+        json.dumps({"timestamp": at, "input_length": prompt, "output_length": 5, "hash_ids": ids}) + "\n"
+        for at, prompt, ids in rows
     )
     path.write_text(text)
     return path
@@ -74,21 +75,39 @@ def test_it_tells_a_table_and_json_and_draws(trace, tmp_path, capsys):
 
 def test_made_up_requests_come_at_the_rate_that_is_asked_for(capsys):
     """`--made` needs no trace; each kind is a table of its own."""
-    few = ["simulate", "--made", "none", "--made", "common", "--requests", "200", "--rate", "4", "--seeds", "1", "--replicas", "2"]
+    few = [
+        "simulate",
+        "--made",
+        "none",
+        "--made",
+        "common",
+        "--requests",
+        "200",
+        "--rate",
+        "4",
+        "--seeds",
+        "1",
+        "--replicas",
+        "2",
+    ]
     assert main([*few, "--policy", "work_cost", "--json"]) == 0
     one, other = json.loads(capsys.readouterr().out)
     assert one["results"][0]["policies"][0]["hit"]["mean"] == 0.0
     assert other["results"][0]["policies"][0]["hit"]["mean"] > 0.3
 
 
-@pytest.mark.parametrize("mistake", [["--policy", "nobody", "--made", "none"], ["nowhere.jsonl"], ["--made", "none", "--png", "/nowhere/a.png"]])
+@pytest.mark.parametrize(
+    "mistake", [["--policy", "nobody", "--made", "none"], ["nowhere.jsonl"], ["--made", "none", "--png", "/nowhere/a.png"]]
+)
 def test_mistakes_are_told_in_a_line(capsys, mistake):
     """What is unknown or cannot be read or written is said before anything runs, and is exit code 2."""
     assert main(["simulate", *mistake]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("mistake", [["--prefill", "1,2"], ["--prefill", "1,2,x"], ["--error", "-1"], ["--replicas", "0"], ["--speed", "nan"]])
+@pytest.mark.parametrize(
+    "mistake", [["--prefill", "1,2"], ["--prefill", "1,2,x"], ["--error", "-1"], ["--replicas", "0"], ["--speed", "nan"]]
+)
 def test_figures_out_of_bounds_are_a_mistake(capsys, mistake):
     """Said by the command line."""
     with pytest.raises(SystemExit, match="2"):
@@ -116,7 +135,7 @@ def test_clients_of_servegen_come_as_their_windows_say(tmp_path):
     jobs = clients.jobs(1, 2000)
     assert jobs == clients.jobs(1, 2000) != clients.jobs(2, 2000)
     assert {(job.prompt, job.output) for job in jobs} == {(100, 7), (300, 7)}
-    assert 6.0 == pytest.approx(len(jobs) / (jobs[-1].at - jobs[0].at), rel=0.15)
+    assert pytest.approx(len(jobs) / (jobs[-1].at - jobs[0].at), rel=0.15) == 6.0
     early = clients.jobs(1, 100_000, begin=0.0)
     assert sum(job.at < 600 for job in early) == pytest.approx(1200, rel=0.1)
     assert not [job for job in early if 601 < job.at < 1200]

@@ -95,9 +95,7 @@ def test_every_request_ends_once_and_the_memory_is_never_exceeded(rows, seats):
     shape = Shape(chunk=256, seats=seats, blocks=24, block=64)
     jobs = []
     for number, (at, prompt, output, family, common) in enumerate(sorted(rows)):
-        keys = tuple(
-            family * 1000 + depth if depth < common else 10_000 * (number + 1) + depth for depth in range(prompt // 64)
-        )
+        keys = tuple(family * 1000 + depth if depth < common else 10_000 * (number + 1) + depth for depth in range(prompt // 64))
         jobs.append(Job(number, at, prompt, output, keys))
     told = Told(shape).serve(jobs)
     assert set(told.first) == set(told.last) == set(range(len(jobs)))

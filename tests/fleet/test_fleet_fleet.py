@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.lab.fleet.costs import Costs, Shape
-from gateway.lab.fleet.fleet import Fleet, Setting
+from gateway.lab.fleet.costs import Costs, Setting, Shape
+from gateway.lab.fleet.fleet import Fleet
 from gateway.lab.fleet.job import Job
 from gateway.lab.fleet.made import KINDS, RATES
 from gateway.lab.fleet.measures import result_of
@@ -66,7 +66,7 @@ def test_a_seed_decides_everything_and_nobody_is_lost(policy):
     assert set(one.place) <= {0, 1, 2}
     assert [(replica.inflight, replica.pending) for replica in one.pool.replicas] == [(0, 0)] * 3
     assert sum(tokens for _, tokens in one.gaps) == sum(job.output - 1 for job in jobs)
-    computed = sum(engine.computed for engine in one.engines)
+    computed = sum(engine.computed for engine in one.engines.values())
     assert computed + sum(one.cached) == sum(job.prompt for job in jobs)
 
 
@@ -125,10 +125,12 @@ def test_an_error_of_the_estimate_and_a_small_index_change_choices_not_work():
     for setting in (Setting(replicas=3, error=0.5), Setting(replicas=3, index=0.1)):
         other = served("work_cost", jobs, setting)
         assert other.place != exact.place
-        assert sum(engine.computed for engine in other.engines) + sum(other.cached) == sum(job.prompt for job in jobs)
+        assert sum(engine.computed for engine in other.engines.values()) + sum(other.cached) == sum(job.prompt for job in jobs)
 
 
-@pytest.mark.parametrize("text", ["", "nobody", "work_cost:", "work_cost:1", "work_cost:a:b", "work_cost:-1:5", "work_cost:nan:1"])
+@pytest.mark.parametrize(
+    "text", ["", "nobody", "work_cost:", "work_cost:1", "work_cost:a:b", "work_cost:-1:5", "work_cost:nan:1"]
+)
 def test_a_policy_that_is_not_there_is_named(text):
     """The message says which there are."""
     with pytest.raises(ValueError, match="round_robin"):

@@ -9,8 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from gateway.lab.fleet.arguments import REQUESTS
-from gateway.lab.fleet.costs import Costs, Shape
-from gateway.lab.fleet.fleet import Setting
+from gateway.lab.fleet.costs import Costs, Setting, Shape
 from gateway.lab.fleet.job import Job
 from gateway.lab.fleet.made import KINDS, RATES
 from gateway.lab.fleet.policies import UNASKED, Policy, policy_of

@@ -45,3 +45,18 @@ class Shape:
     seats: int = 256
     blocks: int = 1000
     block: int = 512
+
+
+_COSTS, _SHAPE = Costs(), Shape()
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """`error`: sigma of a lognormal error of the estimate of a prompt's tokens. `index`: its room, of that of the engine."""
+
+    replicas: int = 12
+    slots: int = 256
+    costs: Costs = _COSTS
+    shape: Shape = _SHAPE
+    error: float = 0.0
+    index: float = 1.0

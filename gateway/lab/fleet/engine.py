@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from gateway.lab.fleet.blocks import Blocks
@@ -66,6 +66,7 @@ class Engine:
         self._steps = 0  # of decoding, so far
         self._seq = 0
         self._due: Due | None = None
+        self._reading: float | None = None  # when the step under way began, where there are prompts in it
         self._cruise: tuple[float, int] | None = None  # when the steps under way began, and how many there are
 
     def submit(self, job: Job) -> Run:
@@ -80,9 +81,16 @@ class Engine:
     def fits(self, job: Job) -> bool:
         return self._need(job) <= self._shape.blocks
 
-    @property
-    def decoding(self) -> int:
-        return len(self._ends)
+    def cached(self, keys: Sequence[int], prompt: int) -> int:
+        """Tokens of a prompt that would not be computed again, if it began now."""
+        return self.blocks.known(keys[: (prompt - 1) // self._shape.block]) * self._shape.block
+
+    def backlog(self) -> float:
+        """Seconds of prefill that are to be done, as nobody outside can know them."""
+        costs = self._costs
+        seconds = sum(costs.piece(run.done, run.job.prompt) + costs.prefill * (run.done == run.cached) for run in self._prefills)
+        seconds += sum(costs.alone(run.job.prompt, self.cached(run.job.keys, run.job.prompt)) for run in self.waiting)
+        return seconds if self._reading is None else max(0.0, seconds - (self.timeline.now - self._reading))
 
     def _need(self, job: Job) -> int:
         return -(-(job.prompt + job.output) // self._shape.block)
@@ -97,6 +105,7 @@ class Engine:
                 self._costs.piece(run.done, end) + self._costs.prefill * (run.done == run.cached) for run, end in pieces
             )
             self.prefilling += prefill
+            self._reading = self.timeline.now
             seconds += prefill
             self._due = self.timeline.at(self.timeline.now + seconds, lambda: self._step(pieces, seconds))
         elif decoding:
@@ -129,8 +138,7 @@ class Engine:
         job = run.job
         if not self._room():
             return False
-        most = (job.prompt - 1) // self._shape.block
-        shared = self.blocks.known(job.keys[:most])
+        shared = self.cached(job.keys, job.prompt) // self._shape.block
         fresh = self._need(job) - shared
         if not self.blocks.take(job.keys[:shared], fresh):
             return False
@@ -141,6 +149,7 @@ class Engine:
 
     def _step(self, pieces: list[tuple[Run, int]], seconds: float) -> None:
         """The end of one with prompts in it."""
+        self._reading = None
         self._decoded(1, seconds)
         for run, end in pieces:
             self.computed += end - run.done

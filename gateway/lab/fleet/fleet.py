@@ -11,7 +11,6 @@ import random
 from collections import deque
 from collections.abc import Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from backends.breaker import Breaker
@@ -21,26 +20,13 @@ from backends.replica import Replica
 from backends.types import Ask, Outcome
 from caches.chain import Chain
 from caches.prefix import PrefixIndex
-from gateway.lab.fleet.costs import Costs, Shape
+from gateway.lab.fleet.costs import Setting
 from gateway.lab.fleet.engine import Engine, Run
 from gateway.lab.fleet.job import Job
 from gateway.lab.fleet.policies import Policy
 from gateway.lab.simulate.timeline import Timeline
 
 T = TypeVar("T")
-_COSTS, _SHAPE = Costs(), Shape()
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """`error`: sigma of a lognormal error of the estimate of a prompt's tokens. `index`: its room, of that of the engine."""
-
-    replicas: int = 12
-    slots: int = 256
-    costs: Costs = _COSTS
-    shape: Shape = _SHAPE
-    error: float = 0.0
-    index: float = 1.0
 
 
 class Fleet:
@@ -60,13 +46,13 @@ class Fleet:
         self.refused: list[int] = []
         self.gaps: list[tuple[float, int]] = []
         self._rng = random.Random(seed)
-        self._setting = setting
+        self.setting = setting
         shape = setting.shape
         self.index = PrefixIndex(tokens=policy.room or int(shape.blocks * shape.block * setting.index))
-        self.balance = policy.make(seed, self.timeline.clock, self.index)
-        self.engines = [Engine(self.timeline, setting.costs, shape, self, self._gap) for _ in range(setting.replicas)]
         replicas = [_replica(number, setting.slots) for number in range(setting.replicas)]
         self._numbers = {replica.name: number for number, replica in enumerate(replicas)}
+        self.engines = {name: Engine(self.timeline, setting.costs, shape, self, self._gap) for name in self._numbers}
+        self.balance = policy.make(seed, self)
         self.pool = Pool("fleet", replicas, self.balance, clock=self.timeline.clock, rng=random.Random(seed))
         for replica in replicas:
             replica.up = True
@@ -84,7 +70,7 @@ class Fleet:
         if number + 1 < len(self.jobs):
             self.timeline.at(self.jobs[number + 1].at, lambda: self._come(number + 1))
         job = self.jobs[number]
-        if not self.engines[0].fits(job):
+        if not self._fits(job):
             self.refused.append(number)
         elif self._free:
             self._send(job)
@@ -93,7 +79,7 @@ class Fleet:
 
     def _send(self, job: Job) -> None:
         tokens = self._estimate(job.prompt)
-        block = self._setting.shape.block
+        block = self.setting.shape.block
         chain = Chain(job.keys, job.prompt, block)
         wants = self.balance.wants_prefix
         ask = Ask(job.session, tokens, self.index.match(chain, tokens) if wants else {}, job.keys if wants else ())
@@ -106,10 +92,13 @@ class Fleet:
         if wants:
             self.index.add(replica.name, chain, tokens)
         self.place[job.number] = self._numbers[replica.name]
-        self.engines[self.place[job.number]].submit(job)
+        self.engines[replica.name].submit(job)
+
+    def _fits(self, job: Job) -> bool:
+        return all(engine.fits(job) for engine in self.engines.values())
 
     def _estimate(self, prompt: int) -> int:
-        error = self._setting.error
+        error = self.setting.error
         return max(1, round(prompt * math.exp(self._rng.gauss(0.0, error)))) if error else prompt
 
     def first_token(self, run: Run) -> None:

@@ -31,7 +31,7 @@ def result_of(fleet: Fleet, goal: float) -> Result:
     jobs = [job for job in fleet.jobs if job.number not in refused]
     ttft = [fleet.first[job.number] - job.at for job in jobs]
     prompts = sum(job.prompt for job in jobs)
-    busy = [engine.prefilling for engine in fleet.engines]
+    busy = [engine.prefilling for engine in fleet.engines.values()]
     return Result(
         hit=sum(fleet.cached) / prompts if prompts else 0.0,
         ttft_mean=sum(ttft) / len(ttft) if ttft else None,

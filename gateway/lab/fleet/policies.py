@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from backends.balance import Balance, make_balance
 from backends.balance.sticky import Sticky
 from backends.balance.work_cost import WorkCost
 from caches.prefix import PrefixIndex
-from gateway.lab.fleet.rules import CacheAware, Longest, PrefixCache
+from gateway.lab.fleet.costs import Setting
+from gateway.lab.fleet.engine import Engine
+from gateway.lab.fleet.rules import CacheAware, Knowing, Longest, PrefixCache, Pressed
+from gateway.lab.simulate.timeline import Timeline
 
-Clock = Callable[[], float]
-Make = Callable[[int, Clock, PrefixIndex], Balance]
+
+class Sight(Protocol):
+    """What a policy may be made with: the clock and the index are the product's, the engines nobody's."""
+
+    timeline: Timeline
+    index: PrefixIndex
+    setting: Setting
+
+    @property
+    def engines(self) -> Mapping[str, Engine]: ...
+
+
+Make = Callable[[int, Sight], Balance]
 _EIGHTEEN_SECONDS = 18 * 15_928.0
 _TREE = 67_108_864 // 4  # SGLang's default of max_tree_size is in characters
 
@@ -29,11 +44,11 @@ class Policy:
 
 
 def _kind(name: str, about: str) -> Policy:
-    return Policy(name, about, lambda seed, clock, _: make_balance(name, seed=seed, clock=clock))
+    return Policy(name, about, lambda seed, sight: make_balance(name, seed=seed, clock=sight.timeline.clock))
 
 
 def work_cost(own: float, request: float) -> Policy:
-    def make(seed: int, _clock: Clock, _index: PrefixIndex) -> Balance:
+    def make(seed: int, _sight: Sight) -> Balance:
         return WorkCost(random.Random(seed), own=own, request=request)
 
     return Policy(f"work_cost a={own:g} c={request:g}", "work_cost with other weights", make)
@@ -41,20 +56,24 @@ def work_cost(own: float, request: float) -> Policy:
 
 POLICIES = (
     _kind("work_cost", "the least prefill to wait for and to bring"),
+    Policy("work_cost_pressed", "the same, and the busier all are, the more its own tokens count",
+           lambda seed, _sight: Pressed(random.Random(seed))),
     _kind("sticky", "llm-d's: 80 % cached, until that is 80,000 tokens (5 s) behind; then the least prefill"),
     Policy("sticky_18s", "the same with llm-d's default of 18 s",
-           lambda seed, _clock, _index: Sticky(random.Random(seed), patience=_EIGHTEEN_SECONDS)),
+           lambda seed, _sight: Sticky(random.Random(seed), patience=_EIGHTEEN_SECONDS)),
     Policy("aibrix", "AIBrix's prefix-cache: the longest match that is not far above the mean in flight",
-           lambda seed, _clock, _index: PrefixCache(random.Random(seed))),
+           lambda seed, _sight: PrefixCache(random.Random(seed))),
     Policy("cache_aware", "SGLang's: the longest match above 30 %, else the fewest in flight, while those are in balance",
-           lambda seed, _clock, _index: CacheAware(random.Random(seed)), room=_TREE),
+           lambda seed, _sight: CacheAware(random.Random(seed)), room=_TREE),
     Policy("cache_aware_tree", "the same as it was: the smallest tree instead of the fewest in flight",
-           lambda seed, _clock, index: CacheAware(random.Random(seed), index.tokens), room=_TREE),
+           lambda seed, sight: CacheAware(random.Random(seed), sight.index.tokens), room=_TREE),
     _kind("prefix_hash", "by the prompt's beginning, bounded load"),
     _kind("least_requests", "the fewest in flight"),
     _kind("power_of_two", "the fewer in flight of two at random"),
     _kind("round_robin", "each in turn"),
-    Policy("longest", "the longest match alone", lambda seed, _clock, _index: Longest(random.Random(seed))),
+    Policy("knowing", "the least seconds to wait and to compute, by a look into the engines",
+           lambda seed, sight: Knowing(random.Random(seed), sight.engines, sight.setting.costs)),
+    Policy("longest", "the longest match alone", lambda seed, _sight: Longest(random.Random(seed))),
 )  # fmt: skip
 BY_NAME = {policy.name: policy for policy in POLICIES} | {
     kind: _kind(kind, "") for kind in ("least_latency", "queue_depth", "consistent_hash")

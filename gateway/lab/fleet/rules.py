@@ -1,13 +1,16 @@
-"""Rules of other routers, for comparison, as policies of a pool. Each states its source, where its constants come from too."""
+"""Rules for comparison, as policies of a pool: of other routers, each with its source and its constants, and variants of ours."""
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from backends.balance.work_cost import WorkCost
 from backends.replica import Replica
 from backends.types import Ask
+from gateway.lab.fleet.costs import Costs
+from gateway.lab.fleet.engine import Engine
 
 Size = Callable[[str], float]
 
@@ -87,3 +90,37 @@ class Longest(_Rule):
     def choose(self, replicas: Sequence[Replica], ask: Ask) -> Replica:
         matches = [ask.cached.get(replica.name, 0) for replica in replicas]
         return self.idlest([replica for replica, match in zip(replicas, matches, strict=True) if match == max(matches)])
+
+
+class Pressed(WorkCost):
+    """Work cost whose `a` grows while everybody is busy: by one for each `relief` tokens that the idlest has before it.
+
+    What a token costs those who come after grows with the queue that it stands in. With a replica free it changes nothing.
+    """
+
+    def __init__(self, rng: random.Random, own: float = 2.0, request: float = 105.0, relief: float = 2048.0) -> None:
+        super().__init__(rng, own=own, request=request)
+        self._least = own
+        self._relief = relief
+
+    def costs(self, replicas: Sequence[Replica], ask: Ask) -> list[float]:
+        self._own = self._least + min(replica.pending for replica in replicas) / self._relief
+        return super().costs(replicas, ask)
+
+
+class Knowing(_Rule):
+    """Looks into the engines, as nobody can: the exact seconds of prefill before this prompt, and `own` times those of its own.
+
+    What is missing to it is what better estimates, of tokens, of caches and of speed, could bring to work cost.
+    """
+
+    def __init__(self, rng: random.Random, engines: Mapping[str, Engine], costs: Costs, own: float = 1.5) -> None:
+        super().__init__(rng)
+        self._engines, self._costs, self._own = engines, costs, own
+
+    def choose(self, replicas: Sequence[Replica], ask: Ask) -> Replica:
+        return self.least(replicas, [self._seconds(self._engines[replica.name], replica, ask) for replica in replicas])
+
+    def _seconds(self, engine: Engine, replica: Replica, ask: Ask) -> float:
+        own = self._costs.alone(ask.prompt_tokens, engine.cached(ask.prefix, ask.prompt_tokens))
+        return engine.backlog() + self._own * own + 0.01 * replica.inflight

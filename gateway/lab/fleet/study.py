@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from gateway.lab.fleet.fleet import Fleet, Setting
+from gateway.lab.fleet.costs import Setting
+from gateway.lab.fleet.fleet import Fleet
 from gateway.lab.fleet.job import Job
 from gateway.lab.fleet.measures import Result, result_of
 from gateway.lab.fleet.policies import Policy
