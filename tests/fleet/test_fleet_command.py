@@ -18,11 +18,8 @@ TRACES = Path(__file__).parents[3] / "shared" / "data" / "traces"
 
 
 def mooncake(path, rows):
-    text = "".join(
-        json.dumps({"timestamp": at, "input_length": prompt, "output_length": 5, "hash_ids": ids}) + "\n"
-        for at, prompt, ids in rows
-    )
-    path.write_text(text)
+    lines = [json.dumps({"timestamp": at, "input_length": it, "output_length": 5, "hash_ids": ids}) for at, it, ids in rows]
+    path.write_text("\n".join(lines))
     return path
 
 
@@ -141,13 +138,16 @@ def test_clients_of_servegen_come_as_their_windows_say(tmp_path):
     assert not [job for job in early if 601 < job.at < 1200]
 
 
+CODE = json.dumps({"0": {"input_tokens": "__import__('os')", "output_tokens": "{}"}})
+
+
 @pytest.mark.parametrize(
     "members",
     [
         {"chunk__0__dataset_json": LENGTHS},
         {"chunk__0__trace_csv": "0,x,0,,0,0\n"},
         {"chunk__0__trace_csv": "0,1,1,Gamma\n"},
-        {"chunk__0__trace_csv": CLIENT, "chunk__0__dataset_json": '{"0": {"input_tokens": "__import__(1)", "output_tokens": "{}"}}'},
+        {"chunk__0__trace_csv": CLIENT, "chunk__0__dataset_json": CODE},
         {"chunk__0__trace_csv": CLIENT, "chunk__0__dataset_json": "[]"},
     ],
 )  # fmt: skip

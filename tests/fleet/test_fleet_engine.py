@@ -49,7 +49,7 @@ class Told:
 
 @pytest.mark.parametrize("prompt", [1, 511, 512, 8192, 8193, 40_000])
 def test_a_lone_request_takes_what_the_formula_says(prompt):
-    """Its first token comes after the published cost of its prompt, however many steps that takes, each other one a step later."""
+    """Its first token comes after the published cost of its prompt, in however many steps, each other one a step later."""
     told = Told(Shape()).serve([Job(0, 5.0, prompt, 101)])
     assert told.first[0] - 5.0 == pytest.approx(0.066 + 0.057e-3 * prompt + 0.0044e-6 * prompt**2)
     steps = 100 * (0.0106 + 0.42e-3) + 1.42e-7 * sum(prompt + 1 + made for made in range(100))

@@ -40,7 +40,7 @@ def erlang_wait(servers, load, service):
 
 @pytest.mark.parametrize(("servers", "load"), [(1, 0.5), (4, 0.6), (8, 0.7)])
 def test_one_slot_servers_are_as_theory_says(servers, load):
-    """One slot each, exponential gaps and services: waits are those of a line before k servers, their mean is Erlang's, but for chance."""
+    """One slot each, exponential gaps and services: waits are those of one line, their mean is Erlang's."""
     rng, token, at, jobs = random.Random(servers), 1e-4, 0.0, []
     setting = Setting(replicas=servers, slots=1, costs=Costs(0.0, 0.0, 0.0, token, 0.0, 0.0), shape=Shape(block=1 << 20))
     for number in range(15_000):
@@ -58,7 +58,7 @@ def test_one_slot_servers_are_as_theory_says(servers, load):
 
 @pytest.mark.parametrize("policy", list(BY_NAME))
 def test_a_seed_decides_everything_and_nobody_is_lost(policy):
-    """The same seed gives the same places and times; every request has a first and a last token, and every lease is given back."""
+    """The same seed gives the same places and times; every request has a first and a last token, every lease is given back."""
     jobs = made("shared", 300)
     one, again = served(policy, jobs), served(policy, jobs)
     assert (one.place, one.first, one.last) == (again.place, again.first, again.last)
