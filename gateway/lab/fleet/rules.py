@@ -98,7 +98,7 @@ class Pressed(WorkCost):
     What a token costs those who come after grows with the queue that it stands in. With a replica free it changes nothing.
     """
 
-    def __init__(self, rng: random.Random, own: float = 2.0, request: float = 105.0, relief: float = 2048.0) -> None:
+    def __init__(self, rng: random.Random, own: float = 2.0, request: float = 105.0, relief: float = 8192.0) -> None:
         super().__init__(rng, own=own, request=request)
         self._least = own
         self._relief = relief
