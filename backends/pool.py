@@ -34,7 +34,7 @@ from backends.budget import RetryBudget
 from backends.lease import Lease
 from backends.ramp import Ramp
 from backends.replica import Replica
-from backends.types import Ask, Outcome
+from backends.types import NOBODY, Ask, Outcome
 from backends.warmup import WarmUp
 
 _log = logging.getLogger("tiergate.pool")
@@ -153,14 +153,11 @@ class Pool:
         chosen = self.balance.choose(free, ask)
         return self._warm_instead(chosen, free, ask) if chosen in self._ramp.shares else chosen
 
-    def lease(self, replica: Replica, began: float | None = None, *, uncached: int = 0) -> Lease:
-        """`began`: when the attempt did, where it runs already and is taken over; else it is now.
-
-        `uncached`: prompt tokens that the replica has to compute for it.
-        """
+    def lease(self, replica: Replica, began: float | None = None, ask: Ask = NOBODY) -> Lease:
+        """`began`: when the attempt did, where it runs already and is taken over; else it is now."""
         now = self.clock()
         self._budget.attempt(now)
-        return Lease(self, replica, now if began is None else began, uncached)
+        return Lease(self, replica, now if began is None else began, ask.uncached(replica.name))
 
     def may_retry(self) -> bool:
         """True, and counted as spent, while the retries of the last ten seconds keep their share of the requests."""

@@ -42,12 +42,12 @@ def hold(balance, replicas, asks):
 class TestWorkCost:
     def test_it_goes_where_it_is_cached(self, balance, fleet):
         """Of idle replicas the one that holds the most of the prompt."""
-        ask = Ask(None, 1000, {"r1": 300, "r2": 900})
+        ask = Ask(None, 1000, cached={"r1": 300, "r2": 900})
         assert shares(balance("work_cost"), fleet(4), 20, ask) == [0, 0, 20, 0]
 
     def test_a_cache_is_left_when_the_queue_before_it_costs_more(self, balance, fleet):
         """900 cached tokens are worth 1,800 tokens that wait there, and no more."""
-        replicas, ask = fleet(2), Ask(None, 1000, {"r0": 900})
+        replicas, ask = fleet(2), Ask(None, 1000, cached={"r0": 900})
         replicas[0].pending = 1799
         assert shares(balance("work_cost"), replicas, 10, ask) == [10, 0]
         replicas[0].pending = 1801
@@ -55,7 +55,7 @@ class TestWorkCost:
 
     def test_running_requests_count(self, balance, fleet):
         """Each is worth 105 tokens of prefill."""
-        replicas, ask = fleet(2), Ask(None, 1000, {"r0": 525})
+        replicas, ask = fleet(2), Ask(None, 1000, cached={"r0": 525})
         replicas[0].inflight = 9
         assert shares(balance("work_cost"), replicas, 10, ask) == [10, 0]
         replicas[0].inflight = 11
@@ -64,7 +64,7 @@ class TestWorkCost:
     def test_a_beginning_that_everybody_has_does_not_pile_up(self, balance, fleet):
         """What every prompt shares draws nobody once it is everywhere, and fills nobody while it is not."""
         replicas = fleet(4)
-        assert max(hold(balance("work_cost"), replicas, [Ask(None, 1000, {"r0": 60})] * 80)) <= 22
+        assert max(hold(balance("work_cost"), replicas, [Ask(None, 1000, cached={"r0": 60})] * 80)) <= 22
 
     def test_an_empty_replica_is_not_flooded(self, balance, fleet):
         """One that comes back with nothing gets its share of the work and not all of it."""
@@ -103,7 +103,7 @@ class TestWorkCost:
         policy, replicas = balance("work_cost"), fleet(4)
         home = policy.choose(replicas, Ask("s", 400)).name
         away = next(replica.name for replica in replicas if replica.name != home)
-        assert policy.choose(replicas, Ask("s", 400, {away: 380})).name == away
+        assert policy.choose(replicas, Ask("s", 400, cached={away: 380})).name == away
 
     @settings(deadline=None)
     @given(
@@ -123,12 +123,12 @@ class TestWorkCost:
         def cost(replica):
             return (replica.pending + 2 * (tokens - cached[replica.name]) + 105 * replica.inflight) / replica.speed
 
-        chosen = make_balance("work_cost", seed=1).choose(replicas, Ask(None, tokens, cached))
+        chosen = make_balance("work_cost", seed=1).choose(replicas, Ask(None, tokens, cached=cached))
         assert cost(chosen) == min(map(cost, replicas))
 
     def test_its_weights_can_be_set(self, fleet):
         """a and c are arguments, for who compares."""
-        replicas, ask = fleet(2), Ask(None, 1000, {"r0": 900})
+        replicas, ask = fleet(2), Ask(None, 1000, cached={"r0": 900})
         replicas[0].pending = 950
         assert WorkCost(random.Random(1), own=1.0).choose(replicas, ask).name == "r1"
 
@@ -136,21 +136,21 @@ class TestWorkCost:
 class TestSticky:
     def test_most_of_the_prompt_is_enough(self, balance, fleet):
         """Whoever holds four fifths is a candidate, and the least prefill among the candidates wins."""
-        replicas, ask = fleet(3), Ask(None, 1000, {"r0": 800, "r1": 990})
+        replicas, ask = fleet(3), Ask(None, 1000, cached={"r0": 800, "r1": 990})
         replicas[1].pending = 500
         assert shares(balance("sticky"), replicas, 10, ask) == [10, 0, 0]
-        assert shares(balance("sticky"), replicas, 10, Ask(None, 1000, {"r1": 990}))[1] == 10
+        assert shares(balance("sticky"), replicas, 10, Ask(None, 1000, cached={"r1": 990}))[1] == 10
 
     def test_less_than_that_is_only_less_work(self, balance, fleet):
         """A smaller part makes nobody a candidate; it still counts as less to do."""
-        replicas, ask = fleet(2), Ask(None, 1000, {"r0": 700})
+        replicas, ask = fleet(2), Ask(None, 1000, cached={"r0": 700})
         assert shares(balance("sticky"), replicas, 10, ask) == [10, 0]
         replicas[0].pending = 701
         assert shares(balance("sticky"), replicas, 10, ask) == [0, 10]
 
     def test_a_saturated_replica_lets_go(self, fleet):
         """Past the penalty all are candidates."""
-        replicas, ask = fleet(2), Ask(None, 1000, {"r0": 1000})
+        replicas, ask = fleet(2), Ask(None, 1000, cached={"r0": 1000})
         policy = Sticky(random.Random(1), patience=5000)
         replicas[0].pending = 5000
         assert policy.choose(replicas, ask).name == "r0"
@@ -160,7 +160,7 @@ class TestSticky:
 
 class TestPrefixHash:
     def home(self, policy, replicas, *prefix):
-        return policy.choose(replicas, Ask(None, 100, {}, prefix)).name
+        return policy.choose(replicas, Ask(None, 100, prefix=prefix)).name
 
     def test_prompts_that_begin_alike_stay_together(self, balance, fleet):
         """What stands beyond the first eight blocks says nothing, and what stands there decides, in every process."""
@@ -175,7 +175,7 @@ class TestPrefixHash:
         """The bound holds: no replica has more than a quarter above the mean, and one."""
         policy, replicas = balance("prefix_hash"), fleet(4)
         for sent in range(1, 300):
-            policy.choose(replicas, Ask(None, 100, {}, (5, 6))).inflight += 1
+            policy.choose(replicas, Ask(None, 100, prefix=(5, 6))).inflight += 1
             assert max(replica.inflight for replica in replicas) <= 1.25 * sent / 4 + 2
 
     def test_the_number_of_blocks_can_be_set(self, fleet):
@@ -210,8 +210,8 @@ class TestPending:
         """Up on entering, down at the first byte and not again on leaving."""
         pool = make_pool(clock, 1)
         replica = pool.replicas[0]
-        async with pool.lease(replica, uncached=700) as lease:
-            async with pool.lease(replica, uncached=50):
+        async with pool.lease(replica, ask=Ask(None, 700)) as lease:
+            async with pool.lease(replica, ask=Ask(None, 50)):
                 assert (replica.pending, replica.inflight) == (750, 2)
             assert replica.pending == 700
             lease.first_byte()
@@ -224,7 +224,7 @@ class TestPending:
         pool = make_pool(clock, 1)
         replica = pool.replicas[0]
         for _ in range(8):
-            async with pool.lease(replica, uncached=300) as lease:
+            async with pool.lease(replica, ask=Ask(None, 300)) as lease:
                 replica.up = False
                 replica.up = True
                 pool.refresh()
@@ -249,7 +249,7 @@ class TestPending:
             replica = pool.replicas[index % 2]
             lease = list(truth)[index % len(truth)] if truth else None
             if what == "enter":
-                lease = run_through(pool.lease(replica, uncached=tokens).__aenter__())
+                lease = run_through(pool.lease(replica, ask=Ask(None, tokens)).__aenter__())
                 truth[lease] = tokens
             elif what in ("up", "down"):
                 replica.up = what == "up"
