@@ -82,6 +82,7 @@ class Pool:
         self._on_suspect: list[Callable[[Replica], None]] = []
         self._on_join: list[Callable[[Replica, WarmUp | None], None]] = []
         self._on_leave: list[Callable[[Replica], None]] = []
+        self._on_metrics: list[Callable[[Replica, bytes], None]] = []
         for replica in self.replicas:
             replica.bind(self.refresh)
         self.refresh()
@@ -137,6 +138,19 @@ class Pool:
 
     def on_leave(self, listener: Callable[[Replica], None]) -> None:
         self._on_leave.append(listener)
+
+    @property
+    def wants_metrics(self) -> bool:
+        """Somebody reads what the replicas' servers tell of themselves, so somebody must scrape it."""
+        return self.balance.wants_waiting or bool(self._on_metrics)
+
+    def on_metrics(self, listener: Callable[[Replica, bytes], None]) -> None:
+        """`listener` is given what a replica's server tells of itself, whenever that was scraped."""
+        self._on_metrics.append(listener)
+
+    def scraped(self, replica: Replica, page: bytes) -> None:
+        for listener in self._on_metrics:
+            listener(replica, page)
 
     def pick(self, ask: Ask, tried: Collection[Replica] = ()) -> Replica | None:
         if self._refresh_at is not None:

@@ -52,6 +52,7 @@ class Station:
     timeouts: Timeouts
     engine_priority: bool = False  # the engine schedules by `priority`
     default_max_tokens: int = 1024
+    prefixed: bool = False  # its balance wants to know what a prompt begins with
 
 
 @dataclass(slots=True)

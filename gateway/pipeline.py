@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from gateway import multipart, wire
 from gateway.answers import Answers
 from gateway.auth import Authenticator, Principal
+from gateway.chains import Chains
 from gateway.dispatch.types import Admit, Dispatcher, NoReplica, Question, WorkAsk
 from gateway.endpoints import Endpoint
 from gateway.errors import ApiError
@@ -88,6 +89,7 @@ class Pipeline:
         forwarder: Forwarder,
         metrics: Metrics,
         salt: Callable[[str], str | None],
+        chains: Chains,
         clock: Callable[[], float],
     ) -> None:
         self.authenticator = authenticator
@@ -100,6 +102,7 @@ class Pipeline:
         self._forwarder = forwarder
         self._metrics = metrics
         self._salt = salt
+        self.chains = chains
         self._clock = clock
 
     def authenticate(self, request: Request) -> Principal:
@@ -327,6 +330,7 @@ class Pipeline:
             prompt_tokens=job.needs.prompt_tokens,
             form=form_of(job),
             most=most,
+            prefix=self.chains.of(job, station, target.served_name),
             due=math.inf if job.wishes.deadline is None else job.arrived + job.wishes.deadline,
         )
 
@@ -372,7 +376,7 @@ def _spent(job: Job, call: Call) -> Spent | None:
         stream=call.stream,
         counted=call.usage is not None and not job.endpoint.free,
         prompt=work.prompt_tokens,
-        cached=work.cached_tokens or 0,
+        cached=work.cached_tokens,
         output=work.completion_tokens,
         prompt_estimate=job.needs.prompt_tokens,
         deltas=call.deltas,

@@ -234,11 +234,15 @@ def cost_of(prompt: int, output: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a request really cost: tokens of the prompt that were computed, and of the answer. `whole`: it came to its end."""
+    """What a request really cost: tokens of the prompt that were computed, and of the answer. `whole`: it came to its end.
+
+    `cached`: tokens of the prompt that were not computed; None: nobody said.
+    """
 
     prompt: int
     output: int
     whole: bool
+    cached: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

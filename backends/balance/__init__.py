@@ -57,6 +57,10 @@ KINDS = (
 )
 
 
+PREFIXED = ("prefix_hash", "sticky", "work_cost")
+"""Those that want to know of prompts."""
+
+
 def make_balance(kind: str, *, seed: int | None = None, clock: Callable[[], float] = time.monotonic) -> Balance:
     """The policy of that kind. `clock` must be the one that the pool uses."""
     rng = random.Random(seed)

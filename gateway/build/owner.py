@@ -34,6 +34,7 @@ from gateway.config.schema import Replica as Spec
 from gateway.discovery.make import make_source, pause_of
 from gateway.discovery.watch import Watch
 from gateway.dispatch.local import LocalDispatcher
+from gateway.dispatch.placing import placing_of
 from gateway.dispatch.types import Lane
 from gateway.fleet import Fleet, Terms
 from limits.memory import MemoryLimiter
@@ -147,7 +148,12 @@ def _lane(config: Config, model: ModelConfig, make: Callable[[str, Spec], Replic
     order = Order(own.per_token or 0.0, own.cap, own.promote_after if own.classes == "strict" else None)
     scheduler = Scheduler(bounds, pool.capacity(), clock, order)
     pool.on_capacity(scheduler.set_capacity)
-    return Lane(model.name, pool, scheduler)
+    placing = placing_of(model.name, pool.balance, model.balance.cache_tokens)
+    if placing is None:
+        return Lane(model.name, pool, scheduler)
+    pool.on_metrics(placing.scraped)
+    pool.on_leave(placing.left)
+    return Lane(model.name, pool, scheduler, placing.place, placing.told)
 
 
 def provider_of(config: Config, model: ModelConfig) -> Replica:

@@ -125,7 +125,10 @@ class LiteLLM:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Balance:
-    kind: t.BalanceKind = key("least_requests", "How a replica is chosen.")
+    kind: t.BalanceKind = key("work_cost", "How a replica is chosen (docs/placing.md).")
+    cache_tokens: t.Count | None = key(
+        None, "Tokens that a replica's prefix cache holds, where its metrics do not tell; null: 524,288."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,8 +46,17 @@ BalanceKind = Annotated[
     str,
     Choice(
         "balance kind",
-        ("round_robin", "least_requests", "least_latency", "queue_depth", "consistent_hash"),
-        planned=("prefix_hash", "work_cost"),
+        (
+            "round_robin",
+            "least_requests",
+            "least_latency",
+            "queue_depth",
+            "consistent_hash",
+            "power_of_two",
+            "prefix_hash",
+            "sticky",
+            "work_cost",
+        ),
     ),
 ]
 PriorityName = Annotated[str, Choice("priority", ("realtime", "standard", "batch"))]

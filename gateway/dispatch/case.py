@@ -411,6 +411,7 @@ class Case:
             work.form,
             work.most,
             work.due,
+            work.prefix,
         )
 
     def _say(self, answer: m.Answer) -> None:
@@ -441,11 +442,11 @@ def _report(lease: Lease | None, report: m.Report | None) -> None:
         lease.suspect()
 
 
-def spent_of(values: tuple[int, int, bool] | None) -> Spent | None:
+def spent_of(values: m.SpentValues | None) -> Spent | None:
     if values is None:
         return None
-    prompt, output, whole = values
-    return Spent(_count(prompt), _count(output), whole)
+    prompt, output, whole, cached = values
+    return Spent(_count(prompt), _count(output), whole, None if cached is None else _count(cached))
 
 
 def _count(tokens: int) -> int:

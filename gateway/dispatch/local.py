@@ -15,9 +15,9 @@ from typing import Self
 
 from backends.lease import Lease
 from backends.replica import Replica
-from backends.types import Ask as BalanceAsk
 from caches.types import Entry, ExactStore
 from gateway.dispatch.types import Elsewhere, Lane, NoReplica, Question, WorkAsk
+from gateway.dispatch.unplaced import Unplaced
 from limits.slots import Slot
 from limits.types import Admission, Adopted, LastingLimiter, Priority, Reservation, Scope, SlotAsk, Spent, Standing
 
@@ -40,6 +40,9 @@ class LocalDispatcher:
     def adopt(self, scopes: Sequence[Scope], *, refunded: bool) -> LocalTicket:
         """A request that a predecessor of this process admitted. Its debits are known; its slots are taken, free or not."""
         return LocalTicket(self, scopes, self.limiter.adopt(scopes, refunded=refunded))
+
+    def several(self, model: str) -> bool:
+        return len(self.lanes[model].pool.replicas) > 1
 
     async def store_entry(self, entry: Entry) -> None:
         await self.exact.put(entry)
@@ -129,13 +132,14 @@ class LocalTicket:
 class LocalWork:
     """Tokens, then a slot. While it is entered it is its own grant."""
 
-    __slots__ = ("_ask", "_lane", "_reservation", "_reserved", "_slot", "_tried", "on_wait", "queued", "tokens")
+    __slots__ = ("_ask", "_lane", "_place", "_reservation", "_reserved", "_slot", "_tried", "on_wait", "queued", "tokens")
 
     def __init__(self, lane: Lane, admission: Admission, ask: WorkAsk) -> None:
         self._lane = lane
         self._ask = ask
         self._reserved: Reserved = admission.reserve(ask.tokens, model_scope=ask.model_scope, clamp=ask.clamp)
         self._slot: Slot | None = None
+        self._place: Unplaced | None = None
         self._tried: list[Replica] = []
         self.on_wait: Callable[[], None] | None = None  # called when it has its tokens and is about to wait for a slot
         self.tokens = ask.tokens
@@ -170,16 +174,21 @@ class LocalWork:
 
     async def attempt(self) -> Lease | None:
         pool, tried = self._lane.pool, self._tried
-        replica = pool.pick(BalanceAsk(self._ask.session, self._ask.prompt_tokens), tried)
+        place = self._place = self._place or self._lane.place(self._ask)
+        ask = place.ask()
+        replica = pool.pick(ask, tried)
         if replica is None or (tried and not pool.may_retry()):
             return None
         tried.append(replica)
-        return pool.lease(replica)
+        place.sent(replica)
+        return pool.lease(replica, None, ask)
 
     def settle(self, tokens: int, spent: Spent | None = None) -> None:
         self._reservation.settle(tokens)
         if self._slot is not None:
             self._slot.spent = spent
+        if self._place is not None and spent is not None:
+            self._place.ended(spent)
 
     def crowded(self) -> bool:
         """Whether who asks for a slot now has to wait."""
@@ -205,7 +214,7 @@ class ResumedWork(LocalWork):
         self._lane = lane
         self._ask = WorkAsk(lane.name, tokens, False, None, Priority.STANDARD, "", 1, 0, 0.0, None, 0)
         self._reserved = reserved
-        self._slot = None
+        self._slot = self._place = None
         self._tried = [] if replica is None else [replica]
         self._replica = replica
         self._began = began

@@ -13,6 +13,9 @@ import msgspec
 from backends.types import Outcome
 from limits.types import Priority
 
+SpentValues = tuple[int, int, bool, int | None]
+"""`limits.types.Spent`."""
+
 
 class ScopeTerms(msgspec.Struct, array_like=True, gc=False):
     number: int
@@ -41,6 +44,7 @@ class Work(msgspec.Struct, array_like=True, gc=False):
     form: str = ""
     most: int | None = None
     due: float = math.inf
+    prefix: bytes = b""
 
 
 class Look(msgspec.Struct, array_like=True, gc=False):
@@ -198,7 +202,7 @@ class End(msgspec.Struct, array_like=True, tag=8, gc=False):
     refund: bool
     settled: int | None
     report: Report | None
-    spent: tuple[int, int, bool] | None = None
+    spent: SpentValues | None = None
 
 
 class Store(msgspec.Struct, array_like=True, tag=9, gc=False):

@@ -103,7 +103,7 @@ class RemoteTicket:
         self._over = False
         self._refund = False
         self._settled: int | None = None
-        self._spent: tuple[int, int, bool] | None = None
+        self._spent: m.SpentValues | None = None
         self._report: m.Report | None = None
 
     # -- the dispatcher's protocol
@@ -269,7 +269,7 @@ class RemoteTicket:
         assert isinstance(heard, m.Another)
         return heard
 
-    def finish(self, settled: int | None, spent: tuple[int, int, bool] | None, report: m.Report | None, charged: int) -> None:
+    def finish(self, settled: int | None, spent: m.SpentValues | None, report: m.Report | None, charged: int) -> None:
         """The work is over. What was set aside and not used is back; see `standing`."""
         self._over, self._settled, self._spent, self._report = True, settled, spent, report
         self._past = None if self._working is None else self._working.held()
@@ -389,7 +389,7 @@ class RemoteTicket:
         return m.Work(
             ask.model, ask.tokens, ask.clamp, self._link.scopes.maybe(ask.model_scope), ask.priority,
             ask.tenant, ask.weight, ask.size, ask.deadline, ask.session, ask.prompt_tokens,
-            ask.form, ask.most, ask.due,
+            ask.form, ask.most, ask.due, ask.prefix,
         )  # fmt: skip
 
     def _stand(self, values: m.StandingValues | None) -> None:

@@ -1,0 +1,124 @@
+"""Where of a pool's replicas a prompt is cached, for balances that want to know: between requests and the index.
+
+A `Lane` has a `place`, which makes one of these for each request's work. What nobody wants to know costs nothing: `Unplaced`.
+
+Rules of this file
+1. Between `ask` and `sent` nothing awaits, so what is chosen by is what is true.
+2. What a replica was sent counts as held by it from then on: the next one with the same beginning should wait behind it there.
+3. Who has forgotten is not believed: an engine whose start time changed or whose counters went down, that sleeps, that has left,
+   or that twice in a row computed what it was thought to hold.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from backends.balance import Balance
+from backends.kept import Kept, read_kept
+from backends.replica import Replica
+from backends.types import Ask
+from caches.chain import Chain
+from caches.prefix import PrefixIndex
+from gateway.dispatch.types import WorkAsk
+from gateway.dispatch.unplaced import Told, Unplaced
+from limits.types import Spent
+
+_log = logging.getLogger("tiergate.prefix")
+_TELLING = 512  # predicted tokens from which on a miss says something of the replica
+_MISSED = 8  # delivered is less than this part of what was predicted
+_STRIKES = 2
+
+
+class Placed(Unplaced):
+    """A request's work in a pool where it matters."""
+
+    __slots__ = ("_placing", "_predicted", "_prompt", "_replica")
+
+    def __init__(self, work: WorkAsk, prompt: Chain, placing: Placing) -> None:
+        self._work = work
+        self._prompt = prompt
+        self._placing = placing
+        self._predicted: dict[str, int] = {}
+        self._replica = ""
+
+    def ask(self) -> Ask:
+        work, prompt = self._work, self._prompt
+        held = self._predicted = self._placing.index.match(prompt, work.prompt_tokens)
+        return Ask(work.session, work.prompt_tokens, cached=held, prefix=prompt.blocks)
+
+    def sent(self, replica: Replica) -> None:
+        self._replica = replica.name
+        self._placing.index.add(replica.name, self._prompt, self._work.prompt_tokens)
+
+    def ended(self, spent: Spent) -> None:
+        self._placing.ended(self._replica, self._prompt, self._predicted.get(self._replica, 0), spent)
+
+
+class Placing:
+    """One pool's index, and what keeps it true. `place` is for `Lane`."""
+
+    def __init__(self, model: str, index: PrefixIndex) -> None:
+        self.index = index
+        self.told = Told()
+        self._model = model
+        self._engines: dict[str, Kept] = {}
+        self._strikes: dict[str, int] = {}
+        self._warned = False
+
+    def place(self, work: WorkAsk) -> Unplaced:
+        if not work.prefix:
+            return Unplaced(work)
+        try:
+            return Placed(work, Chain.unpack(work.prefix), self)
+        except ValueError:  # a worker's fault is no reason to refuse
+            return Unplaced(work)
+
+    def ended(self, name: str, prompt: Chain, predicted: int, spent: Spent) -> None:
+        self.index.answered(name, prompt, spent.output)
+        if spent.cached is None:
+            return
+        self.told.predicted += predicted
+        self.told.delivered += spent.cached
+        if predicted < _TELLING:
+            return
+        if spent.cached * _MISSED >= predicted:
+            self._strikes.pop(name, None)
+            return
+        self._strikes[name] = self._strikes.get(name, 0) + 1
+        if self._strikes[name] >= _STRIKES:
+            self._forgot(name, predicted, spent.cached)
+
+    def scraped(self, replica: Replica, page: bytes) -> None:
+        """The replica's own metrics: did it lose its cache, and how much does that hold?"""
+        name, now = replica.name, read_kept(page)
+        before = self._engines.get(name)
+        if now.asleep or (before is not None and now.newer(before)):
+            self.drop(name)
+        self._engines[name] = now
+        if now.tokens is not None:
+            self.index.resize(name, now.tokens)
+
+    def left(self, replica: Replica) -> None:
+        self.drop(replica.name)
+        self._engines.pop(replica.name, None)
+
+    def drop(self, name: str) -> None:
+        self.index.drop(name)
+        self._strikes.pop(name, None)
+
+    def _forgot(self, name: str, predicted: int, delivered: int) -> None:
+        self.drop(name)
+        if not self._warned:
+            self._warned = True
+            _log.warning(
+                "%s/%s: of %d prompt tokens that were thought to be cached there %d were, the second time in a row. Was its cache "
+                "reset? Or it is smaller than thought, or keeps no prefixes, or several engines share its address. Told once.",
+                self._model, name, predicted, delivered,
+            )  # fmt: skip
+
+
+def placing_of(model: str, balance: Balance, tokens: int | None) -> Placing | None:
+    """None where nobody wants to know. `tokens`: the room of a replica that does not tell its own."""
+    if not balance.wants_prefix:
+        return None
+    return Placing(model, PrefixIndex() if tokens is None else PrefixIndex(tokens=tokens))

@@ -1,0 +1,42 @@
+"""A request's work in a pool where nobody asks what of its prompt is cached; `placing` has the other kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from backends.replica import Replica
+from backends.types import Ask
+from limits.types import Spent
+
+if TYPE_CHECKING:
+    from gateway.dispatch.types import WorkAsk
+
+
+@dataclass(slots=True)
+class Told:
+    """Prompt tokens that were thought to be cached, and that were, of answers whose backend says so."""
+
+    predicted: int = 0
+    delivered: int = 0
+
+
+class Unplaced:
+    __slots__ = ("_work",)
+
+    def __init__(self, work: WorkAsk) -> None:
+        self._work = work
+
+    def ask(self) -> Ask:
+        """For the balance, as of now."""
+        return Ask(self._work.session, self._work.prompt_tokens)
+
+    def sent(self, replica: Replica) -> None:
+        """That one was chosen."""
+
+    def ended(self, spent: Spent) -> None:
+        """What the attempt that was sent last has cost."""
+
+
+Place = Callable[["WorkAsk"], Unplaced]
