@@ -29,6 +29,18 @@ class Status:
         metrics.gauge("queue_depth", "Requests waiting for a slot.", ("model", "class"), self._depths)
         metrics.gauge("inflight_requests", "Requests that a replica is working on.", ("model", "replica"), self._inflight)
         metrics.gauge("replica_up", "1 when the replica may get requests.", ("model", "replica"), self._up)
+        metrics.total(
+            "prefix_expected_tokens_total",
+            "Prompt tokens that a replica was thought to have cached, of answers whose backend tells what it had.",
+            ("model",),
+            lambda: [((name,), float(lane.placing.told.predicted)) for name, lane in self._lanes.items()],
+        )
+        metrics.gauge(
+            "prefix_index_blocks",
+            "Blocks of prompts that replicas are thought to have cached, and answers of theirs.",
+            ("model",),
+            lambda: [((name,), float(lane.placing.entries)) for name, lane in self._lanes.items()],
+        )
         metrics.gauge(
             "exact_store_state",
             "1 for how the store of exact answers stands: `ok`, why it is away, or why it keeps nothing new.",

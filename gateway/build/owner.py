@@ -153,7 +153,7 @@ def _lane(config: Config, model: ModelConfig, make: Callable[[str, Spec], Replic
         return Lane(model.name, pool, scheduler)
     pool.on_metrics(placing.scraped)
     pool.on_leave(placing.left)
-    return Lane(model.name, pool, scheduler, placing.place, placing.told)
+    return Lane(model.name, pool, scheduler, placing)
 
 
 def provider_of(config: Config, model: ModelConfig) -> Replica:

@@ -174,7 +174,7 @@ class LocalWork:
 
     async def attempt(self) -> Lease | None:
         pool, tried = self._lane.pool, self._tried
-        place = self._place = self._place or self._lane.place(self._ask)
+        place = self._place = self._place or self._lane.placing.place(self._ask)
         ask = place.ask()
         replica = pool.pick(ask, tried)
         if replica is None or (tried and not pool.may_retry()):

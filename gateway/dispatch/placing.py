@@ -1,6 +1,6 @@
 """Where of a pool's replicas a prompt is cached, for balances that want to know: between requests and the index.
 
-A `Lane` has a `place`, which makes one of these for each request's work. What nobody wants to know costs nothing: `Unplaced`.
+A `Lane` has one of these. What nobody wants to know costs nothing: `unplaced` has what stands here then.
 
 Rules of this file
 1. Between `ask` and `sent` nothing awaits, so what is chosen by is what is true.
@@ -20,7 +20,7 @@ from backends.types import Ask
 from caches.chain import Chain
 from caches.prefix import PrefixIndex
 from gateway.dispatch.types import WorkAsk
-from gateway.dispatch.unplaced import Told, Unplaced
+from gateway.dispatch.unplaced import NoPlacing, Unplaced
 from limits.types import Spent
 
 _log = logging.getLogger("tiergate.prefix")
@@ -51,19 +51,29 @@ class Placed(Unplaced):
         self._placing.index.add(replica.name, self._prompt, self._work.prompt_tokens)
 
     def ended(self, spent: Spent) -> None:
-        self._placing.ended(self._replica, self._prompt, self._predicted.get(self._replica, 0), spent)
+        """What was predicted is a share of the prompt, so it is compared as that share of the tokens that it really has."""
+        counted = spent.prompt + (spent.cached or 0)
+        predicted = self._predicted.get(self._replica, 0) * counted // max(1, self._work.prompt_tokens)
+        self._placing.ended(self._replica, self._prompt, predicted, spent)
 
 
-class Placing:
-    """One pool's index, and what keeps it true. `place` is for `Lane`."""
+class Placing(NoPlacing):
+    """One pool's index, and what keeps it true."""
+
+    __slots__ = ("_engines", "_model", "_strikes", "_telling", "_warned", "index")
 
     def __init__(self, model: str, index: PrefixIndex) -> None:
+        super().__init__()
         self.index = index
-        self.told = Told()
         self._model = model
         self._engines: dict[str, Kept] = {}
         self._strikes: dict[str, int] = {}
+        self._telling: set[str] = set()  # engines that have told what was cached: they say nothing where nothing was
         self._warned = False
+
+    @property
+    def entries(self) -> int:
+        return len(self.index)
 
     def place(self, work: WorkAsk) -> Unplaced:
         if not work.prefix:
@@ -75,18 +85,22 @@ class Placing:
 
     def ended(self, name: str, prompt: Chain, predicted: int, spent: Spent) -> None:
         self.index.answered(name, prompt, spent.output)
-        if spent.cached is None:
-            return
+        if spent.cached is not None:
+            self._telling.add(name)
+        if name in self._telling and spent.prompt:
+            self._compare(name, predicted, spent.cached or 0)
+
+    def _compare(self, name: str, predicted: int, delivered: int) -> None:
         self.told.predicted += predicted
-        self.told.delivered += spent.cached
+        self.told.delivered += delivered
         if predicted < _TELLING:
             return
-        if spent.cached * _MISSED >= predicted:
+        if delivered * _MISSED >= predicted:
             self._strikes.pop(name, None)
             return
         self._strikes[name] = self._strikes.get(name, 0) + 1
         if self._strikes[name] >= _STRIKES:
-            self._forgot(name, predicted, spent.cached)
+            self._forgot(name, predicted, delivered)
 
     def scraped(self, replica: Replica, page: bytes) -> None:
         """The replica's own metrics: did it lose its cache, and how much does that hold?"""
@@ -101,6 +115,7 @@ class Placing:
     def left(self, replica: Replica) -> None:
         self.drop(replica.name)
         self._engines.pop(replica.name, None)
+        self._telling.discard(replica.name)
 
     def drop(self, name: str) -> None:
         self.index.drop(name)
@@ -111,8 +126,8 @@ class Placing:
         if not self._warned:
             self._warned = True
             _log.warning(
-                "%s/%s: of %d prompt tokens that were thought to be cached there %d were, the second time in a row. Was its cache "
-                "reset? Or it is smaller than thought, or keeps no prefixes, or several engines share its address. Told once.",
+                "%s/%s: of %d prompt tokens that were thought to be cached there %d were, the second time in a row. Was its "
+                "cache reset? Or it is smaller than thought, or keeps no prefixes, or several engines have its address.",
                 self._model, name, predicted, delivered,
             )  # fmt: skip
 

@@ -27,7 +27,7 @@ from backends.replica import Replica
 from backends.types import Outcome
 from caches.flight import Flight
 from caches.types import Entry
-from gateway.dispatch.unplaced import Place, Told, Unplaced
+from gateway.dispatch.unplaced import NoPlacing
 from limits.slots import Scheduler
 from limits.types import Priority, Scope, Spent, Standing
 
@@ -39,8 +39,7 @@ class Lane:
     name: str
     pool: Pool
     scheduler: Scheduler
-    place: Place = Unplaced
-    told: Told = field(default_factory=Told)
+    placing: NoPlacing = field(default_factory=NoPlacing)
 
 
 @dataclass(slots=True)  # made for every request: a frozen one takes three times as long to make

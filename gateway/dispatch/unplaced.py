@@ -1,8 +1,7 @@
-"""A request's work in a pool where nobody asks what of its prompt is cached; `placing` has the other kind."""
+"""Pools where nobody asks what of a prompt is cached; `placing` has the others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,8 @@ class Told:
 
 
 class Unplaced:
+    """One request's work."""
+
     __slots__ = ("_work",)
 
     def __init__(self, work: WorkAsk) -> None:
@@ -39,4 +40,18 @@ class Unplaced:
         """What the attempt that was sent last has cost."""
 
 
-Place = Callable[["WorkAsk"], Unplaced]
+class NoPlacing:
+    """One pool."""
+
+    __slots__ = ("told",)
+
+    def __init__(self) -> None:
+        self.told = Told()
+
+    @property
+    def entries(self) -> int:
+        """What is remembered, in blocks of prompts."""
+        return 0
+
+    def place(self, work: WorkAsk) -> Unplaced:
+        return Unplaced(work)

@@ -84,11 +84,6 @@ CASES = {
         "6:25: models[0].replicas[0].url: expected a URL such as",
     ),
     "no listener": ("{port: 8000}", '{metrics: "9090"}', "1:19: server.metrics: expected a listener such as"),
-    "a balance kind to come": (
-        "tier: small",
-        "tier: small\n    balance: {kind: work_cost}",
-        '5:21: models[0].balance.kind: balance kind "work_cost" is not built yet; built: round_robin, ',
-    ),
     "no balance kind": (
         "tier: small",
         "tier: small\n    balance: {kind: best}",

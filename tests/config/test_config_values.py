@@ -32,7 +32,7 @@ def test_models_alone_are_enough():
     assert (config.timeouts.between_tokens, config.timeouts.total) == (30, 290)
     assert (model.served_name, model.tier, model.context, model.capabilities) == ("a", "default", None, None)
     assert (model.endpoints, model.version, model.adapters, model.fallback) == (("chat", "completions"), "", (), ())
-    assert (model.balance.kind, model.concurrency.kind, model.concurrency.max) == ("least_requests", "fixed", 256)
+    assert (model.balance.kind, model.concurrency.kind, model.concurrency.max) == ("work_cost", "fixed", 256)
     assert (model.scheduling_policy, model.default_max_tokens) == ("fcfs", 1024)
     assert (config.routing.auto, dict(config.routing.aliases), config.routing.classifier.kind) == ("auto", {}, "rules")
     assert (config.routing.classifier.threshold, config.routing.classifier.default_tier) == (0.5, "default")
