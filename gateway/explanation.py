@@ -115,13 +115,14 @@ class CacheView(msgspec.Struct, frozen=True):
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """A scope whose limits hold together with the others'; None: no limit."""
+    """A scope whose limits hold together with the others'; None: no limit. `burst`: seconds of them that may be spent at once."""
 
     scope: str
     name: str
     rpm: int | None
     tpm: int | None
     max_parallel: int | None
+    burst: float
 
 
 class Replica(msgspec.Struct, frozen=True):

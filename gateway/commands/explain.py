@@ -25,6 +25,7 @@ from gateway.explain import Node, explain
 from gateway.explanation import Attempt, CacheView, Explanation, ScopeView
 from gateway.keyfile import KeyFileError
 from gateway.logs import NullLog
+from gateway.units import format_duration
 from limits.types import Priority
 
 _NOBODY = Principal("", "", "", Priority.STANDARD, 1, (), MappingProxyType({}), None)
@@ -227,7 +228,8 @@ def _attempt(attempt: Attempt, *, live: bool) -> list[tuple[str, str]]:
     for limit in attempt.limits:
         given = {"rpm": limit.rpm, "tpm": limit.tpm, "max_parallel": limit.max_parallel}
         amounts = ", ".join(f"{name} {amount}" for name, amount in given.items() if amount is not None)
-        lines.append(("", f"limits of {limit.scope} {limit.name}: {amounts}"))
+        burst = "" if limit.rpm is limit.tpm is None else f"; {format_duration(limit.burst)} of it at once"
+        lines.append(("", f"limits of {limit.scope} {limit.name}: {amounts}{burst}"))
     if attempt.never is not None:
         lines.append(("", f"can never pass: {attempt.never.message}"))
     names = ", ".join(replica.name for replica in attempt.replicas)

@@ -11,7 +11,7 @@ import math
 import msgspec
 
 from backends.types import Outcome
-from limits.types import Priority
+from limits.types import BURST, Priority
 
 
 class ScopeTerms(msgspec.Struct, array_like=True, gc=False):
@@ -22,6 +22,7 @@ class ScopeTerms(msgspec.Struct, array_like=True, gc=False):
     tpm: int | None
     max_parallel: int | None
     name: str
+    burst: float = BURST
 
 
 class Work(msgspec.Struct, array_like=True, gc=False):
@@ -264,7 +265,7 @@ class Grant(msgspec.Struct, array_like=True, gc=False):
     tell_first: bool
 
 
-StandingValues = tuple[int | None, int | None, float | None, int | None, int | None, float | None]
+StandingValues = tuple[int | None, int | None, float | None, int | None, int | None, float | None, int | None, int | None]
 
 
 class Answer(msgspec.Struct, array_like=True, tag=34, gc=False):

@@ -399,17 +399,17 @@ class RemoteTicket:
 
 def _give_tokens_back(standing: Standing, tokens: int) -> None:
     """What a settlement changes, as far as it is known here. What refilled meanwhile is left out: no client is told too much."""
-    limit = standing.token_limit
-    if limit and standing.token_remaining is not None and standing.token_reset is not None:
-        standing.token_remaining = max(0, min(limit, standing.token_remaining + tokens))
+    limit, burst = standing.token_limit, standing.token_burst
+    if limit and burst and standing.token_remaining is not None and standing.token_reset is not None:
+        standing.token_remaining = max(0, min(burst, standing.token_remaining + tokens))
         standing.token_reset = _less(standing.token_reset, tokens * 60 / limit)
 
 
 def _give_request_back(standing: Standing) -> None:
     """The same for a request."""
-    limit = standing.request_limit
-    if limit and standing.request_remaining is not None and standing.request_reset is not None:
-        standing.request_remaining = min(limit, standing.request_remaining + 1)
+    limit, burst = standing.request_limit, standing.request_burst
+    if limit and burst and standing.request_remaining is not None and standing.request_reset is not None:
+        standing.request_remaining = min(burst, standing.request_remaining + 1)
         standing.request_reset = _less(standing.request_reset, 60 / limit)
 
 

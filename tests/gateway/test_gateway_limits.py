@@ -121,6 +121,42 @@ async def test_requests_at_once(start, scope):
     await stack.at_rest()
 
 
+@SCOPES
+async def test_a_burst_is_spent_at_once_and_refills_at_the_limits_pace(start, scope):
+    """Ten seconds of 12 a minute are two requests; the headers keep the limit a minute, and a third comes after five seconds."""
+    stack = await start(limited(scope, rpm=12, burst="10s"))
+    clock = freeze_limits(stack)
+    for left in (1, 0):
+        answer = await ask(stack, chat())
+        assert answer.status_code == 200
+        if scope != "model":
+            assert answer.headers["x-ratelimit-limit-requests"] == "12"
+            assert answer.headers["x-ratelimit-remaining-requests"] == str(left)
+    refused = await ask(stack, chat())
+    assert refused.status_code == 429
+    assert "limit 12 requests per minute and 2 at once, used 2, requested 1" in refused.json()["error"]["message"]
+    if scope != "model":
+        assert refused.headers["x-ratelimit-reset-requests"] == "10s"
+    assert wait_of(refused) == pytest.approx(5, abs=0.01)
+    clock.advance(wait_of(refused))
+    assert (await ask(stack, chat())).status_code == 200
+
+
+@pytest.mark.parametrize(("burst", "at_once"), [("1s", 100), ("30s", 3000), ("10m", 60_000)])
+async def test_tokens_at_once_are_the_bursts(start, burst, at_once):
+    """What remains is what can be spent now; more than that can never pass, and what names no maximum is cut down to it."""
+    stack = await start(limited("tenant", tpm=6000, burst=burst), fakes={"s1": Options(tokens=10), "l1": Options()})
+    freeze_limits(stack)
+    never = await ask(stack, chat(max_tokens=at_once))
+    assert (never.status_code, never.json()["error"]["code"]) == (400, "request_too_large")
+    assert never.headers["x-should-retry"] == "false"
+    assert never.headers["x-ratelimit-remaining-tokens"] == str(at_once)
+    answer = await ask(stack, chat())
+    assert answer.status_code == 200
+    assert answer.headers["x-ratelimit-limit-tokens"] == "6000"
+    assert answer.headers["x-ratelimit-remaining-tokens"] == str(at_once - usage(answer)["total_tokens"])
+
+
 async def test_a_models_limit_leaves_the_other_models_alone(start):
     """The plan's limit of one model refuses that model only."""
     stack = await start(limited("model", rpm=1))

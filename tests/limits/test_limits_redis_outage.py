@@ -106,6 +106,23 @@ async def test_a_demand_above_a_part_passes_and_makes_a_debt(own_redis):
         assert limiter.standing([OPEN]).token_remaining == 250
 
 
+async def test_parts_have_parts_of_the_burst(own_redis):
+    """Two nodes of 600 requests a minute with a burst of ten seconds: each has fifty at once, and five a second."""
+    clock = 1000.0
+    async with nodes(own_redis.url, 2, deadline=0.2, clock=lambda: clock) as (limiter, _):
+        own_redis.kill()
+        await away(limiter)
+        scope = Scope("tenant:t", "tenant", rpm=600, tpm=6000, burst=10.0, name="t")
+        found = [await refused(limiter.admit([scope])) for _ in range(51)]
+        assert [error is None for error in found] == [True] * 50 + [False]
+        assert found[-1].wait == pytest.approx(0.2, abs=1e-5)
+        clock += 0.2001
+        admission = limiter.admit([scope])
+        assert await refused(admission) is None
+        assert (await refused(admission.reserve(1001))).never
+        assert await refused(admission.reserve(1000)) is None
+
+
 async def test_open_lets_everybody_in_and_closed_nobody(own_redis):
     """And both count what they decided."""
     async with nodes(own_redis.url, deadline=0.2, on_outage="open") as (limiter,):
