@@ -304,6 +304,9 @@ class Limits:
         "local",
         "While that server is away: `local`: by the limits divided by the number of gateways; `open`: all pass; `closed`: none.",
     )
+    instances: Annotated[int, Whole(1, 1000)] = key(
+        1, "Gateways that share that server, at least: what `local` divides by where fewer were counted."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
