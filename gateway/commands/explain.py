@@ -224,7 +224,8 @@ def _route(told: Explanation) -> list[tuple[str, str]]:
 def _attempt(attempt: Attempt, *, live: bool) -> list[tuple[str, str]]:
     clamped = ", cut down to the burst of its limits" if attempt.clamped else ""
     lines = [("try" if attempt.when == "first" else "then", f"{attempt.model} ({attempt.tier}), {attempt.when}")]
-    lines.append(("", f"reserves {attempt.reserved} tokens{clamped}"))
+    sized = f"of which {attempt.prompt_tokens} for the prompt, at {attempt.bytes_per_token:g} bytes a token"
+    lines.append(("", f"reserves {attempt.reserved} tokens, {sized}{clamped}"))
     for limit in attempt.limits:
         given = {"rpm": limit.rpm, "tpm": limit.tpm, "max_parallel": limit.max_parallel}
         amounts = ", ".join(f"{name} {amount}" for name, amount in given.items() if amount is not None)
