@@ -134,6 +134,12 @@ class Admission(Protocol):
     def refund(self) -> None:
         """Give step 1's request back, once: something later refused the request."""
 
+    def conclude(self, tokens: int, *, refund: bool) -> None:
+        """It needs no reservation: charge so many tokens, into debt if need be, and give its request back if that is said.
+
+        Once, and nothing is reserved or given back after it.
+        """
+
     def standing(self) -> Standing:
         """Of all scopes that this request is charged to, the model scope included."""
 

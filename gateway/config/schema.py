@@ -295,7 +295,14 @@ class Cache:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hits:
+    requests: bool = key(True, "Whether an answer that is kept, or shared with an identical request, costs a request.")
+    tokens: bool = key(False, "Whether it costs the tokens that it took to make.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
+    hits: Hits = section(Hits, "What an answer costs that no model made for the request that gets it.")
     store: Annotated[str, Choice("limits store", ("memory", "redis"))] = key(
         "memory", "Where balances are kept; `redis`: on the server of `redis.url`, for all gateways that name it."
     )

@@ -237,7 +237,11 @@ class Case:
                 await self.ticket.leave()
 
     def _refund(self, end: m.End) -> None:
-        if end.refund and self.ticket is not None:
+        if self.ticket is None:
+            return
+        if end.extra:
+            self.ticket.conclude(_count(end.extra), refund=end.refund)
+        elif end.refund:
             self.ticket.refund()
 
     # -- the cache, and who shares

@@ -189,7 +189,8 @@ class First(msgspec.Struct, array_like=True, tag=7, gc=False):
 class End(msgspec.Struct, array_like=True, tag=8, gc=False):
     """The work is over (`over`), or the client is (`left`), or both. Numbered, so that each is heard once.
 
-    `settled`: tokens to charge; None charges none, and gives the model's request back. `spent`: `limits.types.Spent`.
+    `settled`: tokens to charge; None charges none, and gives the model's request back. `spent`: `limits.types.Spent`. `extra`:
+    tokens to charge that were not reserved.
     """
 
     seq: int
@@ -200,6 +201,7 @@ class End(msgspec.Struct, array_like=True, tag=8, gc=False):
     settled: int | None
     report: Report | None
     spent: tuple[int, int, bool] | None = None
+    extra: int = 0
 
 
 class Store(msgspec.Struct, array_like=True, tag=9, gc=False):

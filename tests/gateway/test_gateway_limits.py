@@ -272,6 +272,56 @@ async def test_the_reservation_is_the_prompt_and_the_most_that_may_come(start, f
     assert held == estimate_of(body) + choices * most
 
 
+async def held_by(stack, body):
+    """What a request reserves, and what its backend then counts in its prompt."""
+    before, wake, fake = await remaining(stack), hold(stack.small), stack.small
+    known = len(posts(fake))
+    task = asyncio.create_task(ask(stack, body))
+    await stack.until(lambda: len(posts(fake)) > known)
+    held = before - await remaining(stack)
+    wake()
+    assert (await task).status_code == 200
+    await stack.until(stack.idle)
+    return held, posts(fake)[-1].prompt_tokens
+
+
+async def test_bytes_per_token_are_learned_from_what_the_backend_counts(start):
+    """Text that takes eight bytes of JSON a token reserves twice too much at first, and nearly what it is after some requests."""
+    stack = await start(limited("tenant", tpm=PLENTY))
+    freeze_limits(stack)
+    body = chat("\u4f60" * 1200, max_tokens=1)
+    held, counted = await held_by(stack, body)
+    assert held > 2 * counted
+    for _ in range(20):
+        await asyncio.gather(*(ask(stack, body) for _ in range(8)))
+    held, counted = await held_by(stack, body)
+    assert counted < held < 1.25 * counted
+    found = await scrape(stack)
+    assert total(found, "tiergate_bytes_per_token", model="small-model") == pytest.approx(len(encoded(body)) / counted)
+    assert total(found, "tiergate_bytes_per_token", model="large-model") == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        (
+            chat(
+                [{"type": "text", "text": "x" * 999}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]
+            ),
+            None,
+        ),
+        ({"model": "small-model", "prompt": list(range(999)), "max_tokens": 1}, "/v1/completions"),
+        (chat("hi"), None),
+    ],
+    ids=["an image", "token ids", "tiny"],
+)
+async def test_what_is_not_text_teaches_nothing(start, body, path):
+    """Images, ready token ids and tiny prompts leave the ratio as it was."""
+    stack = await start()
+    assert (await ask(stack, body, **({"path": path} if path else {}))).status_code == 200
+    assert total(await scrape(stack), "tiergate_prompt_evidence_total") == 0
+
+
 async def test_a_request_refused_for_slots_burns_no_request(start):
     """rpm 2 and one slot: A runs, B is refused, A ends, C is admitted."""
     stack = await start(limited("tenant", rpm=2, max_parallel=1))

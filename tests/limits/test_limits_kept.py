@@ -147,6 +147,15 @@ class Restarts(RuleBasedStateMachine):
             admission.refund()
 
     @precondition(lambda self: self.open)
+    @rule(data=st.data(), tokens=st.integers(0, 5000), refund=st.booleans())
+    def conclude(self, data, tokens, refund):
+        request = self.some(data, reserved=False)
+        if request is not None:
+            for admission in request.admissions:
+                admission.conclude(tokens, refund=refund)
+            self.close(request)
+
+    @precondition(lambda self: self.open)
     @rule(data=st.data())
     def leave(self, data):
         self.close(data.draw(st.sampled_from(self.open)))

@@ -227,6 +227,18 @@ class Limits(RuleBasedStateMachine):
         request.refunded = True
         request.admission.refund()
 
+    @precondition(lambda self: any(request.reservation is None for request in self.open))
+    @rule(data=st.data(), tokens=st.integers(0, 50) | st.integers(0, 5000), refund=st.booleans())
+    def conclude(self, data, tokens, refund):
+        request = data.draw(st.sampled_from([request for request in self.open if request.reservation is None]))
+        for oracle in self.refilled(request.scopes):
+            oracle.tokens.debit(tokens, admission=False)
+        if refund and not request.refunded:
+            self.give_request(request.scopes)
+        request.refunded = request.refunded or refund
+        request.admission.conclude(tokens, refund=refund)
+        self.close(request)
+
     @precondition(lambda self: self.open)
     @rule(data=st.data())
     def leave(self, data):

@@ -158,6 +158,20 @@ class Same(RuleBasedStateMachine):
         self.runner.run(refund())
 
     @precondition(lambda self: self.open)
+    @rule(data=st.data(), tokens=st.integers(0, 50) | st.integers(0, 5000) | st.just(LARGE), refund=st.booleans())
+    def conclude(self, data, tokens, refund):
+        request = self.some(data, reserved=False)
+        if request is None or any(admission.refunded for admission in request.admissions):
+            return
+
+        async def conclude():
+            for admission in request.admissions:
+                admission.conclude(tokens, refund=refund)
+
+        self.runner.run(conclude())
+        self.close(request)
+
+    @precondition(lambda self: self.open)
     @rule(data=st.data())
     def leave_admission(self, data):
         self.close(data.draw(st.sampled_from(self.open)))
