@@ -5,9 +5,9 @@ Rules of this file, beside those of `limits.scheduler`
   Nothing of that is charged to the class or the tenant: it is not of what they share.
 - Beyond its share a tenant stands in line like the others, and is charged like them. So a share that is not used is everybody's,
   and its owner has the very next slots that come free.
-- Of the room in the queue an owner has the same part as of the slots. What it has waiting within that nobody else pushes out; to
-  get there it pushes out others, as any tenant does and then the newest of the least urgent class, of its own and more urgent ones
-  too.
+- Of the room in the queue an owner has the same part as of the slots. What it has waiting within that nobody else pushes out. To
+  get there it pushes out others: as any tenant does, and then the newest of the least urgent class, be it more urgent than its
+  own.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Rules of this file
 - Tokens are plain ones: of the prompt those that were computed, and those of the answer. Taken as predicted, corrected later.
 - A share without slots is of tokens alone. It may use an equal part of the slots that no share names.
 - Where the slots do not suffice, shares are cut down in proportion, to one slot at least. As long as there are two slots, one is
-  nobody's share, so that the others never starve.
+  in no share, so that the others never starve.
 - Of several that may, the one that uses the least of its slots is first; of equals, whose turn is longest ago.
 """
 
@@ -60,15 +60,14 @@ class Reservations:
     def resize(self, capacity: int) -> None:
         """Work out what each has of so many slots."""
         self.room = max(1, capacity - 1) if capacity else 0
-        named = [owner for owner in self.owners.values() if owner.share.slots is not None]
-        others = [owner for owner in self.owners.values() if owner.share.slots is None]
-        for owner, slots in zip(named, scaled([owner.share.slots or 0 for owner in named], self.room), strict=True):
-            owner.slots = slots
-        left = self.room - sum(owner.slots for owner in named)
-        for owner in others:
-            owner.slots = max(1, left // len(others)) if self.room else 0
-        for owner in self.owners.values() if capacity else ():  # without slots it stays what it was: who waits keeps his place
-            owner.part = owner.slots / capacity
+        owners = list(self.owners.values())
+        given = scaled([owner.share.slots or 1 for owner in owners], self.room)
+        unnamed = sum(owner.share.slots is None for owner in owners)
+        more = max(0, self.room - sum(given)) // max(1, unnamed)
+        for owner, slots in zip(owners, given, strict=True):
+            owner.slots = slots + (more if owner.share.slots is None else 0)
+            if capacity:  # without slots it stays what it was: who waits keeps his place
+                owner.part = owner.slots / capacity
 
     def may(self, owner: Owner, tokens: int, now: float) -> bool:
         """Whether a request of so many tokens may run on the owner's share."""
@@ -101,15 +100,18 @@ class Reservations:
 
 
 def scaled(slots: Sequence[int], room: int) -> list[int]:
-    """The same, cut down in proportion where they are more than `room`, to 1 each at least. What is left over goes to whom most
+    """The same; where they are more than `room`, one for each, and of the rest in proportion. What is left over goes to whom most
     was cut off.
     """
-    total = sum(slots)
-    if total <= room or not room:
-        return list(slots) if room else [0] * len(slots)
-    given = [max(1, each * room // total) for each in slots]
-    by_loss = sorted(range(len(slots)), key=lambda index: (given[index] * total - slots[index] * room, index))
-    for index in by_loss[: max(0, room - sum(given))]:
+    total, count = sum(slots), len(slots)
+    if total <= room:
+        return list(slots)
+    if room <= count:
+        return [min(1, room)] * count
+    shared, wanted = room - count, total - count
+    given = [1 + (each - 1) * shared // wanted for each in slots]
+    by_loss = sorted(range(count), key=lambda index: -((slots[index] - 1) * shared % wanted))
+    for index in by_loss[: room - sum(given)]:
         given[index] += 1
     return given
 

@@ -108,7 +108,9 @@ class LocalTicket:
     ) -> ResumedWork:
         """Work that an adopted request was granted before: `tokens` as reserved, the replica that was asked since `began`."""
         assert self._adopted is not None, "only an adopted request has such work"
-        return ResumedWork(self._owner.lanes[model], self._adopted.adopt_reservation(tokens, scope), tokens, replica, began, tenant)
+        return ResumedWork(
+            self._owner.lanes[model], self._adopted.adopt_reservation(tokens, scope), tokens, replica, began, tenant
+        )
 
     async def store(self, entry: Entry) -> None:
         await self._owner.exact.put(entry)
@@ -203,9 +205,7 @@ class ResumedWork(LocalWork):
 
     __slots__ = ("_began", "_replica")
 
-    def __init__(
-        self, lane: Lane, reserved: Reserved, tokens: int, replica: Replica | None, began: float, tenant: str
-    ) -> None:
+    def __init__(self, lane: Lane, reserved: Reserved, tokens: int, replica: Replica | None, began: float, tenant: str) -> None:
         self._lane = lane
         self._ask = WorkAsk(lane.name, tokens, False, None, Priority.STANDARD, tenant, 1, 0, 0.0, None, 0)
         self._reserved = reserved
