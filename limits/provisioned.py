@@ -13,6 +13,7 @@ Rules of this file, beside those of `limits.scheduler`
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from limits.entry import Entry, Load, State
 from limits.reserved import Owner, Reservations
@@ -110,16 +111,14 @@ class ReservedQueue(Queue):
         owner = self._owners.get(ask.tenant)
         held = self._tenants.get(ask.tenant, Load()).copy()
         held.add(ask)
+        usual = super()._candidates(ask, beyond=beyond)
         if owner is not None and self._keeps(owner, held):
-            return self._unprotected(ask, self._all(ask))
-        return self._unprotected(ask, super()._candidates(ask, beyond=beyond))
+            usual = chain(self._of_others(ask), usual)
+        return self._unprotected(ask, usual)
 
-    def _all(self, ask: SlotAsk) -> Iterator[tuple[Entry, bool]]:
-        yield from self._others(ask)
-        for line in reversed(self._lines):
-            for entry in line.newest():
-                if entry.ask.tenant != ask.tenant:
-                    yield entry, False
+    def _of_others(self, ask: SlotAsk) -> Iterator[tuple[Entry, bool]]:
+        lines = ((entry, False) for line in reversed(self._lines) for entry in line.newest())
+        return (each for each in chain(self._others(ask), lines) if each[0].ask.tenant != ask.tenant)
 
     def _unprotected(self, ask: SlotAsk, entries: Iterator[tuple[Entry, bool]]) -> Iterator[tuple[Entry, bool]]:
         """Without those that wait within the share of an owner, but for the asking one's own."""

@@ -15,9 +15,10 @@ from limits.types import Order, Priority, QueueFull, ReservedShare, SlotAsk
 
 REALTIME, STANDARD, BATCH = Priority
 MANY = settings(max_examples=60, deadline=None)
+ANY = Order()
 
 
-def reserved(*shares, slots=8, order=Order(), **change) -> ReservedQueue:
+def reserved(*shares, slots=8, order=ANY, **change) -> ReservedQueue:
     line = ReservedQueue(bounds(**change), order, shares)
     line.resize(slots)
     return line
@@ -212,7 +213,7 @@ def test_an_owner_that_floods_gets_its_share_and_a_fair_part_of_the_rest(seed, o
     running=st.integers(1, 4),
 )
 def test_reserved_tokens_over_any_interval(tpm, steps, running):
-    """What is served before others is at most a minute's tokens, the rate, and what single requests took beyond their prediction."""
+    """What is served before others is at most a minute's tokens, the rate, and what single requests took unforeseen."""
     line, now, held, began = reserved(owner(tpm=tpm), slots=100), 0.0, [], []
     for pause, thought, really in steps:
         now += pause
@@ -257,6 +258,16 @@ def test_nobody_pushes_out_what_waits_within_a_share():
     for tenant, priority in (("own", BATCH), ("x", REALTIME), ("y", REALTIME)):
         with pytest.raises(QueueFull):
             line.push(ask(tenant, priority), Nobody(), 0.0)
+
+
+def test_a_large_request_pushes_out_all_that_an_owner_has_beyond_its_part():
+    """What it borrowed first, which is not counted twice."""
+    line = reserved(owner(slots=2), slots=8, max_bytes=8, tenant_share=0.5)
+    push(line, "y", REALTIME)
+    push(line, "y", REALTIME)
+    mine = [push(line, "own", BATCH) for _ in range(6)]
+    _, victims = line.push(ask("x", REALTIME, size=4), Nobody(), 0.0)
+    assert set(victims) == set(mine[2:])
 
 
 def test_one_request_of_an_owner_always_has_room():

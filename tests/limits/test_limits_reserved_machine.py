@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
-from test_limits_queue_machine import MAX_WAIT, Line, used
+from test_limits_queue_machine import ASKS, MAX_WAIT, Line, used
 
 from limits.provisioned import ReservedQueue
 from limits.types import Order, QueueBounds, ReservedShare
@@ -23,8 +23,12 @@ class Shared(Line):
         bounds = QueueBounds(bound, 10 * bound, 100 * bound, MAX_WAIT, (5, 2, 1), share)
         self.queue = ReservedQueue(bounds, Order(), [ReservedShare(tenant, *of) for tenant, of in shares.items()])
         self.shares = shares
-        self.on_share = []  # of those that run
         self.capacity(slots)
+
+    @rule(asks=st.lists(ASKS, min_size=3, max_size=12))
+    def many_arrive(self, asks):
+        for ask in asks:
+            self.arrive(ask, 50.0)
 
     @rule(slots=st.integers(0, 12))
     def capacity(self, slots):
@@ -76,7 +80,6 @@ class Shared(Line):
         if after is not None and after.used > before[entry.ask.tenant].used:
             assert in_all < max(1, self.slots - 1)
             assert after.used <= after.slots
-            self.on_share.append(entry)
 
     @precondition(lambda self: not self.waiting)
     @rule(tenant=st.sampled_from("abc"))
@@ -84,7 +87,7 @@ class Shared(Line):
         entry = self.queue.adopt(tenant, self.now)
         if entry is not None:
             self.running.append(entry)
-            self.on_share.append(entry)
+            assert self.standing(tenant).used <= self.standing(tenant).slots
 
     def charged(self):
         return super().charged() + len(self.queue._running)
