@@ -17,5 +17,7 @@ line.py       the waiting entries of one class, and whose turn it is among its t
 predict.py    how long an answer will be (pure)
 drain.py      how fast a queue empties (pure)
 scheduler.py  the waiting line in front of a pool: classes, bounds, deadlines (pure)
+reserved.py   shares of a pool that tenants have for themselves, and who may use his now (pure)
+provisioned.py  the waiting line where there are such shares (pure)
 slots.py      the line joined to the event loop: `async with scheduler.slot(ask)`
 """

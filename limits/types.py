@@ -310,6 +310,36 @@ class Order:
             raise ValueError("promote_after must be above 0")
 
 
+@dataclass(frozen=True, slots=True)
+class ReservedShare:
+    """What a tenant has of one pool whatever others ask for: slots, tokens a minute (prompt and output), or both."""
+
+    tenant: str
+    slots: int | None = None
+    tpm: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.slots is None and self.tpm is None:
+            raise ValueError("a reserved share is of slots, of tokens, or of both")
+        if (self.slots is not None and self.slots < 1) or (self.tpm is not None and self.tpm < 1):
+            raise ValueError("a reserved share must be at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class ReservedStanding:
+    """Where a reserved share stands. `slots` are guaranteed just now, `used` are in use; `tokens_left` None: it names no tokens.
+
+    `reserved` and `borrowed` count the requests that got a slot, by whether it was one of these.
+    """
+
+    tenant: str
+    slots: int
+    used: int
+    tokens_left: int | None
+    reserved: int
+    borrowed: int
+
+
 class QueueFull(Exception):  # noqa: N818 - as above
     """No room to wait. `tenant`: the room is there, but this tenant holds its share; else the pool is full."""
 

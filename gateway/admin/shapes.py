@@ -71,12 +71,30 @@ class QueueStatus(_Told):
     tokens: int
 
 
+class ShareRequests(_Told):
+    """Slots that were given: of the share, and beyond it."""
+
+    reserved: int
+    borrowed: int
+
+
+class Share(_Told):
+    """What a tenant has of a pool for itself. `slots` and `tokens_left` are as of now; null: the share names no tokens."""
+
+    tenant: str
+    slots: int
+    used: int
+    tokens_left: int | None
+    requests: ShareRequests
+
+
 class ModelStatus(_Told):
     """One pool with its queue."""
 
     name: str
     slots: Slots
     queue: QueueStatus
+    reserved: list[Share]
     replicas: list[ReplicaStatus]
 
 

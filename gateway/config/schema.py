@@ -375,6 +375,12 @@ class OwnCache:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reserved:
+    slots: t.Count | None = key(None, "Slots that are the tenant's whenever it wants them; null: as many as its tokens need.")
+    tpm: t.Limit = key(None, "Tokens a minute that are served before all others', prompt and output; null: not counted.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     rpm: t.Limit = key(None, "Requests a minute for each tenant of the plan; null: no limit.")
     tpm: t.Limit = key(None, "Tokens a minute for each tenant of the plan, prompt and output; null: no limit.")
@@ -383,6 +389,7 @@ class Plan:
     priority: t.PriorityName = key("standard", "Class in the queue.")
     weight: t.Weight = key(1, "Share among the tenants of a class.")
     models: Mapping[t.ModelName, ModelLimits] = section(dict, "Further limits for single models.")
+    reserved: Mapping[t.ModelName, Reserved] = section(dict, "Each of its tenants' own share of a model; docs/scheduling.md.")
     cache: OwnCache = section(OwnCache, "What the caches may do for its tenants.")
 
 
@@ -410,6 +417,7 @@ class Tenant:
     models: tuple[t.ModelPattern, ...] = key(("*",), "Models that it may call: names or patterns.")
     priority: t.PriorityName | None = key(None, "Class in the queue; null: the plan's.")
     weight: t.Weight | None = key(None, "Share among the tenants of its class; null: the plan's.")
+    reserved: Mapping[t.ModelName, Reserved] = section(dict, "Its own share of a model, instead of what the plan says of that.")
     cache: OwnCache = section(OwnCache, "What the caches may do for it; what is left out is as in its plan.")
     keys: tuple[TenantKey, ...] = key((), "Keys that are part of the config; others are made by `tiergate keys create`.")
 

@@ -192,7 +192,7 @@ class Case:
             self._take_berth(share)
         scope = None if held.model_scope is None else self.session.scopes[held.model_scope]
         replica = None if held.serial is None else node.roster.named(held.model, held.replica)
-        work = ticket.resume(held.model, held.tokens, scope, replica, held.began)
+        work = ticket.resume(held.model, held.tokens, scope, replica, held.began, held.tenant)
         async with work as grant:
             await self._attempts(ticket, grant, work.resumed(), None, resumed=True)
 

@@ -107,6 +107,7 @@ class HeldWork(msgspec.Struct, array_like=True, gc=False):
     serial: int | None
     replica: str
     began: float
+    tenant: str
 
 
 class Held(msgspec.Struct, array_like=True, gc=False):

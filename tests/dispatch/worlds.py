@@ -37,7 +37,9 @@ models:
   - {name: sticky, balance: {kind: consistent_hash}, concurrency: {max: 1}, replicas: [%(three)s]}
 queue: {max_requests: 4, max_wait: {realtime: 30s, standard: 40s, batch: 50s}}
 breaker: {failures: 2, open: 5s, max_open: 20s}
-tenants: []
+tenants:
+  - {name: acme, reserved: {least: {slots: 2}, turns: {slots: 1}}}
+  - {name: globex, reserved: {least: {tpm: 3000}, quick: {slots: 1, tpm: 500}}}
 """ % {count: ", ".join(f'{{name: r{n}, url: "http://127.0.0.1:9/r{n}"}}' for n in range(number))
        for count, number in (("two", 2), ("three", 3))}  # fmt: skip
 PLAN = Scope("plan:pro", "plan", 40, 19000, 14, "pro")
@@ -317,6 +319,7 @@ class World:
                 )
                 for name, lane in lanes.items()
             },
+            "shares": {name: lane.scheduler.queue.reserved() for name, lane in lanes.items()},
             "replicas": {
                 f"{name}/{replica.name}": (
                     replica.inflight, replica.ready, replica.breaker.tripped, replica.breaker.epoch, replica.breaker.open_until,
