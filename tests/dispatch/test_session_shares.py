@@ -12,7 +12,7 @@ SHARED = CONFIG.replace("rpm: 600", "reserved: {small: {slots: 2, tpm: 50000}}, 
 
 
 def share(owner: Owner) -> ReservedStanding:
-    (found,) = owner.lane.scheduler.queue.reserved()
+    (found,) = owner.lane.scheduler.reserved()
     return found
 
 
@@ -45,7 +45,7 @@ async def test_a_successor_goes_by_its_own_config(tmp_path: Path, vault: bytearr
     after = Owner(tmp_path, vault, text)
     session = after.connect(held(1), held(2), before=before)
     await ticks()
-    assert sum(each.used for each in after.lane.scheduler.queue.reserved()) == (text != CONFIG)
+    assert sum(each.used for each in after.lane.scheduler.reserved()) == (text != CONFIG)
     for n in (1, 2):
         say(session, m.End(n, n, True, True, False, 10, None, (300, 100, True)))
     await ticks()

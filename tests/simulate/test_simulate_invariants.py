@@ -103,7 +103,7 @@ def test_shares_leave_no_slot_idle_and_nobody_behind(work, slots, given):
         assert inflight <= slots
         if any(job.at <= moment < begin for job, begin in zip(work, fleet.begins, strict=True)):
             assert inflight == slots
-    assert all(share.used == 0 for share in fleet.scheduler.queue.reserved())
+    assert all(share.used == 0 for share in fleet.scheduler.reserved())
 
 
 def p99_of_a(work, fleet):

@@ -76,7 +76,7 @@ class Fleet:
         self._speed = speed
         shares = [ReservedShare(name, terms.reserved) for name, terms in tenants.given.items() if terms.reserved]
         reserved = shares if policy.tenants else ()
-        self.scheduler = Scheduler(_ENDLESS, slots, self.timeline.clock, policy.order, reserved)
+        self.scheduler = Scheduler(_ENDLESS, slots, self.timeline.clock, policy.order, reserved=reserved)
 
     @property
     def waits(self) -> list[float]:
