@@ -9,6 +9,7 @@ cells.py      small records in a buffer that outlives a killed writer
 vault.py      what was spent, in such a buffer
 kept.py       the ledger that writes to it and goes on from it
 estimate.py   how many tokens to set aside for a request before it ran
+density.py    how many bytes of a model's prompts make a token, learned from its answers
 account.py    what a tenant or a class was served (pure)
 entry.py      one ask that waits or runs
 turns.py      the waiting requests of one tenant, and which is next (pure)

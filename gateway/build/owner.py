@@ -213,4 +213,11 @@ def _limiter(config: Config, clock: Clock, vault: Vault | None) -> LastingLimite
         return MemoryLimiter(clock, vault)
     from limits.redis.limiter import RedisLimiter  # noqa: PLC0415 - an extra, loaded only where it is used
 
-    return RedisLimiter(config.redis.url.reveal(), on_outage=limits.on_outage, deadline=limits.timeout, clock=clock, vault=vault)
+    return RedisLimiter(
+        config.redis.url.reveal(),
+        on_outage=limits.on_outage,
+        instances=limits.instances,
+        deadline=limits.timeout,
+        clock=clock,
+        vault=vault,
+    )

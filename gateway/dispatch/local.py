@@ -119,6 +119,10 @@ class LocalTicket:
         if self._admission is not None:
             self._admission.refund()
 
+    def conclude(self, tokens: int, *, refund: bool) -> None:
+        if self._admission is not None:
+            self._admission.conclude(tokens, refund=refund)
+
     def standing(self) -> Standing:
         return self._owner.limiter.standing(self._scopes) if self._admission is None else self._admission.standing()
 

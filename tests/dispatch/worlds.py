@@ -46,9 +46,9 @@ PLAN = Scope("plan:pro", "plan", 40, 19000, 14, "pro")
 SCOPES = {
     "acme": (Scope("key:a", "key", 29, None, 9, "a"), Scope("tenant:acme", "tenant", 30, 9000, None, "acme"), PLAN),
     "initech": (Scope("tenant:initech", "tenant", 40, 6000, None, "initech"),),  # its Ends wait for company
-    "globex": (Scope("tenant:globex", "tenant", None, 6000, 8, "globex"), PLAN),
+    "globex": (Scope("tenant:globex", "tenant", None, 2400, 8, "globex", 150.0), PLAN),
 }
-MODEL_SCOPES = {("acme", "turns"): Scope("acme:turns", "model", 12, 3000, 4, "acme turns")}
+MODEL_SCOPES = {("acme", "turns"): Scope("acme:turns", "model", 12, 3000, 4, "acme turns", 150.0)}
 
 
 class Clock:
