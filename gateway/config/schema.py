@@ -295,6 +295,11 @@ class Cache:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Budgets:
+    path: t.File = key(Path("data/budgets"), "store memory: directory of what was used of budgets; made when there is one.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     store: Annotated[str, Choice("limits store", ("memory", "redis"))] = key(
         "memory", "Where balances are kept; `redis`: on the server of `redis.url`, for all gateways that name it."
@@ -304,6 +309,7 @@ class Limits:
         "local",
         "While that server is away: `local`: by the limits divided by the number of gateways; `open`: all pass; `closed`: none.",
     )
+    budgets: Budgets = section(Budgets, "What was used of budgets.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,6 +362,12 @@ class ModelLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    day: t.Allowance = key(None, "Tokens of a calendar day in UTC, prompt and output; null: no budget.")
+    month: t.Allowance = key(None, "Tokens of a calendar month in UTC; null: no budget.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCache:
     keep: t.Keep | None = key(None, "Which answers are kept; null: as `cache.exact.keep`.")
     ttl: t.Seconds | None = key(None, "How long answers are kept, by either cache at most; null: as the caches have it.")
@@ -368,6 +380,7 @@ class Plan:
     rpm: t.Limit = key(None, "Requests a minute for each tenant of the plan; null: no limit.")
     tpm: t.Limit = key(None, "Tokens a minute for each tenant of the plan, prompt and output; null: no limit.")
     max_parallel: t.Limit = key(None, "Requests at once for each tenant of the plan; null: no limit.")
+    budget: Budget = section(Budget, "What each tenant of the plan may use in a day and a month.")
     priority: t.PriorityName = key("standard", "Class in the queue.")
     weight: t.Weight = key(1, "Share among the tenants of a class.")
     models: Mapping[t.ModelName, ModelLimits] = section(dict, "Further limits for single models.")
@@ -393,6 +406,7 @@ class Tenant:
     rpm: t.Limit = key(None, "Requests a minute of all its keys, beside the plan's; null: no limit.")
     tpm: t.Limit = key(None, "Tokens a minute of all its keys, beside the plan's; null: no limit.")
     max_parallel: t.Limit = key(None, "Requests at once of all its keys, beside the plan's; null: no limit.")
+    budget: Budget = section(Budget, "What all its keys may use in a day and a month, beside the plan's.")
     models: tuple[t.ModelPattern, ...] = key(("*",), "Models that it may call: names or patterns.")
     priority: t.PriorityName | None = key(None, "Class in the queue; null: the plan's.")
     weight: t.Weight | None = key(None, "Share among the tenants of its class; null: the plan's.")
@@ -479,6 +493,11 @@ class Config:
         return self.cache.semantic.enabled if own is None else own
 
     @property
+    def any_budget(self) -> bool:
+        budgets = [plan.budget for plan in self.plans.values()] + [tenant.budget for tenant in self.tenants]
+        return any(budget != Budget() for budget in budgets)
+
+    @property
     def any_semantic(self) -> bool:
         return any(self.semantic_of(tenant) for tenant in self.tenants)
 
@@ -511,6 +530,7 @@ def complete(config: Config, directory: Path) -> Config:
         config,
         server=replace(config.server, tls=_located(config.server.tls, directory)),
         models=tuple(_model_located(model, directory) for model in config.models),
+        limits=replace(config.limits, budgets=Budgets(path=directory / config.limits.budgets.path)),
         routing=replace(config.routing, tiers=tiers, classifier=classifier),
         cache=replace(config.cache, semantic=replace(semantic, qdrant=qdrant, embedder=embedder, verifier=verifier)),
         keys=replace(config.keys, path=directory / config.keys.path),

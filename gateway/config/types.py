@@ -28,6 +28,7 @@ Seconds = Annotated[float, Duration()]
 Bytes = Annotated[int, Size()]
 Count = Annotated[int, Whole(1)]
 Limit = Annotated[int, Whole(1)] | None
+Allowance = Annotated[int, Whole(0)] | None
 Name = Annotated[str, Label()]
 ModelName = Annotated[str, Label(slash=True)]
 ModelPattern = Annotated[str, Pattern()]

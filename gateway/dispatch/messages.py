@@ -22,6 +22,8 @@ class ScopeTerms(msgspec.Struct, array_like=True, gc=False):
     tpm: int | None
     max_parallel: int | None
     name: str
+    day: int | None = None
+    month: int | None = None
 
 
 class Work(msgspec.Struct, array_like=True, gc=False):
@@ -97,7 +99,10 @@ class Known(msgspec.Struct, array_like=True, gc=False):
 
 
 class HeldWork(msgspec.Struct, array_like=True, gc=False):
-    """Work that a worker was granted: its tokens as reserved, the replica if one is asked just now, when that began."""
+    """Work that a worker was granted: its tokens as reserved, the replica if one is asked just now, when that began.
+
+    `day`: see `limits.types.Reservation`.
+    """
 
     w: int
     model: str
@@ -106,6 +111,7 @@ class HeldWork(msgspec.Struct, array_like=True, gc=False):
     serial: int | None
     replica: str
     began: float
+    day: int = 0
 
 
 class Held(msgspec.Struct, array_like=True, gc=False):
@@ -253,6 +259,7 @@ class Refusal(msgspec.Struct, array_like=True, gc=False):
     requested: int = 0
     wait: float = 0.0
     flag: bool = False
+    until: int = 0
 
 
 class Grant(msgspec.Struct, array_like=True, gc=False):
@@ -262,6 +269,7 @@ class Grant(msgspec.Struct, array_like=True, gc=False):
     queued: float
     serial: int | None
     tell_first: bool
+    day: int = 0  # of whose budgets the tokens were taken; see `limits.types.Reservation`
 
 
 StandingValues = tuple[int | None, int | None, float | None, int | None, int | None, float | None]

@@ -137,7 +137,11 @@ class Session:
 
     def learn(self, added: list[m.ScopeTerms]) -> None:
         for terms in added:
-            scope = self.node.scope(Scope(terms.id, terms.kind, terms.rpm, terms.tpm, terms.max_parallel, terms.name))
+            scope = self.node.scope(
+                Scope(
+                    terms.id, terms.kind, terms.rpm, terms.tpm, terms.max_parallel, terms.name, day=terms.day, month=terms.month
+                )
+            )
             self.scopes[terms.number] = scope
             self.numbers[id(scope)] = terms.number
 
