@@ -34,12 +34,10 @@ class Budget:
 def budgets_of(standings: Iterable[Budgeted]) -> Iterator[Budget]:
     for one in standings:
         scope = one.scope
-        if scope.day is not None:
-            yield Budget(scope.kind, scope.name, "day", scope.day, one.day_used, datetime.fromtimestamp(one.day_ends, UTC))
-        if scope.month is not None:
-            yield Budget(
-                scope.kind, scope.name, "month", scope.month, one.month_used, datetime.fromtimestamp(one.month_ends, UTC)
-            )
+        periods = (("day", scope.day, one.day_used, one.day_ends), ("month", scope.month, one.month_used, one.month_ends))
+        for period, limit, used, ends in periods:
+            if limit is not None:
+                yield Budget(scope.kind, scope.name, period, limit, used, datetime.fromtimestamp(ends, UTC))
 
 
 class BudgetDesk:

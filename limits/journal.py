@@ -38,7 +38,7 @@ _TIMES = 4  # as many as keys
 _LARGEST = 1 << 28  # bytes of a file that is read
 _GATHER = 0.02  # seconds
 _SYNC = 1.0  # seconds
-_PATIENCE = 5.0  # seconds: a gateway that was killed is still on its way out
+_PATIENCE = 2.0  # seconds: a gateway that was killed is still on its way out
 _log = logging.getLogger("tiergate.limits")
 
 _State = tuple[int, int, int]
@@ -54,12 +54,21 @@ class Journal:
     `trouble`: why nothing is written: `full` (the disk), `failed`; empty: all is well.
     """
 
-    def __init__(self, folder: Path, *, gather: float = _GATHER, sync: float = _SYNC, patience: float = _PATIENCE) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        gather: float = _GATHER,
+        sync: float = _SYNC,
+        patience: float = _PATIENCE,
+        many: int = _MANY,
+    ) -> None:
         self._folder = folder
         self._path = folder / "used"
         self._gather = gather
         self._sync = sync
         self._patience = patience
+        self._many = many
         self._lock = -1
         self._file = -1
         self._end = 0  # of what is written well
@@ -129,7 +138,7 @@ class Journal:
                 changed[key] = state
         self._records.update(changed)
         try:
-            if self._file < 0 or self.trouble or self._end > _RECORD * max(_MANY, _TIMES * len(self._records)):
+            if self._file < 0 or self.trouble or self._end > _RECORD * max(self._many, _TIMES * len(self._records)):
                 if self._lock < 0:
                     self._begin()
                 self._renew()
@@ -279,4 +288,4 @@ def _locked(descriptor: int) -> bool:
 
 
 def _is_full(error: Exception) -> bool:
-    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

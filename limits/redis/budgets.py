@@ -80,7 +80,7 @@ return said(found)
 CHARGE_TEXT: Final = """-- the number of the last charge of this node, budget; moment, number, day, tokens: counts once
 local today, number = math.floor(moment(ARGV[1]) / DAY), tonumber(ARGV[2])
 if number > tonumber(redis.call('GET', KEYS[1]) or '0') then
-    redis.call('SET', KEYS[1], ARGV[2], 'PX', KEPT)
+    redis.call('SET', KEYS[1], ARGV[2], 'PX', DAY / 1000)
     local b, day = kept(KEYS[2]), math.min(tonumber(ARGV[3]), today)
     begin(b, day)
     count(b, tonumber(ARGV[4]), day)

@@ -82,7 +82,7 @@ async def test_of_two_that_are_used_up_the_longer_is_told(limiter):
 
 
 async def test_all_scopes_or_none(limiter):
-    """A plan's budget that refuses leaves the tenant's as it was, tokens a minute and the request, too; and the other way round."""
+    """A plan's budget that refuses leaves the tenant's, its tokens and the request as they were; and so the other way round."""
     scope, plan = tenant(rpm=10, tpm=1000, day=1000), Scope("plan:acme/p", "plan", day=50)
     assert (await refused(limiter, [scope, plan], 51)).scope is plan
     assert used(limiter, scope, plan) == [(0, 0), (0, 0)]
@@ -103,7 +103,7 @@ async def test_nothing_is_a_budget(limiter):
 
 
 async def test_what_settles_counts(limiter):
-    """Less than was reserved is given back, more is carried: then it is used up until the period ends. Leaving unsettled is free."""
+    """Less than was reserved is given back, more is carried until the period ends, and leaving unsettled is free."""
     scope = tenant(day=1000)
     await spend(limiter, [scope], 800, used=100)
     assert used(limiter, scope) == [(100, 100)]

@@ -33,6 +33,14 @@ def run(step):
     raise AssertionError("a local limiter waited")
 
 
+def refusal_of(step):
+    try:
+        run(step)
+    except LimitExceeded as error:
+        return error
+    return None
+
+
 @dataclass
 class Open:
     """A request under way."""
@@ -128,9 +136,8 @@ class Spending(RuleBasedStateMachine):
         room = min([wanted, *(self.left(scope, day) for scope in limited)])
         need = min(wanted, max(1, least)) if clamp else wanted
         reservation = request.admission.reserve(tokens, clamp=clamp, least=least)
-        try:
-            run(reservation.__aenter__())
-        except LimitExceeded as error:
+        error = refusal_of(reservation.__aenter__())
+        if error is not None:
             if error.budget:
                 assert need > room
                 assert error.used + error.requested > error.limit
