@@ -126,14 +126,16 @@ async def test_settling_counts_once(limiter):
     assert used(limiter, scope) == [(10, 10)]
 
 
-@pytest.mark.parametrize(("left", "least", "expected"), [(400, 100, 400), (100, 100, 100), (99, 100, None), (5000, 1, 1124)])
+@pytest.mark.parametrize(
+    ("left", "least", "expected"), [(400, 100, 400), (100, 100, 100), (99, 100, None), (0, 0, None), (5000, 1, 1124)]
+)
 async def test_who_named_no_maximum_gets_what_is_left(limiter, left, least, expected):
     """A reservation without a maximum is cut down to what is left, but never below its prompt."""
     scope = tenant(day=10_000)
     await spend(limiter, [scope], 10_000 - left)
     if expected is None:
         error = await refused(limiter, [scope], 1124, clamp=True, least=least)
-        assert (error.requested, error.used) == (least, 10_000 - left)
+        assert (error.requested, error.used) == (max(1, least), 10_000 - left)
     else:
         assert await spend(limiter, [scope], 1124, clamp=True, least=least) == expected
 

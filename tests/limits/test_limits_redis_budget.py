@@ -93,37 +93,23 @@ async def test_settled_on_the_day_of_its_reservation(redis, wall):
 @pytest.mark.parametrize("clamp", [True, False])
 async def test_who_never_hears_of_its_reservation_gives_all_of_it_back(redis, wall, clamp):
     """Cancelled while the answer was on its way, it gives back what the server took: also where that was cut down."""
-    async with proxy(str(redis.socket)) as network:
-        async with nodes(network.url, moment=wall.moment, wall=wall, deadline=5.0) as (limiter,):
-            await spend(limiter, [ACME, PLAN], 700)
+    async with (
+        proxy(str(redis.socket)) as network,
+        nodes(network.url, moment=wall.moment, wall=wall, deadline=5.0) as (limiter,),
+    ):
+        await spend(limiter, [ACME, PLAN], 700)
+        async with limiter.admit([ACME, PLAN]) as admission:
             network.hold = asyncio.Event()
-            async with (
-                limiter.admit([Scope("key:acme/k", "key"), ACME, PLAN]) if False else _admitted(limiter, network) as admission
-            ):
-                asking = asyncio.create_task(refused(admission.reserve(1124 if clamp else 90, clamp=clamp)))
-                await until(lambda: network.held)
-                asking.cancel()
-                await asyncio.gather(asking, return_exceptions=True)
-                network.hold.set()
-            assert await used(limiter, ACME, PLAN) == [(700, 700), (700, 700)]
-            assert limiter.standing([PLAN]).token_remaining >= 100_000 - 700
-            assert keys(redis, b"*:open:*") == []
-
-
-class _admitted:
-    """An admission that was asked for before anything was held up."""
-
-    def __init__(self, limiter, network):
-        self._limiter, self._network = limiter, network
-
-    async def __aenter__(self):
-        hold, self._network.hold = self._network.hold, None
-        self._admission = await self._limiter.admit([ACME, PLAN]).__aenter__()
-        self._network.hold = hold
-        return self._admission
-
-    async def __aexit__(self, *error):
-        await self._admission.__aexit__(*error)
+            asking = asyncio.create_task(refused(admission.reserve(1124 if clamp else 90, clamp=clamp)))
+            await until(lambda: network.held)
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+            network.hold.set()
+        assert await used(limiter, ACME, PLAN) == [(700, 700), (700, 700)]
+        async with limiter.admit([PLAN]):
+            assert limiter.standing([PLAN]).token_remaining == 100_000 - 700
+        await heard(limiter)
+        assert keys(redis, b"*:open:*") == []
 
 
 async def test_a_successor_settles_on_the_day(redis, wall):
@@ -145,7 +131,7 @@ async def test_a_successor_settles_on_the_day(redis, wall):
 
 
 async def test_alone_it_has_its_part_and_tells_what_it_used(own_redis, wall):
-    """Of what was left each of two nodes lets in half, and the whole's figures are told; afterwards the server knows all of it."""
+    """Of what was left each of two nodes lets in half, in the whole's figures; afterwards the server knows all."""
     async with nodes(own_redis.url, 2, deadline=0.2, wall=wall, moment=wall.moment) as (one, two):
         assert await spend(one, [ACME], 200) == 200
         await spend(two, [ACME], 0)
