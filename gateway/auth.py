@@ -74,6 +74,8 @@ class _Limits(Protocol):
     def tpm(self) -> int | None: ...
     @property
     def max_parallel(self) -> int | None: ...
+    @property
+    def burst(self) -> float: ...
 
 
 class Authenticator:
@@ -188,7 +190,7 @@ def _scope(scope_id: str, kind: str, name: str, limits: _Limits, budget: Budget 
     """One scope, or none where nothing is limited."""
     if limits.rpm is limits.tpm is limits.max_parallel is budget.day is budget.month is None:
         return ()
-    return (Scope(scope_id, kind, limits.rpm, limits.tpm, limits.max_parallel, name, day=budget.day, month=budget.month),)
+    return (Scope(scope_id, kind, limits.rpm, limits.tpm, limits.max_parallel, name, limits.burst, budget.day, budget.month),)
 
 
 def _allow(names: Iterable[str]) -> tuple[Allowed, ...]:

@@ -94,7 +94,7 @@ class Budgets:
 
         `clamp`: they may be cut down to what is left, but not below `least`.
         """
-        limited = [scope for scope in scopes if scope.day is not None or scope.month is not None]
+        limited = _limited(scopes)
         if not limited:
             return tokens, ()
         tokens = min(max(tokens, 0), LARGEST)
@@ -115,12 +115,17 @@ class Budgets:
                 used.add(more, day)
                 self._keeper.note(used)
 
+    def charge(self, scopes: Iterable[Scope], tokens: int) -> None:
+        """What was not reserved, on the day that it is."""
+        accounts = self._current(_limited(scopes))
+        self.take(accounts, min(max(tokens, 0), LARGEST))
+
     def of(self, scopes: Iterable[Scope]) -> list[Used]:
         """The accounts of those that have a budget, as they are."""
-        return [self._account(scope) for scope in scopes if scope.day is not None or scope.month is not None]
+        return [self._account(scope) for scope in _limited(scopes)]
 
     def standing(self, scopes: Iterable[Scope]) -> list[Budgeted]:
-        limited = [scope for scope in scopes if scope.day is not None or scope.month is not None]
+        limited = _limited(scopes)
         return [standing_of(scope, used) for scope, used in zip(limited, self._current(limited), strict=True)]
 
     def set_back(self, scopes: Iterable[Scope]) -> None:
@@ -133,7 +138,9 @@ class Budgets:
         accounts = [self._account(scope) for scope in limited]
         day = max([day_of(self.wall()), *(used.day for used in accounts)])
         for used in accounts:
-            used.advance(day)
+            if used.day != day:  # noted, or a successor whose clock is behind would go back
+                used.advance(day)
+                self._keeper.note(used)
         return accounts
 
     def _account(self, scope: Scope) -> Used:
@@ -142,6 +149,10 @@ class Budgets:
             key = scope_key("budget " + scope.id)
             used = self._used[scope.id] = self._keeper.find(key) or Used(day_of(self.wall()), key=key)
         return used
+
+
+def _limited(scopes: Iterable[Scope]) -> list[Scope]:
+    return [scope for scope in scopes if scope.day is not None or scope.month is not None]
 
 
 def day_of(seconds: float) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from limits.redis.names import Known
 from limits.redis.place import Place
-from limits.redis.scripts import LARGEST
+from limits.redis.scripts import LARGEST, TODAY
 from limits.types import LimitExceeded, LimitsAway, Scope, Standing
 
 if TYPE_CHECKING:
@@ -70,6 +70,12 @@ class RedisAdmission:
         if not self.refunded:
             self.refunded = True
             self._limiter.correct(self._place, b"q" + self._id, [(known, 1) for known in self._scopes], 0)
+
+    def conclude(self, tokens: int, *, refund: bool) -> None:
+        """As one correction, for the debit of the request, by whose name it counts, is corrected once."""
+        back, self.refunded = int(refund and not self.refunded), self.refunded or refund
+        charged = [(known, back) for known in self._scopes]
+        self._limiter.correct(self._place, b"q" + self._id, charged, min(max(tokens, 0), LARGEST), TODAY)
 
     def standing(self) -> Standing:
         return self._limiter.standing_of(self._charged)

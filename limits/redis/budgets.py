@@ -42,13 +42,15 @@ local function count(b, tokens, day)
     b[4] = math.min(math.max(0, b[4] + tokens), MOST)
     if day == b[2] then b[3] = math.min(math.max(0, b[3] + tokens), MOST) end
 end
-local function budgets(now, n)  -- of the last n keys, all on the same day
+local function budgets(now, n, as_they_are)  -- of the last n keys, all on the same day
     local found, day = {{}}, math.floor(now / DAY)
     for i = 1, n do
         found[i] = kept(KEYS[#KEYS - n + i])
         day = math.max(day, found[i][2])
     end
-    for _, b in ipairs(found) do begin(b, day) end
+    if not as_they_are then
+        for _, b in ipairs(found) do begin(b, day) end
+    end
     return found
 end
 local function room(b, day, month)  -- fewest tokens that are left, where -1 is no budget

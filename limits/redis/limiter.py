@@ -24,7 +24,7 @@ from limits.redis.held import Held
 from limits.redis.line import Away, Line
 from limits.redis.names import Known, Names
 from limits.redis.place import Place
-from limits.redis.scripts import ACCOUNT, ADMIT, LARGEST, RESERVE
+from limits.redis.scripts import ACCOUNT, ADMIT, LARGEST, RESERVE, TODAY, UNHEARD
 from limits.redis.share import Share
 from limits.redis.spending import SIZE, Spending
 from limits.redis.words import Said, Words
@@ -37,8 +37,9 @@ _ONE, _TWO = struct.Struct(">q"), struct.Struct(">2q")
 
 
 class RedisLimiter(LastingLimiter):
-    """`on_outage`: who decides while the server is away: `local`, `open` or `closed`. `vault`: what a successor of this process
-    finds its name in. `moment`: the time that the server is to go by, in whole microseconds, for tests; else its own.
+    """`on_outage`: who decides while the server is away: `local`, `open` or `closed`. `instances`: how many nodes share it, at
+    least. `vault`: what a successor of this process finds its name in. `moment`: the time that the server is to go by, in whole
+    microseconds, for tests; else its own.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class RedisLimiter(LastingLimiter):
         url: str,
         *,
         on_outage: str = "local",
+        instances: int = 1,
         deadline: float = 0.05,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
@@ -70,7 +72,7 @@ class RedisLimiter(LastingLimiter):
         self._alone: dict[bytes, Sequence[Known]] = {}  # slots that are held in the share, by lease
         self.line = Line(url, deadline=deadline, rng=rng, changed=self._changed)
         self._spending = Spending(self.line, self._words, wall)
-        self.held = Held(self.line, self._words, rng)
+        self.held = Held(self.line, self._words, rng, instances)
         self._beating: asyncio.Task[None] | None = None
         self._begun = False  # the share has begun for this outage
 
@@ -223,15 +225,14 @@ class RedisLimiter(LastingLimiter):
             self._share.correct([known for known, _ in scopes], more, now)
             self._share.refund([known for known, requests in scopes if requests])
             if day:
-                self._spending.parts.correct([known for known, _ in scopes], day, more)
-                self._spending.tell_parts()
+                self._spending.correct_parts([known for known, _ in scopes], day, more)
         elif place is Place.SERVER and scopes:
             corrections = [(known, requests, more, False) for known, requests in scopes]
             self.line.say(*self._words.correct(name, b"", corrections, day, more))
             for known, requests in scopes:
                 _follow(known.account, requests, more, now)
                 if day:
-                    known.used.add(more, day)
+                    known.used.add(more, known.used.day if day == TODAY else day)
 
     def release(self, lease: bytes, scopes: Sequence[Known], name: bytes = b"") -> None:
         """One slot of each. `name`: a debit that needs no correction any more."""
@@ -300,7 +301,7 @@ class RedisLimiter(LastingLimiter):
         admission, lease = ids
         back = [(known, 0, -tokens, False) for known in scopes]
         back += [] if model is None else [(model, 1, -tokens, True)]
-        undo = [self._words.correct(b"t" + lease, lease, back, -1, -tokens)]
+        undo = [self._words.correct(b"t" + lease, lease, back, UNHEARD, -tokens)]
         if requests:
             undo.append(self._words.correct(b"q" + admission, b"", [(known, 1, 0, False) for known in scopes]))
         return undo

@@ -59,10 +59,9 @@ class Parts:
         scopes = [known.scope for known in budgeted]
         return room_in(scopes, parts, tokens, clamp=clamp, least=least, now=now), parts
 
-    def correct(self, scopes: Iterable[Known], day: int, more: int) -> None:
-        for known in scopes:
-            if known.budgeted:
-                self._part(known).add(more, day)
+    def correct(self, budgeted: Iterable[Known], day: int, more: int) -> None:
+        for known in budgeted:
+            self._part(known).add(more, day)
 
     def untold(self) -> Iterator[tuple[Known, int, int]]:
         """Whose, day and tokens; each of them once."""

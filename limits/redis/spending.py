@@ -11,7 +11,7 @@ from limits.budget import day_of, room_in, standing_of
 from limits.redis.line import Away, Line
 from limits.redis.names import Known
 from limits.redis.parts import Parts
-from limits.redis.scripts import READ, SET_BACK, Script
+from limits.redis.scripts import READ, SET_BACK, TODAY, Script
 from limits.redis.words import Words
 from limits.types import Budgeted, LimitsAway
 
@@ -55,6 +55,16 @@ class Spending:
             scopes, accounts = [known.scope for known in budgeted], [known.used for known in budgeted]
             room_in(scopes, accounts, tokens, clamp=clamp, least=least, now=self._wall())
         return budgeted[0].used.day
+
+    def correct_parts(self, scopes: Sequence[Known], day: int, more: int) -> None:
+        budgeted = [known for known in scopes if known.budgeted]
+        if day == TODAY:
+            _, parts = self.parts.fit(budgeted, 0, clamp=False, least=0)
+            for part in parts:
+                part.add(more, part.day)
+        else:
+            self.parts.correct(budgeted, day, more)
+        self.tell_parts()
 
     def tell_parts(self) -> None:
         """What was used while the server was away, once it is back."""

@@ -48,7 +48,7 @@ class Words:
         budgeted = [known for known, *_ in scopes if known.budgeted] if day else []
         words = [*self._keys([known for known, *_ in scopes], budgeted), self._moment(), name, lease]
         for known, requests, tokens, ends in scopes:
-            words += (*known.terms[:2], b"%d" % requests, b"%d" % tokens, b"1" if ends and known.slots else b"0")
+            words += (*known.terms[:4], b"%d" % requests, b"%d" % tokens, b"1" if ends and known.slots else b"0")
         return CORRECT, [*words, b"%d" % day, b"%d" % more, b"%d" % len(budgeted)]
 
     def read(self, budgeted: Sequence[Known]) -> list[bytes]:

@@ -207,6 +207,17 @@ async def test_a_request_that_is_refused_and_moves_on_is_charged_once(limiter):
     assert used(limiter, scope) == [(100, 100)]
 
 
+async def test_what_a_hit_costs_is_charged_today(limiter, wall):
+    """Where hits cost tokens, those count into the day that it is, also beyond the budget, and none where they cost none."""
+    scope = tenant(day=100, month=1000)
+    await spend(limiter, [scope], 90)
+    wall.pass_(DAY)
+    for tokens in (70, 50, 0):
+        async with limiter.admit([scope]) as admission:
+            admission.conclude(tokens, refund=False)
+    assert used(limiter, scope) == [(120, 210)]
+
+
 @given(st.integers(0, 2_900_000))
 def test_days_and_months_are_those_of_the_calendar(day):
     """The month of a day, its end, and the end of the day, as the standard library has them."""
