@@ -27,8 +27,8 @@ from gateway.endpoints import Endpoint
 from gateway.errors import ApiError
 from gateway.exchange import Exchange
 from gateway.explain_cache import cache_view
+from gateway.explain_placing import costs_of
 from gateway.explanation import Attempt, Candidate, Explanation, Limit, Refusal, Replica, Route, Term, Upstream
-from gateway.forward import Station
 from gateway.job import Headers, Job, read_headers
 from gateway.pipeline import Pipeline, amounts
 from gateway.refusals import REFUSALS, refusal
@@ -175,13 +175,11 @@ def _attempts(pipeline: Pipeline, lanes: Mapping[str, Lane], job: Job, decision:
     roomier = pipeline.roomier(job, decision.target, decision.alternatives)
     if roomier is not None:
         tried.append((roomier, "when the first one says that the prompt is too long"))
-    return tuple(
-        _attempt(job, target, when, pipeline.stations[target.model.name], lanes[target.model.name].pool, live=live)
-        for target, when in tried
-    )
+    return tuple(_attempt(pipeline, job, target, when, lanes[target.model.name], live=live) for target, when in tried)
 
 
-def _attempt(job: Job, target: Target, when: str, station: Station, pool: Pool, *, live: bool) -> Attempt:
+def _attempt(pipeline: Pipeline, job: Job, target: Target, when: str, lane: Lane, *, live: bool) -> Attempt:
+    station, pool = pipeline.stations[target.model.name], lane.pool
     prompt = estimate_of(job, station)
     wanted, clamp, _ = amounts(job, station, prompt)
     tokens = wanted
@@ -197,6 +195,7 @@ def _attempt(job: Job, target: Target, when: str, station: Station, pool: Pool, 
         never, never_scope = _refusal(refusal(error)), error.scope.kind
     order = _order(pool, job)
     states = {state.name: state for state in pool.stats()} if live else {}
+    costs = costs_of(pipeline, lane, job, station, target.served_name, prompt) if live else {}
     return Attempt(
         model=target.name,
         tier=target.model.tier,
@@ -211,7 +210,7 @@ def _attempt(job: Job, target: Target, when: str, station: Station, pool: Pool, 
         never_scope=never_scope,
         balance=_kind(pool),
         ordered=order is not None,
-        replicas=tuple(Replica(name, states.get(name)) for name in order or [r.name for r in pool.replicas]),
+        replicas=tuple(Replica(name, states.get(name), costs.get(name)) for name in order or [r.name for r in pool.replicas]),
     )
 
 

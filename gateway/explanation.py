@@ -125,11 +125,25 @@ class Limit(msgspec.Struct, frozen=True):
     burst: float
 
 
+class Cost(msgspec.Struct, frozen=True):
+    """What the request would cost a replica, as `work_cost` counts it: `cost` is (waiting + 2 uncached + 105 inflight) / speed.
+
+    `waiting`: uncached prompt tokens that were sent there and whose first token has not come back. `uncached`: those of this one.
+    """
+
+    cost: float
+    waiting: int
+    uncached: int
+    inflight: int
+    speed: float
+
+
 class Replica(msgspec.Struct, frozen=True):
-    """`state` is None where nothing runs that could know it."""
+    """`state` and `cost` are None where nothing runs that could know them; `cost` also where the balance does not count it."""
 
     name: str
     state: ReplicaStats | None
+    cost: Cost | None = None
 
 
 class Attempt(msgspec.Struct, frozen=True):

@@ -236,6 +236,13 @@ def _attempt(attempt: Attempt, *, live: bool) -> list[tuple[str, str]]:
     names = ", ".join(replica.name for replica in attempt.replicas)
     order = "in this order" if attempt.ordered else "whoever is best off" + ("" if live else " then, which is not known here")
     lines.append(("", f"replicas by {attempt.balance}: {names}{'; ' + order if len(attempt.replicas) > 1 else ''}"))
+    for replica in attempt.replicas:
+        if replica.cost is not None:
+            cost = replica.cost
+            parts = (
+                f"{cost.waiting} tokens wait there, {cost.uncached} of this prompt are not cached, {cost.inflight} requests run"
+            )
+            lines.append(("", f"{replica.name}: cost {cost.cost:g} ({parts})"))
     return lines
 
 

@@ -75,6 +75,12 @@ class Placing(NoPlacing):
     def entries(self) -> int:
         return len(self.index)
 
+    def look(self, prefix: bytes, session: str | None, tokens: int) -> Ask:
+        if not prefix:
+            return Ask(session, tokens)
+        prompt = Chain.unpack(prefix)
+        return Ask(session, tokens, cached=self.index.match(prompt, tokens), prefix=prompt.blocks)
+
     def place(self, work: WorkAsk) -> Unplaced:
         if not work.prefix:
             return Unplaced(work)

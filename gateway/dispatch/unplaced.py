@@ -53,5 +53,9 @@ class NoPlacing:
         """What is remembered, in blocks of prompts."""
         return 0
 
+    def look(self, prefix: bytes, session: str | None, tokens: int) -> Ask:  # noqa: ARG002 - as the other kind
+        """What a balance would be asked for a request with that beginning, for who only wants to know."""
+        return Ask(session, tokens)
+
     def place(self, work: WorkAsk) -> Unplaced:
         return Unplaced(work)

@@ -257,3 +257,26 @@ async def test_metrics_tell_what_was_predicted_and_what_was_there(start):
     assert predicted == placing_of(stack).told.predicted > 0
     assert float(numbers['tiergate_prefix_tokens_total{model="small-model",result="hit"}']) == sum(c for _, c in talk.cached)
     assert float(numbers['tiergate_prefix_index_blocks{model="small-model"}']) == placing_of(stack).entries > 0
+
+
+async def test_explain_tells_what_a_request_would_cost_each_replica(start):
+    """In a running gateway: what waits there, what of the prompt is not cached, what runs; and asking touches nothing."""
+    stack = await start(BUSY, fakes=fleet())
+    talk = Talk(stack, 1)
+    await talk.turn(length=300)
+    await stack.at_rest()
+    body = {"model": "small-model", "messages": [*talk.messages, {"role": "user", "content": "why?"}]}
+    entries = placing_of(stack).entries
+    headers = {"authorization": "Bearer tg-admin-key"}
+    for _ in range(2):
+        told = (await stack.client.post("/admin/explain", json={"tenant": "acme", "body": body}, headers=headers)).json()
+    attempt = told["attempts"][0]
+    costs = {replica["name"]: replica["cost"] for replica in attempt["replicas"]}
+    least = min(costs, key=lambda name: costs[name]["cost"])
+    assert least == talk.where[0]
+    for name, cost in costs.items():
+        assert cost["cost"] == cost["waiting"] + 2 * cost["uncached"] + 105 * cost["inflight"]
+        assert cost["uncached"] == attempt["prompt_tokens"] if name != least else cost["uncached"] < 60
+    assert placing_of(stack).entries == entries
+    reply = await stack.chat(messages=body["messages"])
+    assert reply.headers["x-tiergate-replica"] == least
