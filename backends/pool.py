@@ -32,6 +32,7 @@ from math import isfinite
 from backends.balance import Balance
 from backends.budget import RetryBudget
 from backends.lease import Lease
+from backends.prefill import Speeds
 from backends.ramp import Ramp
 from backends.replica import Replica
 from backends.types import NOBODY, Ask, Outcome
@@ -74,6 +75,7 @@ class Pool:
         self.clock = clock
         self._ramp = Ramp(rng or random.Random())
         self._budget = RetryBudget()
+        self._speeds = Speeds()
         self._ready: list[Replica] = []
         self._trials: list[Replica] = []
         self._capacity = 0
@@ -121,6 +123,7 @@ class Pool:
             return
         self.replicas = tuple(other for other in self.replicas if other is not replica)
         replica.unbind()
+        self._speeds.forget(replica)
         self.refresh()
         for listener in self._on_leave:
             listener(replica)
@@ -171,7 +174,7 @@ class Pool:
         """`began`: when the attempt did, where it runs already and is taken over; else it is now."""
         now = self.clock()
         self._budget.attempt(now)
-        return Lease(self, replica, now if began is None else began, ask.uncached(replica.name))
+        return Lease(self, replica, now if began is None else began, ask.uncached(replica.name), stream=ask.stream)
 
     def may_retry(self) -> bool:
         """True, and counted as spent, while the retries of the last ten seconds keep their share of the requests."""
@@ -206,6 +209,11 @@ class Pool:
         if breaker.epoch != before:
             self._log_breaker(replica, now)
         self.refresh()
+
+    def prefilled(self, replica: Replica, tokens: int, seconds: float) -> None:
+        """One request alone had its first token, from a lease."""
+        if replica in self.replicas:
+            self._speeds.sample(replica, tokens, seconds)
 
     def refresh(self) -> None:
         """Work out anew who is ready. Needed from outside only after `max_inflight` of a replica was changed."""

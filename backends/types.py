@@ -12,13 +12,14 @@ class Ask:
     """What a balance policy may know of a request.
 
     `cached`: the tokens of its prompt that a replica, by its name, is thought to hold. `prefix`: what the prompt begins with, a
-    digest for each step further into it.
+    digest for each step further into it. `stream`: the first byte of its answer is the first token.
     """
 
     session: str | None = None
     prompt_tokens: int = 0
     cached: Mapping[str, int] = field(default_factory=dict, kw_only=True)
     prefix: Sequence[int] = field(default=(), kw_only=True)
+    stream: bool = field(default=False, kw_only=True)
 
     def uncached(self, name: str) -> int:
         """Tokens that the replica of that name would have to compute."""

@@ -44,7 +44,7 @@ class Placed(Unplaced):
     def ask(self) -> Ask:
         work, prompt = self._work, self._prompt
         held = self._predicted = self._placing.index.match(prompt, work.prompt_tokens)
-        return Ask(work.session, work.prompt_tokens, cached=held, prefix=prompt.blocks)
+        return Ask(work.session, work.prompt_tokens, cached=held, prefix=prompt.blocks, stream="+stream" in work.form)
 
     def sent(self, replica: Replica) -> None:
         self._replica = replica.name

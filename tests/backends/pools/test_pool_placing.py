@@ -276,3 +276,64 @@ class TestPending:
         lease = enter(pool, pool.replicas[0])
         assert (pool.replicas[0].pending, pool.replicas[0].inflight) == (0, 1)
         leave(lease)
+
+
+class TestSpeed:
+    """Prefill rates of replicas, from the first bytes of requests that were alone."""
+
+    @pytest.fixture
+    def pool(self, clock):
+        return make_pool(clock, 3, "work_cost")
+
+    async def read(self, pool, replica, clock, tokens, seconds):
+        async with pool.lease(replica, ask=Ask(None, tokens, stream=True)) as lease:
+            clock.now += seconds
+            lease.first_byte()
+
+    async def test_a_replica_that_reads_twice_as_fast_is_worth_more(self, pool, clock):
+        """Its speed grows with what is known, towards the distance from the mean less the noise; others' falls."""
+        fast, *others = pool.replicas
+        for count in range(20):
+            await self.read(pool, fast, clock, 4000, 0.25)
+            for replica in others:
+                await self.read(pool, replica, clock, 4000, 1.0)
+            if not count:
+                assert 1.0 < fast.speed < 1.4
+        assert 1.6 < fast.speed < 2.3
+        assert all(0.6 < replica.speed < 0.9 for replica in others)
+        pool.remove(fast)
+        assert [replica.speed for replica in others] == [1.0, 1.0]
+
+    async def test_alike_is_alike(self, pool, clock):
+        """Engines that differ by a tenth from prompt to prompt are equal."""
+        rng = random.Random(3)
+        for _ in range(60):
+            for replica in pool.replicas:
+                tokens = rng.randrange(1024, 8000)
+                await self.read(pool, replica, clock, tokens, tokens / 8000 * rng.uniform(0.9, 1.1))
+        assert [replica.speed for replica in pool.replicas] == [1.0, 1.0, 1.0]
+
+    async def test_only_who_was_alone_says_something(self, pool, clock):
+        """Company before or behind it, a short prompt, an answer that is no stream: none is a measurement."""
+        slow, other, _ = pool.replicas
+        await self.read(pool, other, clock, 4000, 0.1)
+        async with pool.lease(slow, ask=Ask(None, 4000, stream=True)) as first:
+            clock.now += 1
+            async with pool.lease(slow, ask=Ask(None, 4000, stream=True)) as second:
+                clock.now += 9
+                first.first_byte()
+                second.first_byte()
+        await self.read(pool, slow, clock, 1000, 50.0)
+        async with pool.lease(slow, ask=Ask(None, 4000)) as whole:
+            clock.now += 50
+            whole.first_byte()
+        assert [replica.speed for replica in pool.replicas] == [1.0, 1.0, 1.0]
+
+    @settings(deadline=None)
+    @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 10**9), st.floats(0, 1e9)), max_size=40))
+    def test_a_speed_is_bounded(self, samples):
+        """Whatever was measured, no replica counts for more than four, or less than a quarter."""
+        pool = make_pool(lambda: 0.0, 3)
+        for number, tokens, seconds in samples:
+            pool.prefilled(pool.replicas[number], tokens, seconds)
+        assert all(0.249 < replica.speed < 4.001 for replica in pool.replicas)
