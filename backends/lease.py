@@ -41,6 +41,9 @@ class _Stage(enum.Enum):
 _NEW, _HELD, _SETTLED, _RELEASED = _Stage  # an enum member costs a look-up in its class each time
 
 
+_COUNTED = 128  # tokens: less weighs hardly more than that the request runs, and saying that it has begun costs more
+
+
 class Lease:
     """`async with pool.lease(replica) as lease:` and in it `lease.first_byte()`, `lease.settle(Outcome.OK)`."""
 
@@ -51,12 +54,17 @@ class Lease:
         self._keeper = keeper
         self._began = now
         self._first = False
-        self._pending = uncached
+        self._pending = uncached if uncached >= _COUNTED else 0
         self._lone = stream
         self._stage = _NEW
         self.replica = replica
         self.epoch = 0
         self.probe = False
+
+    @property
+    def owes(self) -> bool:
+        """Its replica has tokens to compute before its first byte, which count there until then."""
+        return self._pending > 0
 
     async def __aenter__(self) -> Self:
         if self._stage is not _NEW:

@@ -36,7 +36,7 @@ class Status:
             "prefix_expected_tokens_total",
             "Prompt tokens that a replica was thought to have cached, of answers whose backend tells what it had.",
             ("model",),
-            lambda: [((name,), float(lane.placing.told.predicted)) for name, lane in self._lanes.items()],
+            lambda: [((name,), float(lane.placing.told.expected)) for name, lane in self._lanes.items()],
         )
         metrics.gauge(
             "prefix_index_blocks",

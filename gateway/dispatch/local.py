@@ -210,7 +210,8 @@ class LocalWork:
 
     def wants_first_byte(self, lease: Lease) -> bool:
         """Whether a choice depends on hearing of this attempt's first byte at once."""
-        return lease.replica.breaker.tripped or self._lane.pool.balance.wants_first_byte
+        balance = self._lane.pool.balance
+        return lease.replica.breaker.tripped or balance.wants_first_byte or (balance.wants_pending and lease.owes)
 
 
 def _slot_ask(ask: WorkAsk) -> SlotAsk:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Told:
     """Prompt tokens that were thought to be cached, and that were, of answers whose backend says so."""
 
-    predicted: int = 0
+    expected: int = 0
     delivered: int = 0
 
 

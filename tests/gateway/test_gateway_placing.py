@@ -67,7 +67,7 @@ async def test_a_conversation_stays_where_its_history_is(start):
             before = prompt + 60
     told = placing_of(stack).told
     await stack.at_rest()
-    assert 0.9 * told.delivered < told.predicted < 1.1 * told.delivered
+    assert 0.9 * told.delivered < told.expected < 1.1 * told.delivered
 
 
 async def test_a_beginning_that_all_share_does_not_pile_up(start):
@@ -194,17 +194,17 @@ async def test_tenants_share_what_engines_share(start, isolate, shared):
     first = await stack.chat(text, max_tokens=1)
     await stack.at_rest()
     told = placing_of(stack).told
-    before = told.predicted
+    before = told.expected
     for _ in range(3):
         again = await stack.chat(text, max_tokens=1, key="tg-test-key-of-globex")
         if shared:
             assert again.headers["x-tiergate-replica"] == first.headers["x-tiergate-replica"]
         cached = cached_of(again.json())
         await stack.at_rest()
-        assert bool(cached) == (told.predicted > before)
+        assert bool(cached) == (told.expected > before)
         if not shared:
             break
-    assert (told.predicted > before) == shared
+    assert (told.expected > before) == shared
 
 
 async def test_one_replica_alone_is_not_asked_for(start):
@@ -236,7 +236,7 @@ async def test_a_dispatcher_that_is_replaced_knows_nothing_of_caches(start):
     await asyncio.sleep(0.01)
     await stack.gateway.replace_dispatcher()
     await asyncio.gather(*running)
-    assert placing_of(stack).told.predicted == 0
+    assert placing_of(stack).told.expected == 0
     for _ in range(2):
         for talk in talks:
             await talk.turn()
@@ -254,7 +254,7 @@ async def test_metrics_tell_what_was_predicted_and_what_was_there(start):
     page = (await stack.client.get("/metrics")).text
     numbers = dict(line.rsplit(" ", 1) for line in page.splitlines() if line.startswith("tiergate_prefix"))
     predicted = float(numbers['tiergate_prefix_expected_tokens_total{model="small-model"}'])
-    assert predicted == placing_of(stack).told.predicted > 0
+    assert predicted == placing_of(stack).told.expected > 0
     assert float(numbers['tiergate_prefix_tokens_total{model="small-model",result="hit"}']) == sum(c for _, c in talk.cached)
     assert float(numbers['tiergate_prefix_index_blocks{model="small-model"}']) == placing_of(stack).entries > 0
 

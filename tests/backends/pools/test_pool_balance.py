@@ -89,7 +89,8 @@ def test_only_queue_depth_wants_the_gauges(balance):
 
 def test_who_wants_first_bytes_at_once(balance):
     """Every other policy chooses the same whether it hears of a first byte when it comes or when the answer has ended."""
-    assert [kind for kind in KINDS if balance(kind).wants_first_byte] == ["least_latency", "sticky", "work_cost"]
+    assert [kind for kind in KINDS if balance(kind).wants_first_byte] == ["least_latency"]
+    assert [kind for kind in KINDS if balance(kind).wants_pending] == ["sticky", "work_cost"]
 
 
 def test_who_wants_to_know_the_prompt(balance):

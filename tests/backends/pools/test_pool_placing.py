@@ -211,8 +211,8 @@ class TestPending:
         pool = make_pool(clock, 1)
         replica = pool.replicas[0]
         async with pool.lease(replica, ask=Ask(None, 700)) as lease:
-            async with pool.lease(replica, ask=Ask(None, 50)):
-                assert (replica.pending, replica.inflight) == (750, 2)
+            async with pool.lease(replica, ask=Ask(None, 150)):
+                assert (replica.pending, replica.inflight) == (850, 2)
             assert replica.pending == 700
             lease.first_byte()
             lease.first_byte()
@@ -250,7 +250,7 @@ class TestPending:
             lease = list(truth)[index % len(truth)] if truth else None
             if what == "enter":
                 lease = run_through(pool.lease(replica, ask=Ask(None, tokens)).__aenter__())
-                truth[lease] = tokens
+                truth[lease] = tokens if tokens >= 128 else 0
             elif what in ("up", "down"):
                 replica.up = what == "up"
             elif lease is not None and what == "first":
@@ -271,11 +271,13 @@ class TestPending:
         assert [replica.pending for replica in pool.replicas] == [0, 0]
 
     async def test_they_are_nothing_where_nobody_says(self, clock):
-        """A lease that is not told what it costs counts as a request alone."""
+        """A lease that is not told what it costs counts as a request alone, as one whose prompt is next to nothing."""
         pool = make_pool(clock, 1)
         lease = enter(pool, pool.replicas[0])
         assert (pool.replicas[0].pending, pool.replicas[0].inflight) == (0, 1)
         leave(lease)
+        async with pool.lease(pool.replicas[0], ask=Ask(None, 127)) as short:
+            assert (pool.replicas[0].pending, short.owes) == (0, False)
 
 
 class TestSpeed:
