@@ -145,7 +145,7 @@ class Pool:
     @property
     def wants_metrics(self) -> bool:
         """Somebody reads what the replicas' servers tell of themselves, so somebody must scrape it."""
-        return self.balance.wants_waiting or bool(self._on_metrics)
+        return self.balance.wants_waiting or (len(self.replicas) > 1 and bool(self._on_metrics))
 
     def on_metrics(self, listener: Callable[[Replica, bytes], None]) -> None:
         """`listener` is given what a replica's server tells of itself, whenever that was scraped."""

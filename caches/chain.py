@@ -18,8 +18,8 @@ from typing import Self
 BLOCK = 256
 """Bytes of a block: some 60 tokens."""
 
-MOST_BLOCKS = 4096
-"""Of one prompt; what is beyond is not looked at."""
+MOST_BLOCKS = 2048
+"""Of one prompt, some 128,000 tokens; what is beyond is not looked at, or one prompt would hold up others for milliseconds."""
 
 _KEY_BYTES = 32
 _END = b"\xff"  # is no UTF-8, so the digest of a whole prompt is never that of a block

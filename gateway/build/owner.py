@@ -151,7 +151,7 @@ def _lane(config: Config, model: ModelConfig, make: Callable[[str, Spec], Replic
     scheduler = Scheduler(bounds, pool.capacity(), clock, order, reserved=_shares(config, model))
     pool.on_capacity(scheduler.set_capacity)
     placing = placing_of(model.name, pool.balance, model.balance.cache_tokens)
-    if placing is None:
+    if placing is None or model.kind == "litellm":
         return Lane(model.name, pool, scheduler)
     pool.on_metrics(placing.scraped)
     pool.on_leave(placing.left)
