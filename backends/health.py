@@ -151,8 +151,8 @@ class HealthMonitor:
         if watch.replica not in watch.pool.replicas:
             return  # it left while we asked
         self._judge(watch, finding)
-        if finding.fault is None and watch.pool.balance.wants_waiting:
-            await self._scrape(watch.replica)
+        if finding.fault is None and watch.pool.wants_metrics:
+            await self._scrape(watch.pool, watch.replica)
         watch.pool.refresh()  # nobody else may be asking: an opening that has ended shows in the capacity now
 
     async def _resolve(self, watch: _Watch) -> None:
@@ -213,13 +213,16 @@ class HealthMonitor:
         except Exception as error:  # noqa: BLE001  the edge of a warm-up, as of a check
             return type(error).__name__
 
-    async def _scrape(self, replica: Replica) -> None:
+    async def _scrape(self, pool: Pool, replica: Replica) -> None:
         """Advice only: when it cannot be had, the last one goes stale by itself."""
         with suppress(UpstreamError, OSError):
             status, page = await self._get(replica, b"/metrics", _MAX_METRICS)
-            waiting = read_gauge(page, WAITING) if status == 200 else None
+            if status != 200 or replica not in pool.replicas:
+                return
+            waiting = read_gauge(page, WAITING)
             if waiting is not None:
                 replica.observe_waiting(waiting, self._clock())
+            pool.scraped(replica, page)
 
     async def _get(self, replica: Replica, path: bytes, limit: int) -> tuple[int, bytes]:
         head = b"GET " + _root(replica) + path + replica.head_lines + b"accept: */*\r\naccept-encoding: identity\r\n\r\n"

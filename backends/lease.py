@@ -24,6 +24,8 @@ class Keeper(Protocol):
 
     def record(self, lease: Lease, outcome: Outcome, now: float) -> None: ...
 
+    def prefilled(self, replica: Replica, tokens: int, seconds: float) -> None: ...
+
     def refresh(self) -> None: ...
 
     def suspect(self, replica: Replica) -> None: ...
@@ -39,21 +41,30 @@ class _Stage(enum.Enum):
 _NEW, _HELD, _SETTLED, _RELEASED = _Stage  # an enum member costs a look-up in its class each time
 
 
+_COUNTED = 128  # tokens: less weighs hardly more than that the request runs, and saying that it has begun costs more
+
+
 class Lease:
     """`async with pool.lease(replica) as lease:` and in it `lease.first_byte()`, `lease.settle(Outcome.OK)`."""
 
-    __slots__ = ("_began", "_first", "_keeper", "_pending", "_stage", "epoch", "probe", "replica")
+    __slots__ = ("_began", "_first", "_keeper", "_lone", "_pending", "_stage", "epoch", "probe", "replica")
 
-    def __init__(self, keeper: Keeper, replica: Replica, now: float, uncached: int = 0) -> None:
-        """`uncached`: prompt tokens that the replica has to compute."""
+    def __init__(self, keeper: Keeper, replica: Replica, now: float, uncached: int = 0, *, stream: bool = False) -> None:
+        """`uncached`: prompt tokens that the replica has to compute. `stream`: its first byte says when that was done."""
         self._keeper = keeper
         self._began = now
         self._first = False
-        self._pending = uncached
+        self._pending = uncached if uncached >= _COUNTED else 0
+        self._lone = stream
         self._stage = _NEW
         self.replica = replica
         self.epoch = 0
         self.probe = False
+
+    @property
+    def owes(self) -> bool:
+        """Its replica has tokens to compute before its first byte, which count there until then."""
+        return self._pending > 0
 
     async def __aenter__(self) -> Self:
         if self._stage is not _NEW:
@@ -64,6 +75,7 @@ class Lease:
         self.epoch = breaker.epoch
         replica.inflight += 1
         replica.pending += self._pending
+        self._lone = self._lone and replica.inflight == 1
         if breaker.tripped and breaker.take_probe(self._began):
             self.probe = True
             self._keeper.refresh()
@@ -91,11 +103,13 @@ class Lease:
         if self._first or self._stage is not _HELD:
             return
         self._first = True
-        self.replica.pending -= self._pending
-        self._pending = 0
+        replica, tokens, self._pending = self.replica, self._pending, 0
+        replica.pending -= tokens
         now = self._keeper.clock() if at is None else max(at, self._began)
-        self.replica.observe_latency(now - self._began, now)
-        breaker = self.replica.breaker
+        replica.observe_latency(now - self._began, now)
+        if self._lone and tokens and replica.inflight == 1:
+            self._keeper.prefilled(replica, tokens, now - self._began)
+        breaker = replica.breaker
         if breaker.tripped and breaker.epoch == self.epoch:
             self._keeper.record(self, Outcome.OK, now)
             self.epoch = breaker.epoch  # how the answer ends still counts

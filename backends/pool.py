@@ -32,9 +32,10 @@ from math import isfinite
 from backends.balance import Balance
 from backends.budget import RetryBudget
 from backends.lease import Lease
+from backends.prefill import Speeds
 from backends.ramp import Ramp
 from backends.replica import Replica
-from backends.types import Ask, Outcome
+from backends.types import NOBODY, Ask, Outcome
 from backends.warmup import WarmUp
 
 _log = logging.getLogger("tiergate.pool")
@@ -74,6 +75,7 @@ class Pool:
         self.clock = clock
         self._ramp = Ramp(rng or random.Random())
         self._budget = RetryBudget()
+        self._speeds = Speeds()
         self._ready: list[Replica] = []
         self._trials: list[Replica] = []
         self._capacity = 0
@@ -82,6 +84,7 @@ class Pool:
         self._on_suspect: list[Callable[[Replica], None]] = []
         self._on_join: list[Callable[[Replica, WarmUp | None], None]] = []
         self._on_leave: list[Callable[[Replica], None]] = []
+        self._on_metrics: list[Callable[[Replica, bytes], None]] = []
         for replica in self.replicas:
             replica.bind(self.refresh)
         self.refresh()
@@ -120,6 +123,7 @@ class Pool:
             return
         self.replicas = tuple(other for other in self.replicas if other is not replica)
         replica.unbind()
+        self._speeds.forget(replica)
         self.refresh()
         for listener in self._on_leave:
             listener(replica)
@@ -138,6 +142,19 @@ class Pool:
     def on_leave(self, listener: Callable[[Replica], None]) -> None:
         self._on_leave.append(listener)
 
+    @property
+    def wants_metrics(self) -> bool:
+        """Somebody reads what the replicas' servers tell of themselves, so somebody must scrape it."""
+        return self.balance.wants_waiting or (len(self.replicas) > 1 and bool(self._on_metrics))
+
+    def on_metrics(self, listener: Callable[[Replica, bytes], None]) -> None:
+        """`listener` is given what a replica's server tells of itself, whenever that was scraped."""
+        self._on_metrics.append(listener)
+
+    def scraped(self, replica: Replica, page: bytes) -> None:
+        for listener in self._on_metrics:
+            listener(replica, page)
+
     def pick(self, ask: Ask, tried: Collection[Replica] = ()) -> Replica | None:
         if self._refresh_at is not None:
             self._catch_up()
@@ -153,14 +170,11 @@ class Pool:
         chosen = self.balance.choose(free, ask)
         return self._warm_instead(chosen, free, ask) if chosen in self._ramp.shares else chosen
 
-    def lease(self, replica: Replica, began: float | None = None, *, uncached: int = 0) -> Lease:
-        """`began`: when the attempt did, where it runs already and is taken over; else it is now.
-
-        `uncached`: prompt tokens that the replica has to compute for it.
-        """
+    def lease(self, replica: Replica, began: float | None = None, ask: Ask = NOBODY) -> Lease:
+        """`began`: when the attempt did, where it runs already and is taken over; else it is now."""
         now = self.clock()
         self._budget.attempt(now)
-        return Lease(self, replica, now if began is None else began, uncached)
+        return Lease(self, replica, now if began is None else began, ask.uncached(replica.name), stream=ask.stream)
 
     def may_retry(self) -> bool:
         """True, and counted as spent, while the retries of the last ten seconds keep their share of the requests."""
@@ -195,6 +209,11 @@ class Pool:
         if breaker.epoch != before:
             self._log_breaker(replica, now)
         self.refresh()
+
+    def prefilled(self, replica: Replica, tokens: int, seconds: float) -> None:
+        """One request alone had its first token, from a lease."""
+        if replica in self.replicas:
+            self._speeds.sample(replica, tokens, seconds)
 
     def refresh(self) -> None:
         """Work out anew who is ready. Needed from outside only after `max_inflight` of a replica was changed."""

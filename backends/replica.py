@@ -30,8 +30,8 @@ class Replica:
     """`inflight`, `slots` and `ready` are plain attributes because every choice reads them.
 
     `max_inflight` is what it takes when it is warm; `slots` what it is given now, which is less during a slow start.
-    `pending`: uncached prompt tokens that were sent and whose first token has not come back. `speed`: of its prefill, beside
-    the others of its pool.
+    `pending`: uncached prompt tokens that were sent and whose first token has not come back, of requests with many of them.
+    `speed`: of its prefill, beside the others of its pool.
     """
 
     __slots__ = (

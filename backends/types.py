@@ -9,18 +9,24 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)  # made for every request: a frozen one takes three times as long to make
 class Ask:
-    """What a balance policy may know of a request."""
+    """What a balance policy may know of a request.
+
+    `cached`: the tokens of its prompt that a replica, by its name, is thought to hold. `prefix`: what the prompt begins with, a
+    digest for each step further into it. `stream`: the first byte of its answer is the first token.
+    """
 
     session: str | None = None
     prompt_tokens: int = 0
-    cached: Mapping[str, int] = field(
-        default_factory=dict
-    )  # tokens of the prompt that a replica, by its name, is thought to hold
-    prefix: Sequence[int] = ()  # what the prompt begins with: a digest for each step further into it
+    cached: Mapping[str, int] = field(default_factory=dict, kw_only=True)
+    prefix: Sequence[int] = field(default=(), kw_only=True)
+    stream: bool = field(default=False, kw_only=True)
 
     def uncached(self, name: str) -> int:
         """Tokens that the replica of that name would have to compute."""
         return max(0, self.prompt_tokens - self.cached.get(name, 0))
+
+
+NOBODY = Ask()
 
 
 class Outcome(enum.Enum):

@@ -76,7 +76,7 @@ def _decisions(count: int) -> Callable[[], object]:
 
     def decide() -> None:
         prompt = Chain.unpack(packed)
-        ask = Ask(None, _PROMPT_TOKENS, index.match(prompt, _PROMPT_TOKENS), prompt.blocks)
+        ask = Ask(None, _PROMPT_TOKENS, cached=index.match(prompt, _PROMPT_TOKENS), prefix=prompt.blocks)
         index.add(balance.choose(replicas, ask).name, prompt, _PROMPT_TOKENS)
 
     return decide

@@ -10,23 +10,22 @@ without the key can tell from digests what was said. 8 bytes: a collision mispla
 from __future__ import annotations
 
 import struct
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Final, Literal, Self
+from typing import Self
 
 BLOCK = 256
 """Bytes of a block: some 60 tokens."""
 
-MOST_BLOCKS = 4096
-"""Of one prompt; what is beyond is not looked at."""
+MOST_BLOCKS = 2048
+"""Of one prompt, some 128,000 tokens; what is beyond is not looked at, or one prompt would hold up others for milliseconds."""
 
 _KEY_BYTES = 32
 _END = b"\xff"  # is no UTF-8, so the digest of a whole prompt is never that of a block
 _NONE = b"\0" * 8
-_HEAD = struct.Struct("=IIII8s8s")
-_ORDER: Final[Literal["little", "big"]] = sys.byteorder
+_PACK = struct.Struct("=IIII8s8s").pack
+_HEAD = struct.Struct("=IIIIQQ")  # the same, read: all that read it are of the machine that wrote it
 
 
 def chain_key(*parts: bytes | str | None) -> bytes:
@@ -45,6 +44,8 @@ def chain(key: bytes, parts: Sequence[bytes], block: int = BLOCK, answer: tuple[
     """
     data = b"".join(parts)
     size = len(data)
+    if size < block and answer is None:
+        return _PACK(size, block, 0, 0, blake2b(data + _END, key=key, digest_size=8).digest(), _NONE)
     whole = min(size // block, MOST_BLOCKS) * block
     bounded = size - whole >= block
     start = stop = 0
@@ -57,7 +58,7 @@ def chain(key: bytes, parts: Sequence[bytes], block: int = BLOCK, answer: tuple[
     asked = _end(state, data[split:start]) if start else _NONE
     _walk(state, data, range(split, whole, block), block, digests)
     end = _NONE if bounded else _end(state, data[whole:])
-    digests[0] = _HEAD.pack(size, block, start, stop, end, asked)
+    digests[0] = _PACK(size, block, start, stop, end, asked)
     return b"".join(digests)
 
 
@@ -88,7 +89,7 @@ class Chain:
     stop: int = 0
 
     def __post_init__(self) -> None:
-        if self.size < 0 or self.block < 1 or not 0 <= self.start <= self.stop <= self.size:
+        if self.block < 1 or not 0 <= self.start <= self.stop <= self.size:
             raise ValueError("no chain")
 
     @classmethod
@@ -97,8 +98,8 @@ class Chain:
         if len(packed) < _HEAD.size or len(packed) % 8:
             raise ValueError("no chain")
         size, block, start, stop, end, asked = _HEAD.unpack_from(packed)
-        blocks = memoryview(packed)[_HEAD.size :].cast("Q").tolist()
-        return cls(blocks, size, block, int.from_bytes(end, _ORDER), int.from_bytes(asked, _ORDER), start, stop)
+        blocks = memoryview(packed)[_HEAD.size :].cast("Q").tolist() if len(packed) > _HEAD.size else ()
+        return cls(blocks, size, block, end, asked, start, stop)
 
     def tokens_of(self, length: int, tokens: int) -> int:
         """Tokens in `length` of it, where all of it is so many."""

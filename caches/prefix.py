@@ -5,7 +5,8 @@ Rules of this file
    way. The work grows with the prompt and hardly with the number of replicas.
 2. Each replica forgets what it was not asked for longest, when it holds more tokens than its engine has room for. A prompt is
    touched from its tail to its head, so tails go first, as in vLLM. So whoever holds a block holds all that stand before it.
-3. The memory has one hard bound, `most` entries over all replicas. Past it the replica with the most gives way.
+3. The memory has one hard bound, `most` entries over all replicas. Past it the replica with the most gives way. A million tokens
+   that one replica holds are 16,000 entries and 4 to 5 MB.
 4. No clock, no I/O, no randomness. A replica that is dropped holds nothing from then on; its entries are cleared a few at a
    time, so no call takes longer for it.
 
@@ -46,7 +47,7 @@ class _Held:
 class PrefixIndex:
     """Who holds what. `tokens`: the room of a replica of which nothing else is known."""
 
-    def __init__(self, *, tokens: int = 1 << 19, most: int = 1 << 20) -> None:
+    def __init__(self, *, tokens: int = 1 << 19, most: int = 1 << 19) -> None:
         self._tokens = tokens
         self._most = most
         self._masks: dict[int, int] = {}  # digest -> who holds it, one bit a replica; also of those that are dropped

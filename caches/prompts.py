@@ -84,8 +84,8 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Parts]] = {
 
 
 def _front(fields: Mapping[str, Any]) -> list[bytes]:
-    front = {name: value for name in _FRONT if (value := fields.get(name)) is not None}
-    return [_encode(front)] if front else []
+    front = [name for name in _FRONT if fields.get(name) is not None]
+    return [_encode({name: fields[name] for name in front})] if front else []
 
 
 def _optional(value: Any) -> list[bytes]:
@@ -95,7 +95,10 @@ def _optional(value: Any) -> list[bytes]:
 def _conversation(front: list[bytes], messages: Any) -> Parts:
     if not isinstance(messages, list) or not messages or len(messages) > _MOST_PARTS:
         return _NOTHING
-    parts = front + [_encode(message if _plain(message) else _shown(message)) for message in messages]
+    parts = front + [
+        _encode(message if type(message) is dict and type(message.get("content")) is str else _shown(message))
+        for message in messages
+    ]
     stop = len(messages)
     while stop and not _made(messages[stop - 1]):
         stop -= 1
@@ -108,11 +111,6 @@ def _conversation(front: list[bytes], messages: Any) -> Parts:
 def _made(message: Any) -> bool:
     """It is the model's own."""
     return isinstance(message, dict) and (message.get("role") == "assistant" or message.get("type") in _MADE)
-
-
-def _plain(message: Any) -> bool:
-    """There is no image or the like in it."""
-    return type(message) is not dict or not any(map(_holds_data, _inner(message)))
 
 
 def _inner(node: dict[str, Any]) -> list[Any]:
@@ -132,7 +130,9 @@ def _shown(message: Any) -> Any:
     if message.get("type") in _DATA:
         return _cut(message)
     inner = _inner(message)
-    return {**message, "content" if "content" in message else "output": [_shown(part) for part in inner]} if inner else message
+    if not any(map(_holds_data, inner)):
+        return message
+    return {**message, "content" if "content" in message else "output": [_shown(part) for part in inner]}
 
 
 def _cut(value: Any) -> Any:

@@ -27,11 +27,12 @@ from gateway.endpoints import Endpoint
 from gateway.errors import ApiError
 from gateway.exchange import Exchange
 from gateway.explain_cache import cache_view
+from gateway.explain_placing import costs_of
 from gateway.explanation import Attempt, Candidate, Explanation, Limit, Refusal, Replica, Route, Term, Upstream
-from gateway.forward import Station
 from gateway.job import Headers, Job, read_headers
 from gateway.pipeline import Pipeline, amounts
 from gateway.refusals import REFUSALS, refusal
+from gateway.sizing import estimate_of
 from limits.ledger import Ledger
 from limits.types import LimitExceeded
 from routing.decide import room
@@ -174,14 +175,13 @@ def _attempts(pipeline: Pipeline, lanes: Mapping[str, Lane], job: Job, decision:
     roomier = pipeline.roomier(job, decision.target, decision.alternatives)
     if roomier is not None:
         tried.append((roomier, "when the first one says that the prompt is too long"))
-    return tuple(
-        _attempt(job, target, when, pipeline.stations[target.model.name], lanes[target.model.name].pool, live=live)
-        for target, when in tried
-    )
+    return tuple(_attempt(pipeline, job, target, when, lanes[target.model.name], live=live) for target, when in tried)
 
 
-def _attempt(job: Job, target: Target, when: str, station: Station, pool: Pool, *, live: bool) -> Attempt:
-    wanted, clamp, _ = amounts(job, station)
+def _attempt(pipeline: Pipeline, job: Job, target: Target, when: str, lane: Lane, *, live: bool) -> Attempt:
+    station, pool = pipeline.stations[target.model.name], lane.pool
+    prompt = estimate_of(job, station)
+    wanted, clamp, _ = amounts(job, station, prompt)
     tokens = wanted
     principal = job.principal
     model_scope = principal.model_scopes.get(target.model.name)
@@ -195,19 +195,22 @@ def _attempt(job: Job, target: Target, when: str, station: Station, pool: Pool, 
         never, never_scope = _refusal(refusal(error)), error.scope.kind
     order = _order(pool, job)
     states = {state.name: state for state in pool.stats()} if live else {}
+    costs = costs_of(pipeline, lane, job, station, target.served_name, prompt) if live else {}
     return Attempt(
         model=target.name,
         tier=target.model.tier,
         when=when,
         served_name=target.served_name,
+        bytes_per_token=round(station.density.ratio, 2),
+        prompt_tokens=prompt,
         reserved=tokens,
         clamped=tokens < wanted,
-        limits=tuple(Limit(s.kind, s.name, s.rpm, s.tpm, s.max_parallel) for s in scopes),
+        limits=tuple(Limit(s.kind, s.name, s.rpm, s.tpm, s.max_parallel, s.burst) for s in scopes),
         never=never,
         never_scope=never_scope,
         balance=_kind(pool),
         ordered=order is not None,
-        replicas=tuple(Replica(name, states.get(name)) for name in order or [r.name for r in pool.replicas]),
+        replicas=tuple(Replica(name, states.get(name), costs.get(name)) for name in order or [r.name for r in pool.replicas]),
     )
 
 

@@ -115,32 +115,51 @@ class CacheView(msgspec.Struct, frozen=True):
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """A scope whose limits hold together with the others'; None: no limit."""
+    """A scope whose limits hold together with the others'; None: no limit. `burst`: seconds of them that may be spent at once."""
 
     scope: str
     name: str
     rpm: int | None
     tpm: int | None
     max_parallel: int | None
+    burst: float
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """What the request would cost a replica, as `work_cost` counts it: `cost` is (waiting + 2 uncached + 105 inflight) / speed.
+
+    `waiting`: uncached prompt tokens that were sent there and whose first token has not come back. `uncached`: those of this one.
+    """
+
+    cost: float
+    waiting: int
+    uncached: int
+    inflight: int
+    speed: float
 
 
 class Replica(msgspec.Struct, frozen=True):
-    """`state` is None where nothing runs that could know it."""
+    """`state` and `cost` are None where nothing runs that could know them; `cost` also where the balance does not count it."""
 
     name: str
     state: ReplicaStats | None
+    cost: Cost | None = None
 
 
 class Attempt(msgspec.Struct, frozen=True):
     """One model that would be tried, and when. `never`: why its limits can never let this request through.
 
-    `reserved` is what the limits would set aside; `clamped`: cut down to the smallest burst, for the client named no maximum.
+    `prompt_tokens` are estimated at `bytes_per_token`, which each process that serves learns for itself: of several workers none
+    is asked here. `reserved` is what the limits would set aside; `clamped`: cut down to the smallest burst, for the client named
+    no maximum.
     """
 
     model: str
     tier: str
     when: str
     served_name: str
+    bytes_per_token: float
+    prompt_tokens: int
     reserved: int
     clamped: bool
     limits: tuple[Limit, ...]

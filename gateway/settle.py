@@ -44,7 +44,15 @@ def charge(ending: Ending, *, stream: bool, usage: int | None, prompt_estimate: 
 
 
 def spent(
-    ending: Ending, *, stream: bool, counted: bool, prompt: int, cached: int, output: int, prompt_estimate: int, deltas: int
+    ending: Ending,
+    *,
+    stream: bool,
+    counted: bool,
+    prompt: int,
+    cached: int | None,
+    output: int,
+    prompt_estimate: int,
+    deltas: int,
 ) -> Spent | None:
     """What the fleet did for it, for the queue's fairness; None where nobody knows.
 
@@ -54,5 +62,5 @@ def spent(
         return Spent(0, 0, whole=False)
     whole = ending is Ending.COMPLETE
     if counted:
-        return Spent(max(0, prompt - cached), output, whole)
+        return Spent(max(0, prompt - (cached or 0)), output, whole, cached)
     return Spent(prompt_estimate, deltas, whole) if stream else None

@@ -9,6 +9,7 @@ from caches.types import AWAY, DECLINES, ExactStore
 from gateway.dispatch.types import Lane
 from gateway.families import Labels
 from gateway.metrics import Metrics
+from gateway.shares import Shares
 from limits.types import AWAY as LIMITS_AWAY
 from limits.types import LastingLimiter, Priority
 
@@ -20,15 +21,29 @@ class Status:
 
     def __init__(self, lanes: Mapping[str, Lane], exact: ExactStore, semantic: OwnedSemantic, limiter: LastingLimiter) -> None:
         self._lanes = lanes
+        self._shares = Shares(lanes)
         self._exact = exact
         self._semantic = semantic
         self._limiter = limiter
 
     def register(self, metrics: Metrics) -> None:
         """Add the gauges."""
+        self._shares.register(metrics)
         metrics.gauge("queue_depth", "Requests waiting for a slot.", ("model", "class"), self._depths)
         metrics.gauge("inflight_requests", "Requests that a replica is working on.", ("model", "replica"), self._inflight)
         metrics.gauge("replica_up", "1 when the replica may get requests.", ("model", "replica"), self._up)
+        metrics.total(
+            "prefix_expected_tokens_total",
+            "Prompt tokens that a replica was thought to have cached, of answers whose backend tells what it had.",
+            ("model",),
+            lambda: [((name,), float(lane.placing.told.expected)) for name, lane in self._lanes.items()],
+        )
+        metrics.gauge(
+            "prefix_index_blocks",
+            "Blocks of prompts that replicas are thought to have cached, and answers of theirs.",
+            ("model",),
+            lambda: [((name,), float(lane.placing.entries)) for name, lane in self._lanes.items()],
+        )
         metrics.gauge(
             "exact_store_state",
             "1 for how the store of exact answers stands: `ok`, why it is away, or why it keeps nothing new.",
@@ -42,7 +57,7 @@ class Status:
             self._limits_state,
         )
         metrics.total(
-            "limits_decided_alone_total",
+            "limits_decided_alone",
             "Decisions that were made without the store of limits, while it was away.",
             (),
             lambda: [((), float(self._limiter.decided_alone))],
@@ -65,6 +80,8 @@ class Status:
             "exact_cache": str(self._exact.state),
             "limits": str(self._limiter.state),
         }
+        if self._limiter.kept:
+            told["budgets"] = "ok" if self._limiter.kept == "ok" else f"in memory only: {self._limiter.kept}"
         semantic = self._semantic.standing()
         if semantic is not None:
             told["semantic_cache"] = semantic.store
@@ -109,6 +126,7 @@ class Status:
                 "bytes": scheduler.queued_bytes,
                 "tokens": scheduler.queued_tokens,
             },
+            "reserved": self._shares.of(lane),
             "replicas": lane.pool.stats(),
         }
 

@@ -31,7 +31,12 @@ class Balance(Protocol):
 
     @property
     def wants_first_byte(self) -> bool:
-        """The policy reads `latency` or `pending`, so a first byte is to be told when it comes, not when the answer has ended."""
+        """The policy reads `latency`, so a first byte is to be told when it comes, not when the answer has ended."""
+        ...
+
+    @property
+    def wants_pending(self) -> bool:
+        """The policy reads `pending`, so the same holds for requests that count there."""
         ...
 
     @property
@@ -55,6 +60,10 @@ KINDS = (
     "sticky",
     "work_cost",
 )
+
+
+PREFIXED = ("prefix_hash", "sticky", "work_cost")
+"""Those that want to know of prompts."""
 
 
 def make_balance(kind: str, *, seed: int | None = None, clock: Callable[[], float] = time.monotonic) -> Balance:

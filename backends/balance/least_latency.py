@@ -33,6 +33,7 @@ class LeastLatency:
 
     wants_waiting = False
     wants_first_byte = True
+    wants_pending = False
     wants_prefix = False
 
     def __init__(self, rng: random.Random, clock: Callable[[], float]) -> None:

@@ -14,6 +14,7 @@ class PowerOfTwo:
 
     wants_waiting = False
     wants_first_byte = False
+    wants_pending = False
     wants_prefix = False
 
     def __init__(self, rng: random.Random) -> None:

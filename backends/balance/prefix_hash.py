@@ -23,6 +23,7 @@ class PrefixHash:
 
     wants_waiting = False
     wants_first_byte = False
+    wants_pending = False
     wants_prefix = True
 
     def __init__(self, rng: random.Random, blocks: int = 8) -> None:

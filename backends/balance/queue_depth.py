@@ -27,6 +27,7 @@ class QueueDepth:
 
     wants_waiting = True
     wants_first_byte = False
+    wants_pending = False
     wants_prefix = False
 
     def __init__(self, rng: random.Random, clock: Callable[[], float]) -> None:

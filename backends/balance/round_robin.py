@@ -19,6 +19,7 @@ class RoundRobin:
 
     wants_waiting = False
     wants_first_byte = False
+    wants_pending = False
     wants_prefix = False
 
     def __init__(self) -> None:

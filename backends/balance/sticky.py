@@ -21,7 +21,8 @@ class Sticky:
     __slots__ = ("_patience", "_random", "_share")
 
     wants_waiting = False
-    wants_first_byte = True
+    wants_first_byte = False
+    wants_pending = True
     wants_prefix = True
 
     def __init__(self, rng: random.Random, share: float = 0.8, patience: float = 80_000.0) -> None:

@@ -2,7 +2,7 @@
 
     cost = (Q + a·u + c·R) / speed        the least wins; ties at random
 
-    Q   uncached prompt tokens that were sent there and whose first token has not come back: what it waits for
+    Q   uncached prompt tokens that were sent there and whose first token has not come back: what it waits for (`pending`)
     u   tokens of this prompt that are not cached there: what it waits for as well, and what all others wait for too
     R   requests in flight there: each slows down every step of the engine, and holds memory
     speed   of that replica's prefill, beside the others of its pool
@@ -30,7 +30,8 @@ class WorkCost:
     __slots__ = ("_own", "_random", "_ranks", "_request", "_session")
 
     wants_waiting = False
-    wants_first_byte = True
+    wants_first_byte = False
+    wants_pending = True
     wants_prefix = True
 
     def __init__(self, rng: random.Random, own: float = 2.0, request: float = 105.0, session: float = 0.5) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from os import urandom
 from pathlib import Path
 
+from backends.balance import PREFIXED
 from caches.flight import Flights
 from caches.pace import Pace
 from caches.semantic.types import Semantic
@@ -20,6 +21,7 @@ from gateway.answers import Answers, models_of
 from gateway.auth import Authenticator
 from gateway.behind import Behind
 from gateway.caching import cachings
+from gateway.chains import Chains
 from gateway.config import Config
 from gateway.config.schema import Model as ModelConfig
 from gateway.cors import Cors
@@ -28,6 +30,7 @@ from gateway.edge import AdminCalls, Edge, Face
 from gateway.entries import Entries
 from gateway.feedback import Deletes
 from gateway.forward import Forwarder, Station
+from gateway.hits import Hits
 from gateway.inner import Inner
 from gateway.keys import KeyRing
 from gateway.logs import RequestLog
@@ -145,6 +148,7 @@ def build_pipeline(
         behind=behind,
         pace=Pace(config.cache.exact.pace or 0.0),
         flights=flights,
+        hits=Hits(config.limits.hits.requests, config.limits.hits.tokens),
         stations=stations,
         versions=versions,
         secret=secret,
@@ -152,6 +156,7 @@ def build_pipeline(
         clock=clock,
         wall=wall,
     )
+    salt = _salt(config, secret)
     pipeline = Pipeline(
         authenticator=Authenticator(config, ring, clock=wall),
         dispatcher=dispatcher,
@@ -162,7 +167,8 @@ def build_pipeline(
         stations=stations,
         forwarder=forwarder,
         metrics=metrics,
-        salt=_salt(config, secret),
+        salt=salt,
+        chains=Chains(secret, salt, dispatcher.several),
         clock=clock,
     )
     return Understanding(pipeline, catalog, flights, behind, ring, metrics)
@@ -191,6 +197,7 @@ def _station(config: Config, model: ModelConfig) -> Station:
         timeouts=config.timeouts_of(model),
         engine_priority=model.scheduling_policy == "priority",
         default_max_tokens=model.default_max_tokens,
+        prefixed=model.kind == "openai" and model.balance.kind in PREFIXED,
     )
 
 

@@ -115,6 +115,9 @@ class Link:
     def admit(self, scopes: Sequence[Scope], question: Question | None = None) -> RemoteTicket:
         return RemoteTicket(self, scopes, question)
 
+    def several(self, model: str) -> bool:
+        return model in self.replicas.several
+
     async def store_entry(self, entry: Entry) -> None:
         """As `RemoteTicket.store`."""
         if len(entry.body) <= MOST_KEPT:

@@ -15,9 +15,9 @@ from typing import Self
 
 from backends.lease import Lease
 from backends.replica import Replica
-from backends.types import Ask as BalanceAsk
 from caches.types import Entry, ExactStore
 from gateway.dispatch.types import Elsewhere, Lane, NoReplica, Question, WorkAsk
+from gateway.dispatch.unplaced import Unplaced
 from limits.slots import Slot
 from limits.types import Admission, Adopted, LastingLimiter, Priority, Reservation, Scope, SlotAsk, Spent, Standing
 
@@ -40,6 +40,9 @@ class LocalDispatcher:
     def adopt(self, scopes: Sequence[Scope], *, refunded: bool) -> LocalTicket:
         """A request that a predecessor of this process admitted. Its debits are known; its slots are taken, free or not."""
         return LocalTicket(self, scopes, self.limiter.adopt(scopes, refunded=refunded))
+
+    def several(self, model: str) -> bool:
+        return len(self.lanes[model].pool.replicas) > 1
 
     async def store_entry(self, entry: Entry) -> None:
         await self.exact.put(entry)
@@ -103,10 +106,13 @@ class LocalTicket:
         assert self._admission is not None, "a ticket is used after it was entered"
         return LocalWork(self._owner.lanes[ask.model], self._admission, ask)
 
-    def resume(self, model: str, tokens: int, scope: Scope | None, replica: Replica | None, began: float) -> ResumedWork:
-        """Work that an adopted request was granted before: `tokens` as reserved, the replica that was asked since `began`."""
+    def resume(
+        self, model: str, tokens: int, scope: Scope | None, replica: Replica | None, began: float, tenant: str, day: int = 0
+    ) -> ResumedWork:
+        """Work that an adopted request was granted before: `tokens` as reserved on `day`, the replica asked since `began`."""
         assert self._adopted is not None, "only an adopted request has such work"
-        return ResumedWork(self._owner.lanes[model], self._adopted.adopt_reservation(tokens, scope), tokens, replica, began)
+        reserved = self._adopted.adopt_reservation(tokens, scope, day=day)
+        return ResumedWork(self._owner.lanes[model], reserved, tokens, replica, began, tenant)
 
     async def store(self, entry: Entry) -> None:
         await self._owner.exact.put(entry)
@@ -114,6 +120,10 @@ class LocalTicket:
     def refund(self) -> None:
         if self._admission is not None:
             self._admission.refund()
+
+    def conclude(self, tokens: int, *, refund: bool) -> None:
+        if self._admission is not None:
+            self._admission.conclude(tokens, refund=refund)
 
     def standing(self) -> Standing:
         return self._owner.limiter.standing(self._scopes) if self._admission is None else self._admission.standing()
@@ -129,13 +139,16 @@ class LocalTicket:
 class LocalWork:
     """Tokens, then a slot. While it is entered it is its own grant."""
 
-    __slots__ = ("_ask", "_lane", "_reservation", "_reserved", "_slot", "_tried", "on_wait", "queued", "tokens")
+    __slots__ = ("_ask", "_lane", "_place", "_reservation", "_reserved", "_slot", "_tried", "on_wait", "queued", "tokens")
 
     def __init__(self, lane: Lane, admission: Admission, ask: WorkAsk) -> None:
         self._lane = lane
         self._ask = ask
-        self._reserved: Reserved = admission.reserve(ask.tokens, model_scope=ask.model_scope, clamp=ask.clamp)
+        self._reserved: Reserved = admission.reserve(
+            ask.tokens, model_scope=ask.model_scope, clamp=ask.clamp, least=ask.prompt_tokens
+        )
         self._slot: Slot | None = None
+        self._place: Unplaced | None = None
         self._tried: list[Replica] = []
         self.on_wait: Callable[[], None] | None = None  # called when it has its tokens and is about to wait for a slot
         self.tokens = ask.tokens
@@ -170,16 +183,26 @@ class LocalWork:
 
     async def attempt(self) -> Lease | None:
         pool, tried = self._lane.pool, self._tried
-        replica = pool.pick(BalanceAsk(self._ask.session, self._ask.prompt_tokens), tried)
+        place = self._place = self._place or self._lane.placing.place(self._ask)
+        ask = place.ask()
+        replica = pool.pick(ask, tried)
         if replica is None or (tried and not pool.may_retry()):
             return None
         tried.append(replica)
-        return pool.lease(replica)
+        place.sent(replica)
+        return pool.lease(replica, None, ask)
 
     def settle(self, tokens: int, spent: Spent | None = None) -> None:
         self._reservation.settle(tokens)
         if self._slot is not None:
             self._slot.spent = spent
+        if self._place is not None and spent is not None:
+            self._place.ended(spent)
+
+    @property
+    def day(self) -> int:
+        """Of whose budgets its tokens are; see `limits.types.Reservation`."""
+        return self._reservation.day
 
     def crowded(self) -> bool:
         """Whether who asks for a slot now has to wait."""
@@ -187,7 +210,8 @@ class LocalWork:
 
     def wants_first_byte(self, lease: Lease) -> bool:
         """Whether a choice depends on hearing of this attempt's first byte at once."""
-        return lease.replica.breaker.tripped or self._lane.pool.balance.wants_first_byte
+        balance = self._lane.pool.balance
+        return lease.replica.breaker.tripped or balance.wants_first_byte or (balance.wants_pending and lease.owes)
 
 
 def _slot_ask(ask: WorkAsk) -> SlotAsk:
@@ -201,11 +225,11 @@ class ResumedWork(LocalWork):
 
     __slots__ = ("_began", "_replica")
 
-    def __init__(self, lane: Lane, reserved: Reserved, tokens: int, replica: Replica | None, began: float) -> None:
+    def __init__(self, lane: Lane, reserved: Reserved, tokens: int, replica: Replica | None, began: float, tenant: str) -> None:
         self._lane = lane
-        self._ask = WorkAsk(lane.name, tokens, False, None, Priority.STANDARD, "", 1, 0, 0.0, None, 0)
+        self._ask = WorkAsk(lane.name, tokens, False, None, Priority.STANDARD, tenant, 1, 0, 0.0, None, 0)
         self._reserved = reserved
-        self._slot = None
+        self._slot = self._place = None
         self._tried = [] if replica is None else [replica]
         self._replica = replica
         self._began = began
@@ -214,7 +238,7 @@ class ResumedWork(LocalWork):
 
     async def __aenter__(self) -> Self:
         self._reservation = await self._reserved.__aenter__()
-        self._slot = self._lane.scheduler.resume()
+        self._slot = self._lane.scheduler.resume(self._ask.tenant)
         await self._slot.__aenter__()
         return self
 

@@ -11,7 +11,10 @@ import math
 import msgspec
 
 from backends.types import Outcome
-from limits.types import Priority
+from limits.types import BURST, Priority
+
+SpentValues = tuple[int, int, bool, int | None]
+"""`limits.types.Spent`."""
 
 
 class ScopeTerms(msgspec.Struct, array_like=True, gc=False):
@@ -22,6 +25,9 @@ class ScopeTerms(msgspec.Struct, array_like=True, gc=False):
     tpm: int | None
     max_parallel: int | None
     name: str
+    burst: float = BURST
+    day: int | None = None
+    month: int | None = None
 
 
 class Work(msgspec.Struct, array_like=True, gc=False):
@@ -41,6 +47,7 @@ class Work(msgspec.Struct, array_like=True, gc=False):
     form: str = ""
     most: int | None = None
     due: float = math.inf
+    prefix: bytes = b""
 
 
 class Look(msgspec.Struct, array_like=True, gc=False):
@@ -97,7 +104,10 @@ class Known(msgspec.Struct, array_like=True, gc=False):
 
 
 class HeldWork(msgspec.Struct, array_like=True, gc=False):
-    """Work that a worker was granted: its tokens as reserved, the replica if one is asked just now, when that began."""
+    """Work that a worker was granted: its tokens as reserved, the replica if one is asked just now, when that began.
+
+    `day`: see `limits.types.Reservation`.
+    """
 
     w: int
     model: str
@@ -106,6 +116,8 @@ class HeldWork(msgspec.Struct, array_like=True, gc=False):
     serial: int | None
     replica: str
     began: float
+    tenant: str
+    day: int = 0
 
 
 class Held(msgspec.Struct, array_like=True, gc=False):
@@ -188,7 +200,8 @@ class First(msgspec.Struct, array_like=True, tag=7, gc=False):
 class End(msgspec.Struct, array_like=True, tag=8, gc=False):
     """The work is over (`over`), or the client is (`left`), or both. Numbered, so that each is heard once.
 
-    `settled`: tokens to charge; None charges none, and gives the model's request back. `spent`: `limits.types.Spent`.
+    `settled`: tokens to charge; None charges none, and gives the model's request back. `spent`: `limits.types.Spent`. `extra`:
+    tokens to charge that were not reserved.
     """
 
     seq: int
@@ -198,7 +211,8 @@ class End(msgspec.Struct, array_like=True, tag=8, gc=False):
     refund: bool
     settled: int | None
     report: Report | None
-    spent: tuple[int, int, bool] | None = None
+    spent: SpentValues | None = None
+    extra: int = 0
 
 
 class Store(msgspec.Struct, array_like=True, tag=9, gc=False):
@@ -253,6 +267,7 @@ class Refusal(msgspec.Struct, array_like=True, gc=False):
     requested: int = 0
     wait: float = 0.0
     flag: bool = False
+    until: int = 0
 
 
 class Grant(msgspec.Struct, array_like=True, gc=False):
@@ -262,9 +277,10 @@ class Grant(msgspec.Struct, array_like=True, gc=False):
     queued: float
     serial: int | None
     tell_first: bool
+    day: int = 0  # of whose budgets the tokens were taken; see `limits.types.Reservation`
 
 
-StandingValues = tuple[int | None, int | None, float | None, int | None, int | None, float | None]
+StandingValues = tuple[int | None, int | None, float | None, int | None, int | None, float | None, int | None, int | None]
 
 
 class Answer(msgspec.Struct, array_like=True, tag=34, gc=False):

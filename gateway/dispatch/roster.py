@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
@@ -82,6 +83,7 @@ class Replicas:
         self._make = make
         self._providers = providers
         self.known: dict[int, Known] = {}
+        self.several: frozenset[str] = frozenset()  # models that have more than one
         self._replicas: dict[int, Replica] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -97,6 +99,7 @@ class Replicas:
             self._learn(known, replica)
         for replica in before.values():
             self._let_go(replica)
+        self._count()
 
     def change(self, changed: list[Known], gone: list[int]) -> None:
         for known in changed:
@@ -106,6 +109,7 @@ class Replicas:
             replica = self._replicas.pop(serial, None)
             if replica is not None:
                 self._let_go(replica)
+        self._count()
 
     async def close(self) -> None:
         """The end of the process."""
@@ -114,6 +118,10 @@ class Replicas:
         await asyncio.gather(*self._closing, return_exceptions=True)
         for replica in [*self._replicas.values(), *self._providers.values()]:
             await replica.client.close()
+
+    def _count(self) -> None:
+        counts = Counter(known.model for known in self.known.values())
+        self.several = frozenset(model for model, count in counts.items() if count > 1)
 
     def _learn(self, known: Known, replica: Replica | None) -> None:
         """A dispatcher with another config may have models that this worker has not: it will not be granted them."""

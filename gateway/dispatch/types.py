@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -27,6 +27,7 @@ from backends.replica import Replica
 from backends.types import Outcome
 from caches.flight import Flight
 from caches.types import Entry
+from gateway.dispatch.unplaced import NoPlacing
 from limits.slots import Scheduler
 from limits.types import Priority, Scope, Spent, Standing
 
@@ -38,6 +39,7 @@ class Lane:
     name: str
     pool: Pool
     scheduler: Scheduler
+    placing: NoPlacing = field(default_factory=NoPlacing)
 
 
 @dataclass(slots=True)  # made for every request: a frozen one takes three times as long to make
@@ -58,6 +60,7 @@ class WorkAsk:
     form: str = ""  # what tells something of how long the answer will be; see `limits.predict`
     most: int | None = None  # tokens of the answer, all its choices; None: the client named no maximum
     due: float = math.inf  # when its client wants it to be over, if it said so; absolute, for the order in the queue alone
+    prefix: bytes = b""  # what its prompt begins with, as `caches.chain` packs it, where the pool wants to know
 
 
 @dataclass(slots=True)
@@ -153,6 +156,9 @@ class Ticket(Protocol):
     def refund(self) -> None:
         """Give the request back, once: something later refused it."""
 
+    def conclude(self, tokens: int, *, refund: bool) -> None:
+        """No model is asked for it: charge so many tokens, and give the request back if that is said. Once."""
+
     def standing(self) -> Standing:
         """Of all scopes that it is charged to. Also before entering, and after a refusal, as far as it is known here."""
 
@@ -170,6 +176,9 @@ class Dispatcher(Protocol):
     """The owner, as requests see it."""
 
     def admit(self, scopes: Sequence[Scope], question: Question | None = None) -> Admit: ...
+
+    def several(self, model: str) -> bool:
+        """Whether there is more than one replica to choose from."""
 
     async def store_entry(self, entry: Entry) -> None:
         """Keep an answer that no request waits for."""

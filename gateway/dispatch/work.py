@@ -38,7 +38,7 @@ class RemoteWork:
         self._ticket = ticket
         self._ask = ask
         self._settled: int | None = None
-        self._spent: tuple[int, int, bool] | None = None
+        self._spent: m.SpentValues | None = None
         self._next = False  # the replica that came with the grant was tried
         self._serial: int | None = None  # of the replica that is asked, or was last. Not the attempt: it knows its work,
         self._name = ""  # and a cycle would leave both to the garbage collector
@@ -86,13 +86,15 @@ class RemoteWork:
 
     def settle(self, tokens: int, spent: Spent | None = None) -> None:
         self._settled = tokens
-        self._spent = None if spent is None else (spent.prompt, spent.output, spent.whole)
+        self._spent = None if spent is None else (spent.prompt, spent.output, spent.whole, spent.cached)
 
     def held(self) -> m.HeldWork | None:
         if not self._next:
             return None
         ask, scope = self._ask, self._ticket.link.scopes.maybe(self._ask.model_scope)
-        return m.HeldWork(self._ticket.w, ask.model, self.tokens, scope, self._serial, self._name, self._began)
+        return m.HeldWork(
+            self._ticket.w, ask.model, self.tokens, scope, self._serial, self._name, self._began, ask.tenant, self._grant.day
+        )
 
     def first_byte(self) -> None:
         link = self._ticket.link

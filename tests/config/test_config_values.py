@@ -32,7 +32,7 @@ def test_models_alone_are_enough():
     assert (config.timeouts.between_tokens, config.timeouts.total) == (30, 290)
     assert (model.served_name, model.tier, model.context, model.capabilities) == ("a", "default", None, None)
     assert (model.endpoints, model.version, model.adapters, model.fallback) == (("chat", "completions"), "", (), ())
-    assert (model.balance.kind, model.concurrency.kind, model.concurrency.max) == ("least_requests", "fixed", 256)
+    assert (model.balance.kind, model.concurrency.kind, model.concurrency.max) == ("work_cost", "fixed", 256)
     assert (model.scheduling_policy, model.default_max_tokens) == ("fcfs", 1024)
     assert (config.routing.auto, dict(config.routing.aliases), config.routing.classifier.kind) == ("auto", {}, "rules")
     assert (config.routing.classifier.threshold, config.routing.classifier.default_tier) == (0.5, "default")
@@ -73,7 +73,7 @@ def test_texts_are_taken_as_written():
 def test_numbers_may_have_underscores_or_quotes():
     """`20_000`, and a number inside quotes, as variables need them."""
     plan = parse(ONE + 'plans: {free: {rpm: 20_000, tpm: "30", max_parallel: null}}').plans["free"]
-    assert (plan.rpm, plan.tpm, plan.max_parallel) == (20_000, 30, None)
+    assert (plan.rpm, plan.tpm, plan.max_parallel, plan.burst) == (20_000, 30, None, 60.0)
 
 
 def test_variables_are_filled_in():

@@ -82,10 +82,11 @@ class Fleet:
         block = self.setting.shape.block
         chain = Chain(job.keys, job.prompt, block)
         wants = self.balance.wants_prefix
-        ask = Ask(job.session, tokens, self.index.match(chain, tokens) if wants else {}, job.keys if wants else ())
+        cached = self.index.match(chain, tokens) if wants else {}
+        ask = Ask(job.session, tokens, cached=cached, prefix=job.keys if wants else (), stream=True)
         replica = self.pool.pick(ask)
         assert replica is not None
-        lease = self.pool.lease(replica, uncached=ask.uncached(replica.name))
+        lease = self.pool.lease(replica, None, ask)
         _at_once(lease.__aenter__())
         self._leases[job.number] = lease
         self._free -= 1

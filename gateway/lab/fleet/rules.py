@@ -18,6 +18,7 @@ Size = Callable[[str], float]
 class _Rule:
     wants_waiting = False
     wants_first_byte = False
+    wants_pending = False
     wants_prefix = True
 
     def __init__(self, rng: random.Random) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from gateway.lab.fleet import arguments as replicas
 from gateway.lab.numbers import number, whole
 from gateway.lab.simulate.policies import CAP, PER_TOKEN
+from gateway.lab.simulate.terms import KEYS
 from gateway.lab.simulate.workload import PACES
 from gateway.units import parse_duration
 
@@ -25,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     both.add_argument("--seeds", type=_seeds, default=5, metavar="N", help="runs of each policy at each load (%(default)s)")
     both.add_argument("--policy", action="append", metavar="NAME",
                       help="may be repeated, the first is what others are compared with (all but `longest`)")  # fmt: skip
-    both.add_argument("--json", action="store_true", help="print JSON: also the range over the seeds, and each tenant's wait")
+    both.add_argument("--json", action="store_true", help="print JSON: also the range over the seeds, and each tenant's waits")
     both.add_argument("--png", type=Path, metavar="FILE", help="draw it; needs tiergate[plots]")
     replicas.add_arguments(parser)
     _add_queue(parser)
@@ -43,6 +44,10 @@ def _add_queue(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     work.add_argument("--load", choices=[pace.name for pace in PACES], action="append", help="may be repeated (all)")
     work.add_argument("--tpm", type=_count, metavar="N", help="tokens a minute of each tenant, by the product's limiter")
+    work.add_argument(
+        "--tenant", action="append", default=[], metavar="NAME:KEY=VALUE,…",
+        help=f"what one tenant does and may, with keys {KEYS}; `times`: it sends so many times as much; may be repeated",
+    )  # fmt: skip
     fleet = parser.add_argument_group("queue: slots")
     fleet.add_argument("--slots", type=_slots, default=64, metavar="N", help="(%(default)s)")
     fleet.add_argument("--base", type=_seconds, default=0.3, metavar="TIME", help="of service before the first token (300ms)")

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pool_fleet import Clock, make_replica
 
-from backends.balance import KINDS, make_balance
+from backends.balance import KINDS, PREFIXED, make_balance
 from backends.types import Ask
 
 ASK = Ask()
@@ -89,12 +89,13 @@ def test_only_queue_depth_wants_the_gauges(balance):
 
 def test_who_wants_first_bytes_at_once(balance):
     """Every other policy chooses the same whether it hears of a first byte when it comes or when the answer has ended."""
-    assert [kind for kind in KINDS if balance(kind).wants_first_byte] == ["least_latency", "sticky", "work_cost"]
+    assert [kind for kind in KINDS if balance(kind).wants_first_byte] == ["least_latency"]
+    assert [kind for kind in KINDS if balance(kind).wants_pending] == ["sticky", "work_cost"]
 
 
 def test_who_wants_to_know_the_prompt(balance):
     """For every other policy nobody works out what a prompt begins with."""
-    assert [kind for kind in KINDS if balance(kind).wants_prefix] == ["prefix_hash", "sticky", "work_cost"]
+    assert [kind for kind in KINDS if balance(kind).wants_prefix] == list(PREFIXED)
 
 
 class TestRoundRobin:

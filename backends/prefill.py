@@ -1,0 +1,50 @@
+"""How fast replicas read prompts, each beside the others of its pool: what divides the cost of work there.
+
+A sample is a stream whose request was alone on its replica from dispatch to first byte, with at least 1,024 tokens to compute:
+tokens by seconds. Others would make it slower than the replica is, and a short prompt measures the network.
+
+- Samples are averaged as logarithms, the last 20 of them; two that are twice and half as fast are none that is faster.
+- A speed is the distance from the mean of the measured replicas. Few samples say little of it, and a difference of a fifth says
+  nothing: engines of one kind differ by as much from prompt to prompt.
+- It is bounded by a factor of four, whatever was measured.
+"""
+
+from __future__ import annotations
+
+from math import copysign, exp, log
+
+from backends.replica import Replica
+
+LEAST_TOKENS = 1024
+_MEMORY = 20
+_DOUBT = 4.0  # samples that say as much as nothing being known
+_NOISE = log(1.2)
+_MOST = log(4.0)
+
+
+class Speeds:
+    """Writes `speed` of the replicas of one pool."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[Replica, tuple[float, int]] = {}  # mean of the logarithms of tokens a second, samples
+
+    def sample(self, replica: Replica, tokens: int, seconds: float) -> None:
+        if tokens < LEAST_TOKENS or seconds <= 0.0:
+            return
+        mean, count = self._known.get(replica, (0.0, 0))
+        count = min(count + 1, _MEMORY)
+        self._known[replica] = mean + (log(tokens / seconds) - mean) / count, count
+        self._compare()
+
+    def forget(self, replica: Replica) -> None:
+        if self._known.pop(replica, None) is not None:
+            self._compare()
+
+    def _compare(self) -> None:
+        average = sum(mean for mean, _ in self._known.values()) / max(1, len(self._known))
+        for replica, (mean, count) in self._known.items():
+            off = mean - average
+            sure = max(0.0, abs(off) - _NOISE) * count / (count + _DOUBT)
+            replica.speed = exp(copysign(min(sure, _MOST), off))

@@ -1,0 +1,159 @@
+"""Where of a pool's replicas a prompt is cached, for balances that want to know: between requests and the index.
+
+A `Lane` has one of these. What nobody wants to know costs nothing: `unplaced` has what stands here then.
+
+Rules of this file
+1. Between `ask` and `sent` nothing awaits, so what is chosen by is what is true.
+2. What a replica was sent counts as held by it from then on: the next one with the same beginning should wait behind it there.
+3. Who has forgotten is not believed: an engine whose start time changed or whose counters went down, that sleeps, that has left,
+   or that twice in a row computed what it was thought to hold, with nothing else being read there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from backends.balance import Balance
+from backends.kept import Kept, read_kept
+from backends.replica import Replica
+from backends.types import Ask
+from caches.chain import Chain
+from caches.prefix import PrefixIndex
+from gateway.dispatch.types import WorkAsk
+from gateway.dispatch.unplaced import NoPlacing, Unplaced
+from limits.types import Spent
+
+_log = logging.getLogger("tiergate.prefix")
+_TELLING = 512  # expected tokens from which on a miss says something of the replica
+_MISSED = 8  # delivered is less than this part of what was expected
+_STRIKES = 2
+
+
+class Placed(Unplaced):
+    """A request's work in a pool where it matters."""
+
+    __slots__ = ("_expected", "_placing", "_quiet", "_replica", "prompt")
+
+    def __init__(self, work: WorkAsk, prompt: Chain, placing: Placing) -> None:
+        self._work = work
+        self._placing = placing
+        self._expected: Mapping[str, int] = {}
+        self._replica = ""
+        self._quiet = False  # nothing was being read there when it was sent: what was sent before is in the cache
+        self.prompt = prompt
+
+    @property
+    def tokens(self) -> int:
+        return self._work.prompt_tokens
+
+    def ask(self) -> Ask:
+        work, prompt = self._work, self.prompt
+        held = self._expected = self._placing.index.match(prompt, work.prompt_tokens)
+        return Ask(work.session, work.prompt_tokens, cached=held, prefix=prompt.blocks, stream="+stream" in work.form)
+
+    def sent(self, replica: Replica) -> None:
+        self._replica, self._quiet = replica.name, not replica.pending
+        self._placing.index.add(replica.name, self.prompt, self.tokens)
+
+    def ended(self, spent: Spent) -> None:
+        """What was expected is a share of the prompt, so it is compared as that share of the tokens that it really has."""
+        name, placing = self._replica, self._placing
+        placing.index.answered(name, self.prompt, spent.output)
+        if spent.whole and placing.tells(name, spent):
+            cached = spent.cached or 0
+            expected = self._expected.get(name, 0) * (spent.prompt + cached) // max(1, self.tokens)
+            placing.compare(name, expected, cached, self if self._quiet else None)
+
+
+class Placing(NoPlacing):
+    """One pool's index, and what keeps it true."""
+
+    __slots__ = ("_engines", "_model", "_strikes", "_telling", "_warned", "index")
+
+    def __init__(self, model: str, index: PrefixIndex) -> None:
+        super().__init__()
+        self.index = index
+        self._model = model
+        self._engines: dict[str, Kept] = {}
+        self._strikes: dict[str, int] = {}
+        self._telling: set[str] = set()
+        self._warned = False
+
+    @property
+    def entries(self) -> int:
+        return len(self.index)
+
+    def look(self, prefix: bytes, session: str | None, tokens: int) -> Ask:
+        if not prefix:
+            return Ask(session, tokens)
+        prompt = Chain.unpack(prefix)
+        return Ask(session, tokens, cached=self.index.match(prompt, tokens), prefix=prompt.blocks)
+
+    def place(self, work: WorkAsk) -> Unplaced:
+        if not work.prefix:
+            return Unplaced(work)
+        try:
+            return Placed(work, Chain.unpack(work.prefix), self)
+        except ValueError:  # a worker's fault is no reason to refuse
+            return Unplaced(work)
+
+    def tells(self, name: str, spent: Spent) -> bool:
+        """Whether that engine tells what it had cached: once it did it does, but says nothing where it had nothing."""
+        if spent.cached is not None:
+            self._telling.add(name)
+        return name in self._telling
+
+    def compare(self, name: str, expected: int, delivered: int, proof: Placed | None) -> None:
+        """`proof`: the request whose answer this is, where a miss says that something was forgotten."""
+        self.told.expected += expected
+        self.told.delivered += delivered
+        if expected < _TELLING:
+            return
+        if delivered * _MISSED >= expected:
+            self._strikes.pop(name, None)
+        elif proof is not None:
+            self._strikes[name] = self._strikes.get(name, 0) + 1
+            if self._strikes[name] >= _STRIKES:
+                self.drop(name)
+                self.index.add(name, proof.prompt, proof.tokens)
+                self._warn(name, expected, delivered)
+
+    def scraped(self, replica: Replica, page: bytes) -> None:
+        """The replica's own metrics: did it lose its cache, and how much does that hold?"""
+        name, now = replica.name, read_kept(page)
+        before = self._engines.get(name)
+        if now.asleep or (before is not None and now.newer(before)):
+            self.drop(name)
+        self._engines[name] = now
+        if now.tokens is not None:
+            self.index.resize(name, now.tokens)
+
+    def left(self, replica: Replica) -> None:
+        self._engines.pop(replica.name, None)
+        self.drop(replica.name)
+        self._telling.discard(replica.name)
+
+    def drop(self, name: str) -> None:
+        """It holds nothing any more; how much it can hold has not changed."""
+        self.index.drop(name)
+        self._strikes.pop(name, None)
+        engine = self._engines.get(name)
+        if engine is not None and engine.tokens is not None:
+            self.index.resize(name, engine.tokens)
+
+    def _warn(self, name: str, expected: int, delivered: int) -> None:
+        if not self._warned:
+            self._warned = True
+            _log.warning(
+                "%s/%s: of %d prompt tokens that were thought to be cached there %d were, the second time in a row. Was its "
+                "cache reset? Or it is smaller than thought, or keeps no prefixes, or several engines have its address.",
+                self._model, name, expected, delivered,
+            )  # fmt: skip
+
+
+def placing_of(model: str, balance: Balance, tokens: int | None) -> Placing | None:
+    """None where nobody wants to know. `tokens`: the room of a replica that does not tell its own."""
+    if not balance.wants_prefix:
+        return None
+    return Placing(model, PrefixIndex() if tokens is None else PrefixIndex(tokens=tokens))

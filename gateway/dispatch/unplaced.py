@@ -1,0 +1,61 @@
+"""Pools where nobody asks what of a prompt is cached; `placing` has the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from backends.replica import Replica
+from backends.types import Ask
+from limits.types import Spent
+
+if TYPE_CHECKING:
+    from gateway.dispatch.types import WorkAsk
+
+
+@dataclass(slots=True)
+class Told:
+    """Prompt tokens that were thought to be cached, and that were, of answers whose backend says so."""
+
+    expected: int = 0
+    delivered: int = 0
+
+
+class Unplaced:
+    """One request's work."""
+
+    __slots__ = ("_work",)
+
+    def __init__(self, work: WorkAsk) -> None:
+        self._work = work
+
+    def ask(self) -> Ask:
+        """For the balance, as of now."""
+        return Ask(self._work.session, self._work.prompt_tokens)
+
+    def sent(self, replica: Replica) -> None:
+        """That one was chosen."""
+
+    def ended(self, spent: Spent) -> None:
+        """What the attempt that was sent last has cost."""
+
+
+class NoPlacing:
+    """One pool."""
+
+    __slots__ = ("told",)
+
+    def __init__(self) -> None:
+        self.told = Told()
+
+    @property
+    def entries(self) -> int:
+        """What is remembered, in blocks of prompts."""
+        return 0
+
+    def look(self, prefix: bytes, session: str | None, tokens: int) -> Ask:  # noqa: ARG002 - as the other kind
+        """What a balance would be asked for a request with that beginning, for who only wants to know."""
+        return Ask(session, tokens)
+
+    def place(self, work: WorkAsk) -> Unplaced:
+        return Unplaced(work)
