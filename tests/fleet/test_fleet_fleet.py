@@ -101,6 +101,13 @@ def test_conversations_find_their_own_history_and_round_robin_does_not():
     assert work.ttft_mean < 0.8 * turns.ttft_mean
 
 
+def test_a_session_that_is_named_keeps_a_conversation_in_its_place():
+    """By session alone, conversations find their history; nobody names one unless he is told to."""
+    jobs = made("shared", 900)
+    named, unnamed = (served("consistent_hash", jobs, Setting(replicas=3, sessions=told)) for told in (True, False))
+    assert result_of(named, 2.0).hit > result_of(unnamed, 2.0).hit + 0.1
+
+
 def test_what_all_share_drowns_nobody_but_under_the_longest_match():
     """With one common beginning the longest match sends all to one replica, up to its slots, and work cost to all alike."""
     jobs = made("common", 400)

@@ -26,7 +26,7 @@ def test_every_header_of_ours_is_in_the_readme():
     assert {name for name in found if name not in readme} == set()
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/tenants.md"])
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/tenants.md", "docs/replicas.md"])
 def test_every_link_leads_somewhere(page):
     """A relative link names a file of the repository."""
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / page).read_text(encoding="utf-8"))

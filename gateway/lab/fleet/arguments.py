@@ -34,6 +34,7 @@ def _work(work: argparse._ArgumentGroup) -> None:
     work.add_argument(
         "--half", choices=("first", "second"), help="of each trace, to choose settings on one and to judge on the other"
     )
+    work.add_argument("--sessions", action="store_true", help="made-up conversations name their session")
     work.add_argument("--goal", type=_seconds, default=2.0, metavar="TIME", help="a first token in time (2s)")
 
 

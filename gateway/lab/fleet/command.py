@@ -45,6 +45,7 @@ def setting_of(args: argparse.Namespace) -> Setting:
         shape=Shape(args.chunk, args.seats, args.blocks, args.block),
         error=args.error,
         index=args.index,
+        sessions=args.sessions,
     )
 
 

@@ -52,7 +52,10 @@ _COSTS, _SHAPE = Costs(), Shape()
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """`error`: sigma of a lognormal error of the estimate of a prompt's tokens. `index`: its room, of that of the engine."""
+    """`error`: sigma of a lognormal error of the estimate of a prompt's tokens. `index`: its room, of that of the engine.
+
+    `sessions`: clients name theirs, where the workload knows it.
+    """
 
     replicas: int = 12
     slots: int = 256
@@ -60,3 +63,4 @@ class Setting:
     shape: Shape = _SHAPE
     error: float = 0.0
     index: float = 1.0
+    sessions: bool = False

@@ -83,7 +83,8 @@ class Fleet:
         chain = Chain(job.keys, job.prompt, block)
         wants = self.balance.wants_prefix
         cached = self.index.match(chain, tokens) if wants else {}
-        ask = Ask(job.session, tokens, cached=cached, prefix=job.keys if wants else (), stream=True)
+        session = job.session if self.setting.sessions else None
+        ask = Ask(session, tokens, cached=cached, prefix=job.keys if wants else (), stream=True)
         replica = self.pool.pick(ask)
         assert replica is not None
         lease = self.pool.lease(replica, None, ask)

@@ -156,7 +156,7 @@ def _windows(data: bytes) -> list[Window]:
             continue
         begin, rate, cv = (float(cell or 0) for cell in row[:3])
         shape = float(row[4] or 0) or (1 / cv**2 if cv else 1.0)
-        if not (0 <= rate < 1e6 and 0 <= begin < 1e12 and 1e-3 <= shape <= 1e4):
+        if not (0 <= rate < 1e6 and 0 <= begin < 1e12 and 1e-2 <= shape <= 1e4):
             raise ValueError(f"a row of {str(row)[:40]}")
         rows.append(Window(begin, rate, row[3], shape))
     return sorted(rows)
