@@ -45,7 +45,7 @@ class Fleet:
         self.place = [-1] * len(jobs)
         self.refused: list[int] = []
         self.gaps: list[tuple[float, int]] = []
-        self._rng = random.Random(seed)
+        self._wrong = _errors(len(jobs), setting.error, random.Random(seed))
         self.setting = setting
         shape = setting.shape
         self.index = PrefixIndex(tokens=policy.room or int(shape.blocks * shape.block * setting.index))
@@ -78,7 +78,7 @@ class Fleet:
             self._line.append(job)
 
     def _send(self, job: Job) -> None:
-        tokens = self._estimate(job.prompt)
+        tokens = max(1, round(job.prompt * self._wrong[job.number]))
         block = self.setting.shape.block
         chain = Chain(job.keys, job.prompt, block)
         wants = self.balance.wants_prefix
@@ -99,10 +99,6 @@ class Fleet:
     def _fits(self, job: Job) -> bool:
         return all(engine.fits(job) for engine in self.engines.values())
 
-    def _estimate(self, prompt: int) -> int:
-        error = self.setting.error
-        return max(1, round(prompt * math.exp(self._rng.gauss(0.0, error)))) if error else prompt
-
     def first_token(self, run: Run) -> None:
         number = run.job.number
         self.first[number] = self.timeline.now
@@ -120,6 +116,11 @@ class Fleet:
 
     def _gap(self, seconds: float, tokens: int) -> None:
         self.gaps.append((seconds, tokens))
+
+
+def _errors(count: int, sigma: float, rng: random.Random) -> list[float]:
+    """What estimates are off by: a request's own, whoever chooses."""
+    return [math.exp(rng.gauss(0.0, sigma)) if sigma else 1.0 for _ in range(count)]
 
 
 class _Unreached:
