@@ -329,7 +329,7 @@ class World:
                 )
                 for name, lane in lanes.items()
             },
-            "shares": {name: lane.scheduler.queue.reserved() for name, lane in lanes.items()},
+            "shares": {name: lane.scheduler.reserved() for name, lane in lanes.items()},
             "replicas": {
                 f"{name}/{replica.name}": (
                     replica.inflight, replica.ready, replica.breaker.tripped, replica.breaker.epoch, replica.breaker.open_until,
