@@ -40,7 +40,7 @@ class Owner:
         if account is None:
             return True
         account.advance(_micros(now))
-        return account.fits(0, min(tokens, account.token_rate), 0)
+        return account.fits(0, min(tokens, account.token_burst // UNIT), 0)
 
     def standing(self, now: float) -> ReservedStanding:
         account, left = self.tokens, None
