@@ -123,6 +123,37 @@ def test_tokens_that_are_used_up_come_back_with_time():
     assert charged(line) == before
 
 
+@MANY
+@given(seed=st.integers(0, 2**32))
+def test_an_owner_goes_first_whenever_its_tokens_hold_its_next_request(seed):
+    """Whatever comes, goes, ends or is raised meanwhile, and however time passes."""
+    rng, line, now, waiting, running = random.Random(seed), reserved(owner(tpm=600), slots=50), 0.0, [], []
+    for _ in range(150):
+        step = rng.choice(["push", "push", "serve", "serve", "settle", "cancel", "raise", "time"])
+        if step == "push":
+            tenant = rng.choice(["own", "own", "x"])
+            waiting.append(push(line, tenant, rng.choice(list(Priority)), now=now, prompt=rng.choice([5, 50, 300, 700])))
+        elif step == "time":
+            now += rng.choice([0.5, 3.0, 20.0])
+        elif step == "settle" and running:
+            entry = running.pop(rng.randrange(len(running)))
+            line.settle(entry, 1, rng.choice([0, 10, 900]))
+        elif waiting and step == "serve":
+            entry = line.head(now)
+            line.dispatch(entry, now)
+            running.append(entry)
+        elif waiting and step == "cancel":
+            line.cancel(rng.choice(waiting), now)
+        elif waiting and step == "raise":
+            line.raise_priority(rng.choice(waiting), rng.choice(list(Priority)), now)
+        waiting = [entry for entry in waiting if entry.state is State.WAITING]
+        own = [entry for entry in waiting if entry.ask.tenant == "own"]
+        if own:
+            following = line._first_of(line._owners["own"])
+            if line._owners["own"].holds(following.ask.prompt, now):
+                assert line.head(now) is following
+
+
 def test_tokens_are_corrected_to_what_was_used():
     """More makes a debt, less is given back; who says nothing is believed to have used what was thought."""
     line = reserved(owner(tpm=600), slots=100)
