@@ -70,13 +70,15 @@ async def test_a_gateway_that_is_killed(stack, tmp_path):
     for _ in range(2):
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "gateway.cli", "serve", "--config", str(path), "--port", "0", cwd=ROOT,
-            stderr=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
         try:
             async with asyncio.timeout(30):
                 while b"listening on " not in (line := await process.stderr.readline()):
                     pass
             url = line.split()[3].decode()
+            while (await stack.client.get(f"{url}/ready")).status_code != 200:
+                await asyncio.sleep(0.02)
             answer = await stack.client.get(f"{url}/admin/tenants", headers={"authorization": f"Bearer {ADMIN_KEY}"})
             (day, _) = answer.json()["tenants"][0]["budgets"]
             assert before in (None, day["used"])
