@@ -147,7 +147,7 @@ def _lane(config: Config, model: ModelConfig, make: Callable[[str, Spec], Replic
     )
     own = queue.order
     order = Order(own.per_token or 0.0, own.cap, own.promote_after if own.classes == "strict" else None)
-    scheduler = Scheduler(bounds, pool.capacity(), clock, order, _shares(config, model))
+    scheduler = Scheduler(bounds, pool.capacity(), clock, order, reserved=_shares(config, model))
     pool.on_capacity(scheduler.set_capacity)
     return Lane(model.name, pool, scheduler)
 

@@ -402,7 +402,7 @@ class Plan:
     priority: t.PriorityName = key("standard", "Class in the queue.")
     weight: t.Weight = key(1, "Share among the tenants of a class.")
     models: Mapping[t.ModelName, ModelLimits] = section(dict, "Further limits for single models.")
-    reserved: Mapping[t.ModelName, Reserved] = section(dict, "Each of its tenants' own share of a model; docs/scheduling.md.")
+    reserved: Mapping[t.ModelName, Reserved] = section(dict, "Each of its tenants' own share of a model; docs/tenants.md.")
     cache: OwnCache = section(OwnCache, "What the caches may do for its tenants.")
 
 
