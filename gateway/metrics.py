@@ -66,6 +66,9 @@ class Metrics(Collector):
             p + "prefix_tokens", "Prompt tokens by whether the replica had them cached.", ("model", "result")
         )
         self.retries = Counter(p + "upstream_retries", "Attempts beyond a request's first, by what failed.", ("model", "reason"))
+        self.preemptions = Counter(
+            p + "preemptions", "Batch requests whose slot a realtime one got, by what became of them.", ("model", "result")
+        )
         for direction in ("prompt", "completion"):
             self.tokens.add((direction,), 0)
         for result in ("hit", "miss", "shared", "bypass"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+from collections import OrderedDict
+from itertools import takewhile
 from typing import Protocol
 
 from limits.account import Account
@@ -42,6 +44,7 @@ class Entry:
         "enqueued",
         "failure",
         "key",
+        "lent",
         "lifts",
         "line_lifts",
         "priority",
@@ -70,6 +73,16 @@ class Entry:
         self.failure: QueueFull | QueueTimeout | None = None
         self.waited = 0.0
         self.cost = ask.cost
+        self.lent = True  # when it got its slot nothing more urgent waited for one
+
+
+def insert(entries: OrderedDict[Entry, None], entry: Entry) -> None:
+    """Into those that wait, the oldest first. O(1), and O(those before it) for one that comes back to its old place."""
+    entries[entry] = None
+    if entry.ask.since is not None:
+        older = list(takewhile(lambda other: other.since <= entry.since and other is not entry, entries))
+        for other in (entry, *reversed(older)):
+            entries.move_to_end(other, last=False)
 
 
 class Load:

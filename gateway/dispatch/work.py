@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -25,6 +26,7 @@ class RemoteWork:
         "_grant",
         "_name",
         "_next",
+        "_order",
         "_serial",
         "_settled",
         "_spent",
@@ -39,6 +41,7 @@ class RemoteWork:
         self._ask = ask
         self._settled: int | None = None
         self._spent: tuple[int, int, bool] | None = None
+        self._order: Callable[[], bool] | None = None  # while the slot may be wanted back
         self._next = False  # the replica that came with the grant was tried
         self._serial: int | None = None  # of the replica that is asked, or was last. Not the attempt: it knows its work,
         self._name = ""  # and a cycle would leave both to the garbage collector
@@ -83,6 +86,19 @@ class RemoteWork:
             return None
         self._serial, self._name, self._began = serial, replica.name, self._ticket.link.clock()
         return RemoteAttempt(self, replica, tell_first=tell_first)
+
+    def lend(self, order: Callable[[], bool] | None) -> None:
+        self._order = order
+
+    def give_way(self) -> bool:
+        order, self._order = self._order, None
+        return order is not None and order()
+
+    async def again(self) -> None:
+        self._ask.since = self._began - self.queued
+        self._serial, self._name, self.report = None, "", None
+        grant = self._grant = await self._ticket.again(self._ask)
+        self._next, self.queued, self._began = False, grant.queued, self._ticket.link.clock()
 
     def settle(self, tokens: int, spent: Spent | None = None) -> None:
         self._settled = tokens
