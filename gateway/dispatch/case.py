@@ -207,7 +207,10 @@ class Case:
         replica = None if held.serial is None else node.roster.named(held.model, held.replica)
         work = ticket.resume(held.model, held.tokens, scope, replica, held.began)
         async with work as grant:
-            await self._attempts(ticket, grant, work.resumed(), None, resumed=True)
+            refusal = await self._attempts(ticket, grant, work.resumed(), None, resumed=True)
+        self._scope = None
+        if refusal is not None:
+            self._blocked(ticket, refusal, None)
 
     async def _go_on(self, ticket: LocalTicket) -> None:
         while True:
@@ -319,7 +322,9 @@ class Case:
         try:
             async with scope as grant:
                 grant.lend(self._yield)
-                await self._attempts(ticket, grant, await grant.attempt(), answer)
+                refusal = await self._attempts(ticket, grant, await grant.attempt(), answer)
+            if refusal is not None:
+                self._blocked(ticket, refusal, None)
         except _BLOCKS as refused:
             node.vacate(self)
             self._makes = False
@@ -342,8 +347,10 @@ class Case:
 
     async def _attempts(
         self, ticket: LocalTicket, grant: LocalWork, lease: Lease | None, answer: m.Answer | None, *, resumed: bool = False
-    ) -> None:
-        """One replica after the other. `resumed`: the worker knows of the first, which it asks already."""
+    ) -> QueueFull | QueueTimeout | None:
+        """One replica after the other; the refusal, if it gave its slot up and got no other. `resumed`: the worker knows of the
+        first, which it asks already.
+        """
         known, told = resumed, resumed
         message: m.Next | m.Again | m.End
         while True:
@@ -357,32 +364,34 @@ class Case:
                     _report(lease, message.report)
             if isinstance(message, m.End):
                 break
-            again = isinstance(message, m.Again)
-            if isinstance(message, m.Again) and not await self._again(ticket, grant, message):
-                return
-            known, told, answer = False, not again, None
+            told = isinstance(message, m.Next)
+            if isinstance(message, m.Again):
+                try:
+                    await self._again(grant, message)
+                except (QueueFull, QueueTimeout) as refused:
+                    if not self.left:
+                        ticket.refund()
+                    return refused
+                except asyncio.CancelledError:
+                    if self._ended is None or await self._interrupted(self._ended):
+                        raise
+                    return None
+            known, answer = False, None
             lease = await grant.attempt()
         await self._settle(grant, message)
+        return None
 
-    async def _again(self, ticket: LocalTicket, grant: LocalWork, message: m.Again) -> bool:
-        """Whether it has got another slot. If not, whoever is to know of it does."""
+    async def _again(self, grant: LocalWork, message: m.Again) -> None:
+        """Another slot, in place of the one that it gave up."""
         self._w, self._scope = message.w, grant
         if message.share is not None:
             self._take_berth(message.share)
         try:
             await grant.again(self._ask_of(message.work))
-        except (QueueFull, QueueTimeout) as refused:
+        except (QueueFull, QueueTimeout):
             self.session.node.vacate(self)
             self._makes = False
-            if not self.left:
-                ticket.refund()
-            self._blocked(ticket, refused, None)
-            return False
-        except asyncio.CancelledError:
-            if self._ended is None or await self._interrupted(self._ended):
-                raise
-            return False
-        return True
+            raise
 
     async def _settle(self, grant: LocalWork, end: m.End) -> None:
         if end.settled is not None:

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from gateway_talk import ask, chat, hold, lines, posts, queued, scrape, station, total, wire
+from gateway_talk import ask, chat, hold, lines, posts, queued, scrape, total
 
 BATCH, REALTIME = ({"x-tiergate-priority": name} for name in ("batch", "realtime"))
 
@@ -43,7 +43,7 @@ async def held(start):
 
 @pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
 async def test_a_batch_request_waits_once_more(held, stream):
-    """Its attempt is given up, the realtime one is served, then it is served itself: a 200, charged once, told in log and metrics."""
+    """Its attempt is given up, the realtime one is served, then it is served itself: charged once, told in log and metrics."""
     world = await held("requeue")
     stack = world.stack
     batch = await world.batch(stream=stream)
