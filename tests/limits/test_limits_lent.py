@@ -155,7 +155,7 @@ def test_who_has_sent_something_is_left_alone():
 
 
 def test_who_promised_and_cannot_keep_it_is_followed_by_another():
-    """Its first byte came while the order was on its way: it keeps its slot, and the realtime request has its turn all the same."""
+    """Its first byte came while the order was on its way: it keeps its slot, and another gives way."""
     pool, clients = full(2)
     urgent = pool.urgent()
     assert told(clients) == [0, 1]
