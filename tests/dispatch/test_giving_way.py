@@ -26,7 +26,7 @@ def wish(priority: int, tenant: str = "globex", content: int = 0, patience: floa
 
 
 def trace(rng: random.Random) -> list[Step]:
-    """Mostly batch work on two slots, into which realtime work comes; and how many turns of the loop later the next thing happens."""
+    """Mostly batch work on two slots, into which realtime work comes; the last number is turns of the loop until the next step."""
     steps: list[Step] = []
     for _ in range(80):
         verb = rng.choices(list(_OFTEN), list(_OFTEN.values()))[0]
@@ -126,8 +126,8 @@ def watch(link: Link, seen: Counter[str]) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 2], ids=["one process", "a worker", "two workers"])
 def test_whatever_crosses_the_order_nothing_leaks(count: int) -> None:
-    """First bytes, ends, raises, clients that leave, deadlines and lost connections, few turns of the loop apart: each request ends,
-    once, and no slot, token, lease, place or order is left.
+    """First bytes, ends, raises, clients that leave, deadlines and lost connections, few turns of the loop apart: each request
+    ends, once, and no slot, token, lease, place or order is left.
     """
     seen: Counter[str] = Counter()
     for seed in range(40):
@@ -160,7 +160,7 @@ async def _given_up(folder: Path, count: int, turns: int, verb: str) -> None:
 @pytest.mark.parametrize("verb", ["leaves", "first", "answered", "failed", "lost"])
 @pytest.mark.parametrize("count", [0, 1], ids=["one process", "a worker"])
 def test_at_any_moment_of_giving_way(count: int, verb: str) -> None:
-    """A realtime request comes, and so many turns of the loop later the batch requests leave, send, end, fail, or lose the owner."""
+    """A realtime request comes, and so many turns of the loop later the batch requests leave, send, end, fail or lose the owner."""
     for turns in range(14):
         with TemporaryDirectory() as folder, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_given_up(Path(folder), count, turns, verb))
