@@ -26,7 +26,7 @@ def wish(priority: int, tenant: str = "globex", content: int = 0, patience: floa
 
 
 def trace(rng: random.Random) -> list[Step]:
-    """Mostly batch work on two slots, into which realtime work comes; the last number is turns of the loop until the next step."""
+    """Mostly batch work on two slots, into which realtime work comes; the last number is turns of the loop until the next."""
     steps: list[Step] = []
     for _ in range(80):
         verb = rng.choices(list(_OFTEN), list(_OFTEN.values()))[0]
@@ -130,13 +130,13 @@ def test_whatever_crosses_the_order_nothing_leaks(count: int) -> None:
     ends, once, and no slot, token, lease, place or order is left.
     """
     seen: Counter[str] = Counter()
-    for seed in range(40):
+    for seed in range(25):
         with TemporaryDirectory() as folder, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_raced(trace(random.Random(seed)), Path(folder), count, seen))
-    assert seen["gave way"] > 20
-    assert seen["granted again"] > 10
+    assert seen["gave way"] > 15
+    assert seen["granted again"] > 8
     if count:
-        assert seen["Keep"] > 5, "some orders came too late"
+        assert seen["Keep"] > 3, "some orders came too late"
 
 
 async def _given_up(folder: Path, count: int, turns: int, verb: str) -> None:
@@ -160,7 +160,7 @@ async def _given_up(folder: Path, count: int, turns: int, verb: str) -> None:
 @pytest.mark.parametrize("verb", ["leaves", "first", "answered", "failed", "lost"])
 @pytest.mark.parametrize("count", [0, 1], ids=["one process", "a worker"])
 def test_at_any_moment_of_giving_way(count: int, verb: str) -> None:
-    """A realtime request comes, and so many turns of the loop later the batch requests leave, send, end, fail or lose the owner."""
+    """A realtime request comes, and some turns of the loop later the batch requests leave, send, end, fail or lose the owner."""
     for turns in range(14):
         with TemporaryDirectory() as folder, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_given_up(Path(folder), count, turns, verb))

@@ -4,7 +4,23 @@ import asyncio
 
 import pytest
 from gateway_talk import (
-    GREEDY, KEY, ask, chat, config_of, freeze_limits, hold, lines, posts, queued, remaining, scrape, station, tenant, total, usage, wire,
+    GREEDY,
+    KEY,
+    ask,
+    chat,
+    config_of,
+    freeze_limits,
+    hold,
+    lines,
+    posts,
+    queued,
+    remaining,
+    scrape,
+    station,
+    tenant,
+    total,
+    usage,
+    wire,
 )  # fmt: skip
 from pair import Pair
 
