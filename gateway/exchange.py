@@ -10,8 +10,10 @@ fifth of the time that a dataclass of so many fields takes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from gateway.auth import Principal
+from gateway.outcomes import RequestOutcome
 
 
 class Work:
@@ -61,7 +63,7 @@ class Exchange:
     feedback: tuple[str, float] | None = None  # on which request, and its score
     body_wait: float = 0.0  # spent waiting for the client's body
     status: int = 0
-    outcome: str = ""
+    outcome: RequestOutcome | Literal[""] = ""  # until it has ended
     error: str = ""  # our code of what went wrong
     limit: str = ""  # the limit that refused, as `tenant_tokens`
     shared: bool = False  # joined another's work

@@ -56,6 +56,7 @@ _ENGINE_PRIORITY = {Priority.REALTIME: 0, Priority.STANDARD: 10, Priority.BATCH:
 _SMALL = 64 * 1024  # a larger body takes longer to parse than its admission may cost
 _MOST_TOKENS = 1 << 40  # no request uses more: a larger wish is cut to it
 _CLASS = {priority: priority.name.lower() for priority in Priority}
+_ENDS: Mapping[type[BaseException], str] = {QueueFull: "refused", QueueTimeout: "expired"}
 _SSE = b"text/event-stream; charset=utf-8"
 
 
@@ -293,9 +294,9 @@ class Pipeline:
                 self._waited(job, station, grant.queued)
                 call.ending = Ending.NOT_SENT
                 await self._run(job, plan, grant, sink)
-        except (QueueFull, QueueTimeout, asyncio.CancelledError):
+        except (QueueFull, QueueTimeout, asyncio.CancelledError) as end:
             if began is not None:  # it left the queue without a slot
-                self._waited(job, station, self._clock() - began)
+                self._waited(job, station, self._clock() - began, _ENDS.get(type(end), "left"))
             raise
 
     async def _run(self, job: Job, plan: Plan, grant: Grant, sink: Sink, yielding: Yielding | None = None) -> None:
@@ -336,9 +337,12 @@ class Pipeline:
         work.settled = True
         return work.charged
 
-    def _waited(self, job: Job, station: Station, seconds: float) -> None:
+    def _waited(self, job: Job, station: Station, seconds: float, end: str = "dispatched") -> None:
         job.work.queued += seconds
-        self._metrics.queue_wait.observe((station.name, _CLASS[job.wishes.priority]), seconds)
+        where = station.name, _CLASS[job.wishes.priority]
+        self._metrics.queue_wait.observe(where, seconds)
+        if seconds:  # else a slot was free
+            self._metrics.queue_ended.add((*where, end))
 
     def _work_ask(self, job: Job, target: Target, station: Station, call: Call) -> WorkAsk:
         principal = job.principal

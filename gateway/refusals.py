@@ -83,12 +83,13 @@ def _lagged(_: FlightLagged) -> ApiError:
 
 def _cancelled(_: FlightCancelled) -> ApiError:
     message = "The gateway shut down before this answer was complete."
-    return ApiError(503, "shutting_down", message, headers=waiting(1.0), outcome="broken_stream")
+    return ApiError(503, "shutting_down", message, headers=waiting(1.0), outcome="rejected")
 
 
 def _cache_away(error: CacheAway) -> ApiError:
     said = str(error)
-    return ApiError(503, "cache_store_away", f"{said[:1].upper()}{said[1:]}. Ask again when it is back.", headers=waiting(1.0))
+    message = f"{said[:1].upper()}{said[1:]}. Ask again when it is back."
+    return ApiError(503, "cache_store_away", message, headers=waiting(1.0), outcome="rejected")
 
 
 TABLE: Mapping[type[Exception], Callable[[Any], ApiError]] = {
