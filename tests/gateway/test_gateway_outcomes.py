@@ -12,6 +12,7 @@ from gateway_talk import (
     dial,
     freeze_limits,
     hold,
+    lines,
     posts,
     queued,
     raw_request,
@@ -278,7 +279,7 @@ async def test_every_way_out_ends_in_its_outcome_once(start, shuffled):
         known = len(stack.log.lines)
         await play(stack)
         sent += outcomes
-        await stack.until(lambda count=sent.total(): len(stack.log.lines) >= count)
+        await lines(stack, sent.total())
         assert Counter(line["outcome"] for line in stack.log.lines[known:]) == outcomes, name
         await stack.at_rest()
     found = await scrape(stack)
