@@ -1,9 +1,10 @@
 """Who gives a slot back for a realtime request, when, and what that costs: first one by one, then in any order that there is."""
 
+import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from queue_talk import bounds
@@ -322,6 +323,35 @@ def test_batch_has_its_share_under_endless_realtime_work():
         if client.ask.priority is BATCH:
             pool.start(pool.ask(tenant=client.ask.tenant))
     assert done[BATCH] * 17 >= done[REALTIME] + done[BATCH] - 17 * 4
+
+
+@settings(max_examples=60, deadline=None)
+@given(weights=st.tuples(*[st.integers(1, 16)] * 3), seed=st.integers(0, 2**32), slots=st.integers(1, 5))
+def test_the_shares_hold_in_any_window_whoever_claims(weights, seed, slots):
+    """From when a realtime and a batch request always wait, what their classes are served by weight differs by at most a largest
+    cost of each, in any window: what gave way before was lent, and what is served from then on is nobody's to take back.
+    """
+    rng, pool = random.Random(seed), Pool(slots, weights=weights)
+    for _ in range(slots + 2):
+        pool.start(pool.ask(tenant=rng.choice("ab"), cost=rng.randint(1, 100)))
+    served = []
+    for _ in range(150):
+        for priority in (REALTIME, BATCH):
+            while pool.scheduler.depth(priority) < 3:
+                pool.start(pool.ask(priority, rng.choice("abc"), cost=rng.randint(1, 100)))
+        before = {client.entry for client in pool.running}
+        promised = [client for client in pool.running if client.promised]
+        if promised:
+            pool.give_way(promised[0])
+        else:
+            pool.end(rng.choice(pool.running))
+        [new] = [client.entry for client in pool.running if client.entry not in before]
+        served.append((new.priority, new.cost / weights[new.priority]))
+    level = least = most = 0.0
+    for priority, amount in served:
+        level += amount if priority is REALTIME else -amount
+        least, most = min(least, level), max(most, level)
+    assert most - least <= 100 / weights[REALTIME] + 100 / weights[BATCH] + 1e-6
 
 
 class Giving(RuleBasedStateMachine):
