@@ -77,12 +77,11 @@ class Entry:
 
 
 def insert(entries: OrderedDict[Entry, None], entry: Entry) -> None:
-    """Into those that wait, the oldest first. O(1), and O(those before it) for one that comes back to its old place."""
+    """One that comes back to its old place, among those that wait, the oldest first. O(those before it)."""
+    older = list(takewhile(lambda other: other.since <= entry.since, entries))
     entries[entry] = None
-    if entry.ask.since is not None:
-        older = list(takewhile(lambda other: other.since <= entry.since and other is not entry, entries))
-        for other in (entry, *reversed(older)):
-            entries.move_to_end(other, last=False)
+    for other in (entry, *reversed(older)):
+        entries.move_to_end(other, last=False)
 
 
 class Load:

@@ -54,7 +54,10 @@ class Line:
         """Its `key` is set."""
         if not self.entries:
             self.account.lift(floor)
-        insert(self.entries, entry)
+        if entry.ask.since is None:
+            self.entries[entry] = None
+        else:
+            insert(self.entries, entry)
         self.load.add(entry.ask)
         self._order += 1
         entry.turn = self._order

@@ -33,7 +33,10 @@ class Turns:
 
     def add(self, entry: Entry) -> None:
         """Its `key` and `turn` are set."""
-        insert(self.entries, entry)
+        if entry.ask.since is None:
+            self.entries[entry] = None
+        else:
+            insert(self.entries, entry)
         heapq.heappush(self._places, _place(entry))
         if entry.ask.hasty:
             heapq.heappush(self._hasty, _due(entry))
