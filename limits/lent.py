@@ -1,8 +1,9 @@
 """Slots that batch work was lent, and that a realtime request which has to wait may have back.
 
 Rules of this file
-- Lent is a slot that a batch request got while nothing more urgent waited. What it got in its turn is its class's share, and is
-  never taken back: so batch has its share in every window, whoever claims what.
+- Lent is a slot that a batch request got while nothing more urgent waited. What it got in its turn is its class's share, and what
+  it got on its tenant's reserved share is that tenant's: neither is ever taken back, so batch has its share in every window,
+  whoever claims what.
 - Nobody gives way twice, and nobody who holds that an answer is on its way: `order` asks the holder, who alone knows. True is a
   promise to leave the slot soon, or to say `keep`. False is for good.
 - The newest goes first, and nobody who has run for longer than `within`, or through half of the time that it had: the more was

@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, Self
 
 from limits.entry import Entry, State, Waiter
 from limits.lent import Lent
 from limits.predict import Predictor
+from limits.provisioned import ReservedQueue
 from limits.scheduler import Queue
-from limits.types import GiveWay, Order, Priority, QueueBounds, SlotAsk, Spent, cost_of
+from limits.types import GiveWay, Order, Priority, QueueBounds, ReservedShare, SlotAsk, Spent, cost_of
 
 _LATE = 0.001
 """A loop's timer may be a millisecond early; better once and late than twice."""
@@ -55,9 +56,11 @@ class Scheduler:
         capacity: int,
         clock: Callable[[], float] = time.monotonic,
         order: Order = _FIRST_COME,
+        reserved: Sequence[ReservedShare] = (),
         give_way: GiveWay | None = None,
     ) -> None:
-        self.queue = Queue(bounds, order)
+        self.queue = ReservedQueue(bounds, order, reserved) if reserved else Queue(bounds, order)
+        self.queue.resize(max(0, capacity))
         self._lent = None if give_way is None else Lent(self.queue, give_way)
         self.predictor = Predictor()
         self.capacity = max(0, capacity)
@@ -70,9 +73,9 @@ class Scheduler:
     def slot(self, ask: SlotAsk) -> Slot:
         return Slot(self, ask)
 
-    def resume(self) -> ResumedSlot:
+    def resume(self, tenant: str = "") -> ResumedSlot:
         """The place of a request that runs already, on a slot that another process gave to it."""
-        return ResumedSlot(self)
+        return ResumedSlot(self, tenant)
 
     @property
     def full(self) -> bool:
@@ -81,6 +84,7 @@ class Scheduler:
 
     def set_capacity(self, n: int) -> None:
         self.capacity = max(0, n)
+        self.queue.resize(self.capacity)
         self.fill()
 
     def depth(self, priority: Priority) -> int:
@@ -106,8 +110,8 @@ class Scheduler:
     def abandon(self, entry: Entry) -> None:
         """The waiter is cancelled."""
         if entry.state is State.DISPATCHED:
+            self.queue.settle(entry, 0, 0)
             self.release()
-            self.queue.settle(entry, 0)
         else:
             self.queue.cancel(entry, self._clock())
 
@@ -123,9 +127,17 @@ class Scheduler:
         if self._lent is not None and self._lent.left(entry) and (spent is None or spent == NOTHING):
             self.queue.give_back(entry)
             return
-        self.queue.settle(entry, entry.cost if spent is None else cost_of(spent.prompt, spent.output))
+        if spent is None:
+            self.queue.settle(entry, entry.cost)
+        else:
+            self.queue.settle(entry, cost_of(spent.prompt, spent.output), spent.prompt + spent.output)
         if spent is not None and spent.whole and ask.form:
             self.predictor.learn(ask, spent.output)
+
+    def adopt(self, tenant: str) -> Entry | None:
+        """One more runs, free slot or not."""
+        self.inflight += 1
+        return self.queue.adopt(tenant, self._clock())
 
     def release(self) -> None:
         self.inflight -= 1
@@ -161,7 +173,8 @@ class Scheduler:
                 _wake([entry])
             else:
                 queue.dispatch(entry, now)
-                entry.lent = self._lent is not None and not queue.urgent(entry.priority)
+                if self._lent is None or queue.urgent(entry.priority):
+                    entry.lent = False
                 self.inflight += 1
                 self.dispatched += 1
                 _wake([entry])
@@ -252,16 +265,17 @@ class Slot:
 class ResumedSlot(Slot):
     """Entered at once, free or not."""
 
-    __slots__ = ()
+    __slots__ = ("_tenant",)
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: Scheduler, tenant: str) -> None:
         self._scheduler = scheduler
+        self._tenant = tenant
         self._entry = self._held = None
         self.queued = 0.0
         self.spent = None
 
     async def __aenter__(self) -> Self:
-        self._scheduler.inflight += 1
+        self._held = self._scheduler.adopt(self._tenant)
         return self
 
 
