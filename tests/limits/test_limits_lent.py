@@ -11,7 +11,7 @@ from queue_talk import bounds
 
 from limits.entry import State
 from limits.slots import NOTHING, Scheduler
-from limits.types import GiveWay, Order, Priority, QueueFull, QueueTimeout, SlotAsk, Spent
+from limits.types import GiveWay, Order, Priority, QueueFull, QueueTimeout, ReservedShare, SlotAsk, Spent
 
 REALTIME, STANDARD, BATCH = Priority
 WITHIN = 5.0
@@ -64,9 +64,9 @@ class Client:
 class Pool:
     """A scheduler, and what a holder of its slots does."""
 
-    def __init__(self, capacity, *, requeue=True, order=None, **bound):
+    def __init__(self, capacity, *, requeue=True, order=None, reserved=(), **bound):
         self.clock = Clock()
-        self.scheduler = Scheduler(bounds(**bound), capacity, self.clock, order or Order(), GiveWay(WITHIN, requeue))
+        self.scheduler = Scheduler(bounds(**bound), capacity, self.clock, order or Order(), reserved, GiveWay(WITHIN, requeue))
         self.waiting, self.running, self.gave_way = [], [], []
 
     def ask(self, priority=BATCH, tenant="acme", *, cost=10, life=1e6, since=None, due=None):
@@ -215,6 +215,21 @@ def test_what_batch_got_in_its_turn_is_not_taken_back(other):
     assert pool.waiting
     pool.urgent()
     assert batch.told == 0
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["free", "waited"])
+def test_what_a_tenant_has_reserved_is_not_taken_back(waits):
+    """Batch work on its tenant's own slots stays; beyond them it is lent what others do not use, like anybody's."""
+    pool = Pool(2, reserved=[ReservedShare("owner", slots=1)])
+    blocker = [pool.start(pool.ask(REALTIME, "globex")) for _ in range(2)] if waits else []
+    mine, beyond = [pool.start(pool.ask(tenant="owner")) for _ in range(2)]
+    for one in blocker:
+        pool.end(one)
+    pool.urgent()
+    assert told([mine, beyond]) == [0, 1]
+    pool.scheduler.keep(beyond.entry)
+    pool.urgent()
+    assert mine.told == 0
 
 
 @pytest.mark.parametrize("priority", [REALTIME, STANDARD])
