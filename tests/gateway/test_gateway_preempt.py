@@ -68,8 +68,9 @@ async def held(start):
 @pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
 async def test_a_batch_request_waits_once_more(held, stream):
     """Its attempt is given up, the realtime one is served, then it is served itself: charged once, told in log and metrics."""
-    world = await held("requeue")
+    world = await held("requeue", tenants=[tenant("acme", KEY, tpm=100_000, models={"small-model": {"rpm": 100}})])
     stack = world.stack
+    freeze_limits(stack)
     batch = await world.batch(stream=stream)
     urgent = world.urgent()
     await stack.until(lambda: contents(stack.small) == ["batch", "urgent"])
@@ -85,10 +86,12 @@ async def test_a_batch_request_waits_once_more(held, stream):
     assert line["charged_tokens"] == line["prompt_tokens"] + line["completion_tokens"] > 0
     assert "preempted" not in found[answers[0].headers["x-request-id"]]
     await stack.at_rest()
+    assert await remaining(stack) == 100_000 - sum(one["charged_tokens"] for one in found.values())
     counted = await scrape(stack)
     assert total(counted, "tiergate_preemptions_total", model="small-model", result="requeued") == 1
     assert total(counted, "tiergate_upstream_retries_total") == 0
     assert total(counted, "tiergate_requests_total", outcome="ok") == 2
+    assert total(counted, "tiergate_queue_ended_total", end="dispatched") == 2
 
 
 async def test_a_batch_request_is_refused_where_it_is_not_to_wait(held):
