@@ -68,7 +68,7 @@ async def held(start):
 @pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
 async def test_a_batch_request_waits_once_more(held, stream):
     """Its attempt is given up, the realtime one is served, then it is served itself: charged once, told in log and metrics."""
-    world = await held("requeue", tenants=[tenant("acme", KEY, tpm=100_000, models={"small-model": {"rpm": 100}})])
+    world = await held("requeue", tenants=[tenant("acme", KEY, tpm=100_000)])
     stack = world.stack
     freeze_limits(stack)
     batch = await world.batch(stream=stream)
