@@ -35,8 +35,8 @@ class ReservedQueue(Queue):
     def resize(self, capacity: int) -> None:
         self._reservations.resize(capacity)
 
-    def reserved(self) -> Sequence[ReservedStanding]:
-        return [owner.standing() for owner in self._owners.values()]
+    def reserved(self, now: float) -> Sequence[ReservedStanding]:
+        return [owner.standing(now) for owner in self._owners.values()]
 
     def take(self, ask: SlotAsk, now: float) -> Entry:
         owner = self._owners.get(ask.tenant)
