@@ -99,6 +99,7 @@ class ReservedQueue(Queue):
     def _begin(self, entry: Entry, owner: Owner, now: float) -> Entry:
         tokens = _tokens(entry.ask)
         entry.state = State.DISPATCHED
+        entry.lent = False
         self._running[entry] = owner, tokens
         self._reservations.begin(owner, tokens, now)
         return entry
