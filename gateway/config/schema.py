@@ -358,8 +358,7 @@ class QueueOrder:
 class QueuePreempt:
     kind: Annotated[str, Choice("way to preempt", ("never", "requeue", "refuse"))] = key(
         "never",
-        "When a realtime request has to wait, the newest batch request that has sent nothing: `requeue`: waits once more; "
-        "`refuse`: is answered 503 `preempted`.",
+        "For a realtime request that waits, a batch request that has sent nothing waits again (`requeue`) or is a 503 (`refuse`).",
     )
     within: t.Seconds = key(5.0, "Only requests that have run no longer: what was done for them is thrown away.")
 
