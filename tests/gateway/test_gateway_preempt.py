@@ -114,6 +114,8 @@ async def test_a_batch_request_is_refused_where_it_is_not_to_wait(held):
     used = usage(await urgent)["total_tokens"]
     await stack.at_rest()
     assert await remaining(stack) == before - used
+    probe = await ask(stack, chat(model="no-such-model"))
+    assert int(probe.headers["x-ratelimit-remaining-requests"]) == 100 - 4, "three probes, and the realtime one"
     assert total(await scrape(stack), "tiergate_preemptions_total", model="small-model", result="refused") == 1
 
 
