@@ -26,7 +26,7 @@ from gateway_talk import (
 from gateway.lab.fake import Options
 from gateway.outcomes import OUTCOMES
 
-POOR_KEY, SMALL_KEY = "a-key-with-few-requests", "a-key-with-few-tokens"
+POOR_KEY, SMALL_KEY, SPENT_KEY = "a-key-with-few-requests", "a-key-with-few-tokens", "a-key-without-budget"
 BATCH, REALTIME = ({"x-tiergate-priority": name} for name in ("batch", "realtime"))
 DEADLINE = {"x-tiergate-deadline-ms": "80"}
 CHANGES = {
@@ -40,6 +40,7 @@ CHANGES = {
         tenant("acme", KEY, rpm=100_000),
         tenant("initech", POOR_KEY, rpm=1),
         tenant("umbrella", SMALL_KEY, tpm=100, max_parallel=1),
+        tenant("wayne", SPENT_KEY, budget={"day": 1}),
     ],
 }
 CONTENT = {"choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": None}]}
@@ -115,11 +116,12 @@ async def no_http(stack):
         assert await one.head() == 400
 
 
-@way("ok", *["limited"] * 4)
+@way("ok", *["limited"] * 5)
 async def limits(stack):
     await ask(stack, chat(), key=POOR_KEY)
     await told(stack, 429, "rate_limit_exceeded", chat(), key=POOR_KEY)
     await told(stack, 400, "request_too_large", chat(max_tokens=5000), key=SMALL_KEY)
+    await told(stack, 429, "insufficient_quota", chat(), key=SPENT_KEY)
     stack.large.faults.add(status=429, times=1)
     assert (await ask(stack, chat(model="large-model"))).status_code == 429
     stack.large.faults.add(status=429, times=1)

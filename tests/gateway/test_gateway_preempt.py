@@ -1,6 +1,7 @@
 """Batch work that gives its slot to a realtime request, through the whole gateway, before an engine that tells what it saw."""
 
 import asyncio
+from contextlib import asynccontextmanager
 
 import pytest
 from gateway_talk import (
@@ -113,6 +114,8 @@ async def test_a_batch_request_is_refused_where_it_is_not_to_wait(held):
     used = usage(await urgent)["total_tokens"]
     await stack.at_rest()
     assert await remaining(stack) == before - used
+    probe = await ask(stack, chat(model="no-such-model"))
+    assert int(probe.headers["x-ratelimit-remaining-requests"]) == 100 - 4, "three probes, and the realtime one"
     assert total(await scrape(stack), "tiergate_preemptions_total", model="small-model", result="refused") == 1
 
 
@@ -304,26 +307,49 @@ async def test_a_dispatcher_is_replaced_while_its_order_is_on_its_way(start):
     await stack.at_rest()
 
 
-async def test_a_worker_dies_while_its_request_waits_again(tmp_path):
-    """What it held and where it waited is free; the other worker's realtime request is served."""
+@asynccontextmanager
+async def two_workers(folder):
+    """A pool of one slot behind two workers, each on its own port."""
     async with FakeVLLM(Options()) as small, FakeVLLM(Options()) as large:
-        changes = {"keys": {"path": str(tmp_path / "keys.json")}, **one_slot("requeue")}
-        pair = Pair(parse(config_of({"s1": small, "l1": large}, changes), tmp_path / "config.yaml"))
+        changes = {"keys": {"path": str(folder / "keys.json")}, **one_slot("requeue")}
+        pair = Pair(parse(config_of({"s1": small, "l1": large}, changes), folder / "config.yaml"))
         await pair.start()
-        scheduler = pair.dispatcher.parts.owner.lanes["small-model"].scheduler
         try:
-            await pair.a.until(lambda: scheduler.capacity == 1)
-            wake = hold(small)
-            batch = asyncio.create_task(ask(pair.a, chat("batch"), headers=BATCH))
-            await pair.a.until(lambda: len(posts(small)) == 1)
-            urgent = asyncio.create_task(ask(pair.b, chat("urgent"), headers=REALTIME))
-            await pair.b.until(lambda: len(posts(small)) == 2 and scheduler.queue.load.requests == 1)
-            pair.a.die()
-            await pair.b.until(lambda: not scheduler.queue.load.requests)
-            wake()
-            assert (await urgent).status_code == 200
-            await pair.b.until(lambda: not scheduler.inflight and not scheduler._lent._holders)
-            batch.cancel()
-            await asyncio.gather(batch, return_exceptions=True)
+            pair.scheduler = pair.dispatcher.parts.owner.lanes["small-model"].scheduler
+            pair.small = small
+            await pair.a.until(lambda: pair.scheduler.capacity == 1)
+            yield pair
         finally:
             await pair.stop()
+
+
+async def test_a_worker_dies_while_its_request_waits_again(tmp_path):
+    """What it held and where it waited is free; the other worker's realtime request is served."""
+    async with two_workers(tmp_path) as pair:
+        scheduler, wake = pair.scheduler, hold(pair.small)
+        batch = asyncio.create_task(ask(pair.a, chat("batch"), headers=BATCH))
+        await pair.a.until(lambda: len(posts(pair.small)) == 1)
+        urgent = asyncio.create_task(ask(pair.b, chat("urgent"), headers=REALTIME))
+        await pair.b.until(lambda: len(posts(pair.small)) == 2 and scheduler.queue.load.requests == 1)
+        pair.a.die()
+        await pair.b.until(lambda: not scheduler.queue.load.requests)
+        wake()
+        assert (await urgent).status_code == 200
+        await pair.b.until(lambda: not scheduler.inflight and not scheduler._lent._holders)
+        batch.cancel()
+        await asyncio.gather(batch, return_exceptions=True)
+
+
+async def test_a_realtime_request_shares_through_another_worker(tmp_path):
+    """Batch work on one worker, whose answer a realtime client of the other waits for: it is left alone."""
+    async with two_workers(tmp_path) as pair:
+        wake = hold(pair.small)
+        batch = asyncio.create_task(ask(pair.a, chat("same", **GREEDY), headers=BATCH))
+        await pair.a.until(lambda: len(posts(pair.small)) == 1)
+        shares = asyncio.create_task(ask(pair.b, chat("same", **GREEDY), headers=REALTIME))
+        await pair.b.until(lambda: pair.b.running == 1 and len(pair.a.link.outgoing) == 1)
+        other = asyncio.create_task(ask(pair.b, chat("other"), headers=REALTIME))
+        await pair.b.until(lambda: pair.scheduler.queue.load.requests == 1)
+        wake()
+        assert [(await one).status_code for one in (batch, shares, other)] == [200, 200, 200]
+        assert contents(pair.small) == ["same", "other"]
