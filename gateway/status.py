@@ -33,7 +33,7 @@ class Status:
         metrics.gauge("inflight_requests", "Requests that a replica is working on.", ("model", "replica"), self._inflight)
         metrics.gauge("replica_up", "1 when the replica may get requests.", ("model", "replica"), self._up)
         metrics.total(
-            "prefix_expected_tokens_total",
+            "prefix_expected_tokens",
             "Prompt tokens that a replica was thought to have cached, of answers whose backend tells what it had.",
             ("model",),
             lambda: [((name,), float(lane.placing.told.expected)) for name, lane in self._lanes.items()],

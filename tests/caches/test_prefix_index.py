@@ -277,7 +277,10 @@ def test_the_memory_is_bounded_under_prompts_that_nobody_repeats(seed):
             index.drop(name)
         assert len(index) <= index._most
         assert len(index._masks) <= len(index)
+    for held in (*index._held.values(), *index._dropped):
+        assert held.tokens == sum(held.entries.values())
     assert all(held.tokens <= 2000 for held in index._held.values())
+    assert len(index) == sum(len(held.entries) for held in (*index._held.values(), *index._dropped))
 
 
 def test_a_million_tokens_take_a_few_megabytes():

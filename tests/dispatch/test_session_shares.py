@@ -28,7 +28,7 @@ async def test_a_successor_counts_what_runs_on_a_share(tmp_path: Path, vault: by
     await ticks()
     assert (share(after).used, after.lane.scheduler.inflight, share(after).tokens_left) == (2, 3, 50_000)
     for n in (1, 2, 3):
-        say(session, m.End(n, n, True, True, False, 10, None, (300, 100, True)))
+        say(session, m.End(n, n, True, True, False, 10, None, (300, 100, True, None)))
     await ticks()
     assert after.idle
     assert share(after).used == 0
@@ -47,6 +47,6 @@ async def test_a_successor_goes_by_its_own_config(tmp_path: Path, vault: bytearr
     await ticks()
     assert sum(each.used for each in after.lane.scheduler.reserved()) == (text != CONFIG)
     for n in (1, 2):
-        say(session, m.End(n, n, True, True, False, 10, None, (300, 100, True)))
+        say(session, m.End(n, n, True, True, False, 10, None, (300, 100, True, None)))
     await ticks()
     assert after.idle

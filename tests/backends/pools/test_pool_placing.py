@@ -66,6 +66,17 @@ class TestWorkCost:
         replicas = fleet(4)
         assert max(hold(balance("work_cost"), replicas, [Ask(None, 1000, cached={"r0": 60})] * 80)) <= 22
 
+    @pytest.mark.parametrize("kind", ["work_cost", "sticky"])
+    def test_one_saturated_replica_is_nobody_elses_concern(self, balance, fleet, kind):
+        """Prompts that are cached on other replicas stay there; only its own look elsewhere, each for itself."""
+        policy, replicas = balance(kind), fleet(4)
+        replicas[0].pending, replicas[0].inflight = 500_000, 200
+        for name in ("r1", "r2", "r3"):
+            assert policy.choose(replicas, Ask(None, 4000, cached={name: 3900})).name == name
+        assert policy.choose(replicas, Ask(None, 4000, cached={"r0": 3900})).name != "r0"
+        replicas[0].pending = replicas[0].inflight = 0
+        assert policy.choose(replicas, Ask(None, 4000, cached={"r0": 3900})).name == "r0"
+
     def test_an_empty_replica_is_not_flooded(self, balance, fleet):
         """One that comes back with nothing gets its share of the work and not all of it."""
         replicas = fleet(4)
