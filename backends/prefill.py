@@ -3,6 +3,8 @@
 A sample is a stream whose request was alone on its replica from dispatch to first byte, with at least 1,024 tokens to compute:
 tokens by seconds. Others would make it slower than the replica is, and a short prompt measures the network.
 
+- It is compared with what the pool's prompts of that size took, from one power of two to the next: engines read short prompts and
+  very long ones at other rates than those between, and whoever happened to get those is no slower.
 - Samples are averaged as logarithms, the last 20 of them; two that are twice and half as fast are none that is faster.
 - A speed is the distance from the mean of the measured replicas. Few samples say little of it, and a difference of a fifth says
   nothing: engines of one kind differ by as much from prompt to prompt.
@@ -17,6 +19,7 @@ from backends.replica import Replica
 
 LEAST_TOKENS = 1024
 _MEMORY = 20
+_POOL_MEMORY = 200
 _DOUBT = 4.0  # samples that say as much as nothing being known
 _NOISE = log(1.2)
 _MOST = log(4.0)
@@ -25,17 +28,18 @@ _MOST = log(4.0)
 class Speeds:
     """Writes `speed` of the replicas of one pool."""
 
-    __slots__ = ("_known",)
+    __slots__ = ("_known", "_sizes")
 
     def __init__(self) -> None:
-        self._known: dict[Replica, tuple[float, int]] = {}  # mean of the logarithms of tokens a second, samples
+        self._known: dict[Replica, tuple[float, int]] = {}  # mean distance of logarithms of tokens a second, samples
+        self._sizes: dict[int, tuple[float, int]] = {}  # by the bits of its tokens: mean of those of the pool, samples
 
     def sample(self, replica: Replica, tokens: int, seconds: float) -> None:
         if tokens < LEAST_TOKENS or seconds <= 0.0:
             return
-        mean, count = self._known.get(replica, (0.0, 0))
-        count = min(count + 1, _MEMORY)
-        self._known[replica] = mean + (log(tokens / seconds) - mean) / count, count
+        rate, size = log(tokens / seconds), tokens.bit_length()
+        usual = self._sizes[size] = _taken_in(self._sizes.get(size, (0.0, 0)), rate, _POOL_MEMORY)
+        self._known[replica] = _taken_in(self._known.get(replica, (0.0, 0)), rate - usual[0], _MEMORY)
         self._compare()
 
     def forget(self, replica: Replica) -> None:
@@ -48,3 +52,9 @@ class Speeds:
             off = mean - average
             sure = max(0.0, abs(off) - _NOISE) * count / (count + _DOUBT)
             replica.speed = exp(copysign(min(sure, _MOST), off))
+
+
+def _taken_in(known: tuple[float, int], value: float, memory: int) -> tuple[float, int]:
+    """The mean with one value more, and how many it is of, at most `memory`."""
+    mean, count = known[0], min(known[1] + 1, memory)
+    return mean + (value - mean) / count, count
