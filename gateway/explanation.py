@@ -130,8 +130,9 @@ class Limit(msgspec.Struct, frozen=True):
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """What the request would cost a replica, as `work_cost` counts it: `cost` is (waiting + 2 uncached + 105 inflight) / speed.
+    """What the request would cost a replica, as `work_cost` counts it.
 
+    `cost` is (waiting + (2 + q / 8192) uncached + 105 inflight) / speed, where q is the least that waits at any of them.
     `waiting`: uncached prompt tokens that were sent there and whose first token has not come back. `uncached`: those of this one.
     """
 

@@ -1,14 +1,16 @@
 """Where this request has the least work before it and brings the least work with it.
 
-    cost = (Q + a·u + c·R) / speed        the least wins; ties at random
+    cost = (Q + (a + q/b)·u + c·R) / speed        the least wins; ties at random
 
     Q   uncached prompt tokens that were sent there and whose first token has not come back: what it waits for (`pending`)
     u   tokens of this prompt that are not cached there: what it waits for as well, and what all others wait for too
+    q   the least Q of all: what has to be waited for anywhere
     R   requests in flight there: each slows down every step of the engine, and holds memory
     speed   of that replica's prefill, beside the others of its pool
 
-- a = 2 counts this prompt's own tokens once for itself and once for those who come after it. c = 105 tokens is what one
-  running request is worth in prefill.
+- a = 2 counts this prompt's own tokens once for itself and once for those who come after it. The longer the queue that they
+  stand in, the more of those there are: b = 8,192 tokens, a step of an engine, adds one. With a replica free that is nothing;
+  where all are busy the cache counts for more. c = 105 tokens is what one running request is worth in prefill.
 - It is one sum, and no switch: a cache that is worth less than the queue before it is left, for that request alone, and a
   replica that lost its load is not filled beyond the others for being empty.
 - A session, where the client names one, counts at its home (see `rendezvous`) as if a share of the prompt were cached there:
@@ -27,17 +29,20 @@ from backends.types import Ask
 
 
 class WorkCost:
-    __slots__ = ("_own", "_random", "_ranks", "_request", "_session")
+    __slots__ = ("_own", "_random", "_ranks", "_relief", "_request", "_session")
 
     wants_waiting = False
     wants_first_byte = False
     wants_pending = True
     wants_prefix = True
 
-    def __init__(self, rng: random.Random, own: float = 2.0, request: float = 105.0, session: float = 0.5) -> None:
-        """`own` is a, `request` is c, `session` the share of its prompt that a session's home is taken to hold."""
+    def __init__(
+        self, rng: random.Random, own: float = 2.0, request: float = 105.0, relief: float = 8192.0, session: float = 0.5
+    ) -> None:
+        """`own` is a, `relief` b, `request` c; `session` the share of its prompt that a session's home is taken to hold."""
         self._random = rng.random
         self._own = own
+        self._relief = relief
         self._request = request
         self._session = session
         self._ranks = Rendezvous()
@@ -50,7 +55,8 @@ class WorkCost:
 
     def costs(self, replicas: Sequence[Replica], ask: Ask) -> list[float]:
         """Of each, in tokens of prefill."""
-        tokens, cached, own, request = ask.prompt_tokens, ask.cached, self._own, self._request
+        tokens, cached, request = ask.prompt_tokens, ask.cached, self._request
+        own = self._own + min([replica.pending for replica in replicas]) / self._relief
         if ask.session is not None:
             cached = self._with_home(replicas, ask, ask.session)
         held = cached.get

@@ -59,7 +59,7 @@ def test_it_tells_a_table_and_json_and_draws(trace, tmp_path, capsys):
     assert main(few) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "**own.jsonl**: 120 requests, 2 replicas, 2 seeds"
-    assert [line.split("|")[1].strip() for line in lines[4:]] == ["sticky", "work_cost a=1.5 c=100"]
+    assert [line.split("|")[1].strip() for line in lines[4:]] == ["sticky", "work_cost:1.5:100:8192"]
     picture = tmp_path / "curves.png"
     assert main([*few, "--json", "--speed", "1", "--speed", "2", "--png", str(picture)]) == 0
     (document,) = json.loads(capsys.readouterr().out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from backends.balance.work_cost import WorkCost
 from caches.prefix import PrefixIndex
 from gateway.lab.fleet.costs import Setting
 from gateway.lab.fleet.engine import Engine
-from gateway.lab.fleet.rules import CacheAware, Knowing, Longest, PrefixCache, Pressed
+from gateway.lab.fleet.rules import CacheAware, Knowing, Longest, PrefixCache
 from gateway.lab.simulate.timeline import Timeline
 
 
@@ -47,17 +48,17 @@ def _kind(name: str, about: str) -> Policy:
     return Policy(name, about, lambda seed, sight: make_balance(name, seed=seed, clock=sight.timeline.clock))
 
 
-def work_cost(own: float, request: float) -> Policy:
+def work_cost(own: float, request: float, relief: float) -> Policy:
     def make(seed: int, _sight: Sight) -> Balance:
-        return WorkCost(random.Random(seed), own=own, request=request)
+        return WorkCost(random.Random(seed), own=own, request=request, relief=relief)
 
-    return Policy(f"work_cost a={own:g} c={request:g}", "work_cost with other weights", make)
+    return Policy(f"work_cost:{own:g}:{request:g}:{relief:g}", "work_cost with other weights", make)
 
 
 POLICIES = (
     _kind("work_cost", "the least prefill to wait for and to bring"),
-    Policy("work_cost_pressed", "the same, and the busier all are, the more its own tokens count",
-           lambda seed, _sight: Pressed(random.Random(seed))),
+    Policy("work_cost_fixed", "the same, with its own tokens counted twice however busy all are",
+           lambda seed, _sight: WorkCost(random.Random(seed), relief=math.inf)),
     _kind("sticky", "llm-d's: 80 % cached, until that is 80,000 tokens (5 s) behind; then the least prefill"),
     Policy("sticky_18s", "the same with llm-d's default of 18 s",
            lambda seed, _sight: Sticky(random.Random(seed), patience=_EIGHTEEN_SECONDS)),
@@ -82,14 +83,14 @@ UNASKED = tuple(policy.name for policy in POLICIES if policy.name != "longest")
 
 
 def policy_of(text: str) -> Policy:
-    """A name, or `work_cost:A:C`. ValueError."""
-    name, _, weights = text.partition(":")
+    """A name, or `work_cost:A:C:B`, where B may be left out. ValueError."""
+    name, *weights = text.split(":")
     if text in BY_NAME:
         return BY_NAME[text]
     try:
-        own, request = (float(weight) for weight in weights.split(":"))
+        own, request, relief = map(float, weights if len(weights) == 3 else [*weights, "8192"])
     except ValueError:
-        own = request = -1.0
-    if name != "work_cost" or not (0 <= own < 1e6 and 0 <= request < 1e9):
-        raise ValueError(f"no policy {text!r}; there are {', '.join(BY_NAME)}, and work_cost:A:C")
-    return work_cost(own, request)
+        own = request = relief = -1.0
+    if name != "work_cost" or not (0 <= own < 1e6 and 0 <= request < 1e9 and relief > 0):
+        raise ValueError(f"no policy {text!r}; there are {', '.join(BY_NAME)}, and work_cost:A:C:B")
+    return work_cost(own, request, relief)

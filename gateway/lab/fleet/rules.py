@@ -6,7 +6,6 @@ import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 
-from backends.balance.work_cost import WorkCost
 from backends.replica import Replica
 from backends.types import Ask
 from gateway.lab.fleet.costs import Costs
@@ -91,22 +90,6 @@ class Longest(_Rule):
     def choose(self, replicas: Sequence[Replica], ask: Ask) -> Replica:
         matches = [ask.cached.get(replica.name, 0) for replica in replicas]
         return self.idlest([replica for replica, match in zip(replicas, matches, strict=True) if match == max(matches)])
-
-
-class Pressed(WorkCost):
-    """Work cost whose `a` grows while everybody is busy: by one for each `relief` tokens that the idlest has before it.
-
-    What a token costs those who come after grows with the queue that it stands in. With a replica free it changes nothing.
-    """
-
-    def __init__(self, rng: random.Random, own: float = 2.0, request: float = 105.0, relief: float = 8192.0) -> None:
-        super().__init__(rng, own=own, request=request)
-        self._least = own
-        self._relief = relief
-
-    def costs(self, replicas: Sequence[Replica], ask: Ask) -> list[float]:
-        self._own = self._least + min(replica.pending for replica in replicas) / self._relief
-        return super().costs(replicas, ask)
 
 
 class Knowing(_Rule):

@@ -29,6 +29,7 @@ _NAME = re.compile(r"chunk-(\d+)-(trace\.csv|dataset\.json)$")
 _LENGTH = re.compile(r"(\d+)\s*:")  # of a dict as Python writes it
 _MOST_BYTES = 64 << 20  # of one member
 _MOST_CLIENTS = 10_000
+_LEAST_WEIBULL = 0.02  # below it the scale is no number any more
 Draw = Callable[[random.Random], int]
 
 
@@ -128,6 +129,7 @@ def _gaps(window: Window) -> Callable[[random.Random], float]:
     """Gaps of the window's family and shape, whose mean is what its rate says."""
     mean, shape = 1 / window.rate, window.shape
     if window.family == "Weibull":
+        shape = max(shape, _LEAST_WEIBULL)
         scale = mean / math.gamma(1 + 1 / shape)
         return lambda rng: rng.weibullvariate(scale, shape)
     return lambda rng: rng.gammavariate(shape, mean / shape)
@@ -156,7 +158,7 @@ def _windows(data: bytes) -> list[Window]:
             continue
         begin, rate, cv = (float(cell or 0) for cell in row[:3])
         shape = float(row[4] or 0) or (1 / cv**2 if cv else 1.0)
-        if not (0 <= rate < 1e6 and 0 <= begin < 1e12 and 1e-2 <= shape <= 1e4):
+        if not (0 <= rate < 1e6 and 0 <= begin < 1e12 and 1e-3 <= shape <= 1e4):
             raise ValueError(f"a row of {str(row)[:40]}")
         rows.append(Window(begin, rate, row[3], shape))
     return sorted(rows)

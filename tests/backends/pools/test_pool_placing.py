@@ -61,6 +61,15 @@ class TestWorkCost:
         replicas[0].inflight = 11
         assert shares(balance("work_cost"), replicas, 10, ask) == [0, 10]
 
+    def test_the_busier_all_are_the_more_a_cache_is_worth(self, balance, fleet):
+        """With 8,192 tokens before everybody, 900 cached ones are worth 2,700 that wait there."""
+        replicas, ask = fleet(2), Ask(None, 1000, cached={"r0": 900})
+        replicas[1].pending = 8192
+        replicas[0].pending = 8192 + 2699
+        assert shares(balance("work_cost"), replicas, 10, ask) == [10, 0]
+        replicas[0].pending = 8192 + 2701
+        assert shares(balance("work_cost"), replicas, 10, ask) == [0, 10]
+
     def test_a_beginning_that_everybody_has_does_not_pile_up(self, balance, fleet):
         """What every prompt shares draws nobody once it is everywhere, and fills nobody while it is not."""
         replicas = fleet(4)
@@ -131,8 +140,10 @@ class TestWorkCost:
             cached[replica.name] = min(held, tokens)
             replicas.append(replica)
 
+        own = 2 + min(replica.pending for replica in replicas) / 8192
+
         def cost(replica):
-            return (replica.pending + 2 * (tokens - cached[replica.name]) + 105 * replica.inflight) / replica.speed
+            return (replica.pending + own * (tokens - cached[replica.name]) + 105 * replica.inflight) / replica.speed
 
         chosen = make_balance("work_cost", seed=1).choose(replicas, Ask(None, tokens, cached=cached))
         assert cost(chosen) == min(map(cost, replicas))
@@ -324,6 +335,16 @@ class TestSpeed:
             for replica in pool.replicas:
                 tokens = rng.randrange(1024, 8000)
                 await self.read(pool, replica, clock, tokens, tokens / 8000 * rng.uniform(0.9, 1.1))
+        assert [replica.speed for replica in pool.replicas] == [1.0, 1.0, 1.0]
+
+    async def test_who_gets_the_long_prompts_is_not_slow_for_that(self, pool, clock):
+        """Prompts of other lengths are read at other rates; replicas are compared by what each took for its lengths."""
+        rng = random.Random(2)
+        for _ in range(300):
+            number = rng.randrange(3)
+            tokens = round(1500 * 4 ** (number * rng.random() + rng.random()))
+            seconds = 0.066 + 0.057e-3 * tokens + 0.0044e-6 * tokens**2
+            await self.read(pool, pool.replicas[number], clock, tokens, seconds)
         assert [replica.speed for replica in pool.replicas] == [1.0, 1.0, 1.0]
 
     async def test_only_who_was_alone_says_something(self, pool, clock):
