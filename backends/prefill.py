@@ -5,22 +5,23 @@ tokens by seconds. Others would make it slower than the replica is, and a short 
 
 - It is compared with what the pool's prompts of that size took, from one power of two to the next: engines read short prompts and
   very long ones at other rates than those between, and whoever happened to get those is no slower.
-- Samples are averaged as logarithms, the last 20 of them; two that are twice and half as fast are none that is faster.
-- A speed is the distance from the mean of the measured replicas. Few samples say little of it, and a difference of a fifth says
-  nothing: engines of one kind differ by as much from prompt to prompt.
+- Samples are averaged as logarithms, the last 50 of them; two that are twice and half as fast are none that is faster.
+- A speed is the distance from the mean of the measured replicas, less a fifth, and less what few samples can be off by, for
+  estimates of tokens are. Engines of one kind must come out equal, not nearly so: the least difference decides between all that are idle, and
+  one of them would get whatever comes.
 - It is bounded by a factor of four, whatever was measured.
 """
 
 from __future__ import annotations
 
-from math import copysign, exp, log
+from math import copysign, exp, log, sqrt
 
 from backends.replica import Replica
 
 LEAST_TOKENS = 1024
-_MEMORY = 20
+_MEMORY = 50
 _POOL_MEMORY = 200
-_DOUBT = 4.0  # samples that say as much as nothing being known
+_DOUBT = 0.75  # what one sample can be off by, as a logarithm; of n by the root of n less
 _NOISE = log(1.2)
 _MOST = log(4.0)
 
@@ -50,7 +51,7 @@ class Speeds:
         average = sum(mean for mean, _ in self._known.values()) / max(1, len(self._known))
         for replica, (mean, count) in self._known.items():
             off = mean - average
-            sure = max(0.0, abs(off) - _NOISE) * count / (count + _DOUBT)
+            sure = max(0.0, abs(off) - _NOISE - _DOUBT / sqrt(count))
             replica.speed = exp(copysign(min(sure, _MOST), off))
 
 

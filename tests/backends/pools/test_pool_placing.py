@@ -315,16 +315,16 @@ class TestSpeed:
             lease.first_byte()
 
     async def test_a_replica_that_reads_twice_as_fast_is_worth_more(self, pool, clock):
-        """Its speed grows with what is known, towards the distance from the mean less the noise; others' falls."""
+        """One sample says nothing; its speed grows with what is known, towards the distance from the mean; others' falls."""
         fast, *others = pool.replicas
         for count in range(20):
             await self.read(pool, fast, clock, 4000, 0.25)
             for replica in others:
                 await self.read(pool, replica, clock, 4000, 1.0)
             if not count:
-                assert 1.0 < fast.speed < 1.4
+                assert fast.speed == 1.0
         assert 1.6 < fast.speed < 2.3
-        assert all(0.6 < replica.speed < 0.9 for replica in others)
+        assert all(0.6 < replica.speed < 0.95 for replica in others)
         pool.remove(fast)
         assert [replica.speed for replica in others] == [1.0, 1.0]
 
@@ -336,6 +336,16 @@ class TestSpeed:
                 tokens = rng.randrange(1024, 8000)
                 await self.read(pool, replica, clock, tokens, tokens / 8000 * rng.uniform(0.9, 1.1))
         assert [replica.speed for replica in pool.replicas] == [1.0, 1.0, 1.0]
+
+    async def test_wrong_estimates_of_tokens_make_nobody_faster(self, pool, clock):
+        """With lognormal errors of 0.5 equal engines stay equal, at each moment."""
+        rng = random.Random(4)
+        for _ in range(300):
+            tokens = rng.randrange(2000, 20_000)
+            await self.read(
+                pool, pool.replicas[rng.randrange(3)], clock, round(tokens * rng.lognormvariate(0, 0.5)), tokens / 8000
+            )
+            assert {replica.speed for replica in pool.replicas} <= {1.0}
 
     async def test_who_gets_the_long_prompts_is_not_slow_for_that(self, pool, clock):
         """Prompts of other lengths are read at other rates; replicas are compared by what each took for its lengths."""
