@@ -7,8 +7,8 @@ tokens by seconds. Others would make it slower than the replica is, and a short 
   very long ones at other rates than those between, and whoever happened to get those is no slower.
 - Samples are averaged as logarithms, the last 50 of them; two that are twice and half as fast are none that is faster.
 - A speed is the distance from the mean of the measured replicas, less a fifth, and less what few samples can be off by, for
-  estimates of tokens are. Engines of one kind must come out equal, not nearly so: the least difference decides between all that are idle, and
-  one of them would get whatever comes.
+  estimates of tokens are. Engines of one kind must come out equal, not nearly so: the least difference decides between all
+  that are idle, and one of them would get whatever comes.
 - It is bounded by a factor of four, whatever was measured.
 """
 
