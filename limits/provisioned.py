@@ -93,9 +93,6 @@ class ReservedQueue(Queue):
             return False
         return owner.running + self._tenants.get(ask.tenant, Load()).requests < owner.slots
 
-    def on_share(self, entry: Entry) -> bool:
-        return entry in self._running
-
     def _begin(self, entry: Entry, owner: Owner, now: float) -> Entry:
         tokens = _tokens(entry.ask)
         entry.state = State.DISPATCHED

@@ -84,10 +84,9 @@ def test_of_several_owners_the_one_that_uses_least_goes_first():
 
 
 def test_who_is_entitled_is_known_beforehand():
-    """As many as the owner has slots, those that wait counted; and of what runs, which is on the share."""
+    """As many as the owner has slots, those that wait counted, and as its tokens hold."""
     line = reserved(owner(slots=3, tpm=1000), slots=8)
-    runs, borrows = line.take(ask("own"), 0.0), line.take(ask("x"), 0.0)
-    assert (line.on_share(runs), line.on_share(borrows)) == (True, False)
+    runs = line.take(ask("own"), 0.0)
     push(line, "own")
     assert line.entitled(ask("own"), 0.0)
     assert not line.entitled(ask("x"), 0.0)
@@ -96,7 +95,6 @@ def test_who_is_entitled_is_known_beforehand():
     assert not line.entitled(ask("own"), 0.0)
     line.settle(runs, 1, 1)
     assert line.entitled(ask("own"), 0.0)
-    assert not line.on_share(runs)
 
 
 def test_within_an_owner_the_usual_order_holds():
@@ -361,7 +359,6 @@ def test_a_pool_without_shares_has_none():
     line = Queue(bounds())
     line.resize(4)
     assert (line.adopt("x", 0.0), list(line.reserved(0.0)), line.entitled(ask("x"), 0.0)) == (None, [], False)
-    assert not line.on_share(line.take(ask("x"), 0.0))
 
 
 @pytest.mark.parametrize("wrong", [{}, {"slots": 0}, {"tpm": 0}])
