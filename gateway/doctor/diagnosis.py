@@ -256,5 +256,7 @@ def _files(config: Config, now: float) -> list[Finding]:
         except (KeyFileError, OSError) as error:
             found.append(fail(where, str(error), "Restore the file from a copy, or move it away and make the keys anew."))
     found += disk.free_space(where, path)
+    if config.any_budget and config.limits.store == "memory":
+        found += disk.budgets(("limits", "budgets", "path"), config.limits.budgets.path)
     found += [*access.admin(config), *access.plans(config), *access.patterns(config)]
     return [*found, *access.callers(config, records, now), *access.strangers(config, records)]
