@@ -357,9 +357,7 @@ class QueueOrder:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePreempt:
     kind: Annotated[str, Choice("way to preempt", ("never", "requeue", "refuse"))] = key(
-        "never",
-        "When a realtime request has to wait, the newest batch request that has sent nothing: `requeue`: waits once more; "
-        "`refuse`: is answered 503 `preempted`.",
+        "never", "For a waiting realtime request a batch request that has sent nothing waits again, or is refused (503)."
     )
     within: t.Seconds = key(5.0, "Only requests that have run no longer: what was done for them is thrown away.")
 
