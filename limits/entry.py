@@ -31,6 +31,7 @@ class Entry:
     """One ask. `failure` is what to raise if it ended without a slot, `waited` how long it took.
 
     `since`, `key` and `turn` are its place in the line: when it joined it, the order there, and what breaks ties.
+    `held` is what it takes up of the tokens in flight, once it has a slot and where they are counted.
     `cost` is what it was charged for, on `account`, when that had been lifted `lifts` times; `line_lifts` likewise.
     """
 
@@ -41,6 +42,7 @@ class Entry:
         "deadline",
         "enqueued",
         "failure",
+        "held",
         "key",
         "lifts",
         "line_lifts",
@@ -53,6 +55,7 @@ class Entry:
         "waiter",
     )
 
+    held: int
     account: Account  # once it is charged, and so are these
     lifts: int
     line_lifts: int

@@ -5,7 +5,8 @@ Rules of this file
   it woke up hands the slot on.
 - In flight never passes capacity, unless capacity shrank or running requests were taken over; then those finish, and
   nobody follows until there is room. Without capacity, waiting goes on until a deadline or until capacity is back.
-- Whatever frees or adds a slot gives it to the next in line at once: nobody waits while a slot is free.
+- Whatever frees or adds a slot gives it to the next in line at once: nobody waits while a slot is free, unless tokens are
+  counted (see `limits.tokens`) and the next in line waits for those.
 - One timer, for the earliest deadline.
 """
 
@@ -19,6 +20,7 @@ from typing import Protocol, Self
 from limits.entry import Entry, State, Waiter
 from limits.predict import Predictor
 from limits.scheduler import Queue
+from limits.tokens import UNCOUNTED, Tokens, Uncounted
 from limits.types import Order, Priority, QueueBounds, SlotAsk, Spent, cost_of
 
 _LATE = 0.001
@@ -48,9 +50,15 @@ class Scheduler:
     """The slots of one pool and the queue in front of them."""
 
     def __init__(
-        self, bounds: QueueBounds, capacity: int, clock: Callable[[], float] = time.monotonic, order: Order = _FIRST_COME
+        self,
+        bounds: QueueBounds,
+        capacity: int,
+        clock: Callable[[], float] = time.monotonic,
+        order: Order = _FIRST_COME,
+        tokens: Tokens | Uncounted = UNCOUNTED,
     ) -> None:
         self.queue = Queue(bounds, order)
+        self.tokens = tokens
         self.predictor = Predictor()
         self.capacity = max(0, capacity)
         self.inflight = 0
@@ -62,18 +70,27 @@ class Scheduler:
     def slot(self, ask: SlotAsk) -> Slot:
         return Slot(self, ask)
 
-    def resume(self) -> ResumedSlot:
-        """The place of a request that runs already, on a slot that another process gave to it."""
-        return ResumedSlot(self)
+    def resume(self, tokens: int = 0) -> ResumedSlot:
+        """The place of a request that runs already, on a slot that another process gave to it, and so many tokens."""
+        return ResumedSlot(self, tokens)
 
     @property
     def full(self) -> bool:
-        """Who asks now has to wait."""
-        return self.inflight >= self.capacity
+        """Who asks now has to wait. Where tokens are counted a large request may have to even if not."""
+        return self.inflight >= self.capacity or self.tokens.used_up
+
+    def admits(self, ask: SlotAsk) -> bool:
+        """Whether this one has a slot at once: there is one, and nobody waits."""
+        return self.inflight < self.capacity and self.tokens.may_pass(ask, self.queue)
 
     def set_capacity(self, n: int) -> None:
         self.capacity = max(0, n)
         self.fill()
+
+    def set_tokens(self, total: float, largest: float) -> None:
+        """Of all replicas, and of the largest: tokens in flight, where they are counted."""
+        if isinstance(self.tokens, Tokens) and self.tokens.bound(total, largest):
+            self.fill()
 
     def depth(self, priority: Priority) -> int:
         """Requests of this class that wait."""
@@ -92,25 +109,31 @@ class Scheduler:
         entry, pushed_out = self.queue.push(ask, waiter, self._clock())
         _wake(pushed_out)
         self._arm(waiter.get_loop())
+        self._look_again()
         return entry
 
     def abandon(self, entry: Entry) -> None:
         """The waiter is cancelled."""
         if entry.state is State.DISPATCHED:
+            self.tokens.give_back(entry)
             self.release()
             self.queue.settle(entry, 0)
         else:
             self.queue.cancel(entry, self._clock())
+            self._look_again()
 
     def take(self, ask: SlotAsk) -> Entry:
         """A slot is free."""
         self.inflight += 1
         self.dispatched += 1
-        return self.queue.take(ask, self._clock())
+        entry = self.queue.take(ask, self._clock())
+        self.tokens.take(entry)
+        return entry
 
     def settle(self, entry: Entry, spent: Spent | None) -> None:
         """What it really cost, once; None: nobody knows, and it cost what was thought."""
         ask = entry.ask
+        self.tokens.give_back(entry)
         self.queue.settle(entry, entry.cost if spent is None else cost_of(spent.prompt, spent.output))
         if spent is not None and spent.whole and ask.form:
             self.predictor.learn(ask, spent.output)
@@ -122,6 +145,7 @@ class Scheduler:
 
     def raise_priority(self, entry: Entry, priority: Priority) -> None:
         self.queue.raise_priority(entry, priority, self._clock())
+        self._look_again()
 
     def fill(self) -> None:
         """Give free slots to those next in line."""
@@ -132,11 +156,19 @@ class Scheduler:
             elif entry.deadline <= now:
                 queue.timeout(entry, now)
                 _wake([entry])
+            elif not self.tokens.fits(entry.ask):
+                return
             else:
                 queue.dispatch(entry, now)
+                self.tokens.take(entry)
                 self.inflight += 1
                 self.dispatched += 1
                 _wake([entry])
+
+    def _look_again(self) -> None:
+        """Another may be next in line, and fit where the one before did not."""
+        if self.tokens.counted:
+            self.fill()
 
     def _arm(self, loop: Loop) -> None:
         """A timer that is set earlier stays: when it fires too early it is set again."""
@@ -152,13 +184,14 @@ class Scheduler:
     def _expire(self, loop: Loop) -> None:
         self._timer = None
         _wake(self.queue.expire(self._clock()))
+        self._look_again()
         self._arm(loop)
 
 
 class Slot:
-    """A request's place on a pool. `queued` is how many seconds it waited."""
+    """A request's place on a pool. `queued` is how many seconds it waited; `on_wait` is called when it has to."""
 
-    __slots__ = ("_ask", "_entry", "_held", "_scheduler", "queued", "spent")
+    __slots__ = ("_ask", "_entry", "_held", "_scheduler", "on_wait", "queued", "spent")
 
     def __init__(self, scheduler: Scheduler, ask: SlotAsk) -> None:
         self._scheduler = scheduler
@@ -167,12 +200,13 @@ class Slot:
         self._held: Entry | None = None  # while it has a slot
         self.queued = 0.0
         self.spent: Spent | None = None  # to be set before it is left, if it is known
+        self.on_wait: Callable[[], None] | None = None
 
     async def __aenter__(self) -> Self:
         scheduler = self._scheduler
         if self._ask.form:
             self._ask.output = scheduler.predictor.predict(self._ask)
-        if scheduler.inflight < scheduler.capacity:  # so nobody waits: this overtakes none
+        if scheduler.admits(self._ask):
             self._held = scheduler.take(self._ask)
         else:
             await self._wait()
@@ -185,6 +219,8 @@ class Slot:
         self._scheduler.release()
 
     async def _wait(self) -> None:
+        if self.on_wait is not None:
+            self.on_wait()
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         entry = self._entry = self._scheduler.join(self._ask, waiter)
         try:
@@ -211,17 +247,23 @@ class Slot:
 class ResumedSlot(Slot):
     """Entered at once, free or not."""
 
-    __slots__ = ()
+    __slots__ = ("_tokens",)
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: Scheduler, tokens: int) -> None:
         self._scheduler = scheduler
         self._entry = self._held = None
+        self._tokens = tokens
         self.queued = 0.0
         self.spent = None
 
     async def __aenter__(self) -> Self:
         self._scheduler.inflight += 1
+        self._scheduler.tokens.add(self._tokens)
         return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        self._scheduler.tokens.add(-self._tokens)
+        self._scheduler.release()
 
 
 def _wake(entries: Iterable[Entry]) -> None:

@@ -26,7 +26,7 @@ class Visit:
 
     def leave(self, length: Length) -> None:
         self._reservation.settle(length.prompt + length.output)
-        _at_once(self._held.aclose())
+        at_once(self._held.aclose())
 
 
 class Door:
@@ -43,7 +43,7 @@ class Door:
         if scope is None:
             scope = self._scopes[length.tenant] = Scope(length.tenant, "tenant", tpm=self._tpm, name=length.tenant)
         try:
-            return _at_once(self._let_in(scope, length))
+            return at_once(self._let_in(scope, length))
         except LimitExceeded:
             return None
 
@@ -55,7 +55,7 @@ class Door:
             return Visit(stack.pop_all(), reserved)
 
 
-def _at_once(coroutine: Coroutine[Any, Any, T]) -> T:
+def at_once(coroutine: Coroutine[Any, Any, T]) -> T:
     """Balances in memory never wait."""
     try:
         coroutine.send(None)
