@@ -30,7 +30,7 @@ from gateway.explain_cache import cache_view
 from gateway.explanation import Attempt, Candidate, Explanation, Limit, Refusal, Replica, Route, Term, Upstream
 from gateway.forward import Station
 from gateway.job import Headers, Job, read_headers
-from gateway.pipeline import Pipeline, tokens_of
+from gateway.pipeline import Pipeline, amounts
 from gateway.refusals import REFUSALS, refusal
 from limits.ledger import Ledger
 from limits.types import LimitExceeded
@@ -181,7 +181,7 @@ def _attempts(pipeline: Pipeline, lanes: Mapping[str, Lane], job: Job, decision:
 
 
 def _attempt(job: Job, target: Target, when: str, station: Station, pool: Pool, *, live: bool) -> Attempt:
-    wanted, clamp = tokens_of(job, station)
+    wanted, clamp, _ = amounts(job, station)
     tokens = wanted
     principal = job.principal
     model_scope = principal.model_scopes.get(target.model.name)

@@ -43,7 +43,7 @@ from gateway.refusals import REFUSED
 from gateway.relay import Sink
 from gateway.reply import Reply
 from gateway.settle import charge, spent
-from limits.estimate import prompt_tokens, reservation
+from limits.estimate import longest, prompt_tokens, reservation
 from limits.types import LimitExceeded, Priority, QueueFull, QueueTimeout, Spent
 from routing.decide import decide
 from routing.needs import needs_of
@@ -312,7 +312,7 @@ class Pipeline:
 
     def _work_ask(self, job: Job, target: Target, station: Station, call: Call) -> WorkAsk:
         principal = job.principal
-        tokens, clamp = tokens_of(job, station)
+        tokens, clamp, most = amounts(job, station)
         return WorkAsk(
             model=station.name,
             tokens=tokens,
@@ -326,7 +326,7 @@ class Pipeline:
             session=job.session,
             prompt_tokens=job.needs.prompt_tokens,
             form=form_of(job),
-            most=most_of(job),
+            most=most,
             due=math.inf if job.wishes.deadline is None else job.arrived + job.wishes.deadline,
         )
 
@@ -379,11 +379,6 @@ def _spent(job: Job, call: Call) -> Spent | None:
     )
 
 
-def _maximums(job: Job) -> tuple[int | None, int | None]:
-    ask, limits = job.ask, job.endpoint.limits
-    return ask.integer(limits[0]), ask.integer(limits[1]) if len(limits) > 1 else None
-
-
 def _choices(ask: wire.Ask) -> int:
     return max(ask.integer("n") or 1, ask.integer("best_of") or 1) * prompts(ask)
 
@@ -398,20 +393,15 @@ def form_of(job: Job) -> str:
     return f"{endpoint.name}{'+stream' if job.ask.stream else ''}{tools}{shaped}"
 
 
-def most_of(job: Job) -> int | None:
-    """The longest that all its answers can be together, None where the client named no maximum."""
-    if not job.endpoint.generates:
-        return 0
-    given = [value for value in _maximums(job) if value is not None]
-    return min(max(0, *given) * _choices(job.ask), _MOST_TOKENS) if given else None
+def amounts(job: Job, station: Station) -> tuple[int, bool, int | None]:
+    """(tokens to reserve, whether they may be cut down to a limit's burst, the longest that all its answers can be together).
 
-
-def tokens_of(job: Job, station: Station) -> tuple[int, bool]:
-    """What is reserved for it, and whether that may be cut down to a limit's burst: no maximum was named."""
+    Of an answer whose length nobody bounds, None: the client named no maximum. What does not generate is never too large.
+    """
     ask, endpoint, prompt = job.ask, job.endpoint, job.needs.prompt_tokens
     if not endpoint.generates:
-        return reservation(prompt, 1, None, None, 0), True
-    first, second = _maximums(job)
+        return min(reservation(prompt, 1, 0, 0), _MOST_TOKENS), True, 0
     choices = _choices(ask)
-    tokens = reservation(prompt, choices, first, second, station.default_max_tokens)
-    return min(tokens, _MOST_TOKENS), first is None and second is None
+    most = longest(choices, [ask.integer(name) for name in endpoint.limits])
+    tokens = min(reservation(prompt, choices, most, station.default_max_tokens), _MOST_TOKENS)
+    return tokens, most is None, most if most is None else min(most, _MOST_TOKENS)

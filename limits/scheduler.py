@@ -79,7 +79,7 @@ class Queue:
         self._seq += 1
         entry = Entry(ask, None, self._seq, now, ask.deadline)
         line = self._lines[ask.priority]
-        line.pass_by(entry, self._floor())
+        line.pass_by(entry, self._last.counter)
         self._last = line.account
         entry.state = State.DISPATCHED
         return entry

@@ -14,6 +14,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from limits.mean import Mean
+
 Resource = Literal["requests", "tokens", "parallel"]
 
 
@@ -207,7 +209,7 @@ class SlotAsk:
     output: int = 0
     form: str = ""
     most: int | None = None
-    groups: tuple[tuple[object, ...], ...] = field(default=(), repr=False, compare=False)  # the predictor's, found once
+    means: Sequence[Mean] = field(default=(), repr=False, compare=False)  # what the predictor went by, found once
 
     def __post_init__(self) -> None:
         if self.priority.__class__ is not Priority:
