@@ -78,8 +78,8 @@ class Adaptive:
     """`most_tokens`: never more, whatever the engine says. `fresh`: seconds that the engine's word is good for."""
 
     __slots__ = (
-        "_at", "_base", "_changed", "_count", "_floor", "_fresh", "_late", "_memory", "_most_tokens", "_preemptions", "_seats",
-        "_waited", "reason", "slots", "tokens",
+        "_at", "_base", "_changed", "_count", "_floor", "_fresh", "_kv_tokens", "_late", "_memory", "_most_tokens",
+        "_preemptions", "_seats", "_waited", "reason", "slots", "tokens",
     )  # fmt: skip
 
     wants_engine = True
@@ -88,6 +88,7 @@ class Adaptive:
         self._floor = min(floor, ceiling)
         self._seats = _Bound(self._floor, ceiling, self._floor, ceiling)
         self._memory: _Bound | None = None
+        self._kv_tokens: float | None = None
         self._most_tokens = math.inf if most_tokens is None else float(most_tokens)
         self._fresh = fresh
         self._at = -math.inf  # when the engine told
@@ -133,7 +134,8 @@ class Adaptive:
         return preemptions < before, preemptions > before
 
     def _learn_memory(self, kv_tokens: float | None) -> None:
-        if self._memory is None and kv_tokens is not None:
+        if kv_tokens is not None and kv_tokens != self._kv_tokens:
+            self._kv_tokens = kv_tokens
             most = min(kv_tokens * _MOST_TOKENS, self._most_tokens)
             start = min(kv_tokens, most)
             self._memory = _Bound(min(kv_tokens * _LEAST_TOKENS, most), most, start, start)

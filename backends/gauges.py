@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 
 WAITING = b"vllm:num_requests_waiting"
 
@@ -20,25 +19,25 @@ _SAMPLE = re.compile(_LABELS + rb"[ \t]++([^ \t\r\n]{1,40})(?=[ \t\r\n]|\Z)")
 
 def read_gauge(text: bytes, name: bytes) -> float | None:
     """The sum over all samples of the gauge `name`; None when there is none that can be read."""
-    total: float | None = None
-    for _, value in read_samples(text, name):
-        total = value if total is None else total + value
-    return total
+    values = [value for _, value in read_samples(text, name)]
+    return sum(values) if values else None
 
 
-def read_samples(text: bytes, name: bytes) -> Iterator[tuple[bytes, float]]:
-    """The labels, as they stand there, and the value of each sample of `name` that can be read."""
+def read_samples(text: bytes, name: bytes) -> list[tuple[bytes, float]]:
+    """The labels, as they stand there, and the value of each sample of `name` that can be read; none of too many."""
+    found: list[tuple[bytes, float]] = []
     at = text.find(name)
     for _ in range(_MOST_SAMPLES):
         if at < 0:
-            return
+            return found
         end = at + len(name)
         if at == 0 or text[at - 1] == 0x0A:
             sample = _SAMPLE.match(text, end, end + _MOST_LINE)
             value = None if sample is None else _value(sample[2])
             if sample is not None and value is not None:
-                yield sample[1] or b"", value
+                found.append((sample[1] or b"", value))
         at = text.find(name, end)
+    return []
 
 
 def _value(text: bytes) -> float | None:

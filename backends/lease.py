@@ -1,7 +1,7 @@
 """One attempt at one replica, counted for as long as it runs.
 
 Rules:
-1. A lease is the only thing that moves `inflight` and `tokens`: up on entering, down by as much on leaving, on every way
+1. A lease is the only thing that moves `inflight`: up by one on entering, down by one on leaving, on every way
    out. Neither step awaits anything, so no cancellation can fall between them and the count.
 2. What the attempt showed is said once. Leaving without saying it says nothing (NEUTRAL), and gives a probe back.
 """
@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from backends.replica import Replica
-from backends.types import NOBODY, Ask, Outcome
+from backends.types import Outcome
 
 
 class Keeper(Protocol):
@@ -29,23 +29,22 @@ class Keeper(Protocol):
     def suspect(self, replica: Replica) -> None: ...
 
 
-class _Stage(enum.Enum):
+class Stage(enum.Enum):
     NEW = 0
     HELD = 1
     SETTLED = 2
     RELEASED = 3
 
 
-_NEW, _HELD, _SETTLED, _RELEASED = _Stage  # an enum member costs a look-up in its class each time
+_NEW, _HELD, _SETTLED, _RELEASED = Stage  # an enum member costs a look-up in its class each time
 
 
 class Lease:
     """`async with pool.lease(replica) as lease:` and in it `lease.first_byte()`, `lease.settle(Outcome.OK)`."""
 
-    __slots__ = ("_ask", "_began", "_first", "_keeper", "_stage", "epoch", "probe", "replica")
+    __slots__ = ("_began", "_first", "_keeper", "_stage", "epoch", "probe", "replica")
 
-    def __init__(self, keeper: Keeper, replica: Replica, now: float, ask: Ask = NOBODY) -> None:
-        self._ask = ask
+    def __init__(self, keeper: Keeper, replica: Replica, now: float) -> None:
         self._keeper = keeper
         self._began = now
         self._first = False
@@ -62,9 +61,6 @@ class Lease:
         breaker = replica.breaker
         self.epoch = breaker.epoch
         replica.inflight += 1
-        replica.tokens += self._ask.tokens
-        if replica.inflight > replica.peak:
-            replica.peak = replica.inflight
         if breaker.tripped and breaker.take_probe(self._began):
             self.probe = True
             self._keeper.refresh()
@@ -77,7 +73,6 @@ class Lease:
         self._stage = _RELEASED
         replica = self.replica
         replica.inflight -= 1
-        replica.tokens -= self._ask.tokens
         if replica.emptied is not None and not replica.inflight:
             replica.emptied.set()
         if self.probe and stage is _HELD:
@@ -93,11 +88,8 @@ class Lease:
             return
         self._first = True
         now = self._keeper.clock() if at is None else max(at, self._began)
-        replica = self.replica
-        replica.observe_latency(now - self._began, now)
-        if self._ask.stream and replica.governor.first_byte(self._ask.prompt_tokens, self._began, replica, now):
-            self._keeper.refresh()
-        breaker = replica.breaker
+        self.replica.observe_latency(now - self._began, now)
+        breaker = self.replica.breaker
         if breaker.tripped and breaker.epoch == self.epoch:
             self._keeper.record(self, Outcome.OK, now)
             self.epoch = breaker.epoch  # how the answer ends still counts

@@ -31,6 +31,7 @@ from math import isfinite
 
 from backends.balance import Balance
 from backends.budget import RetryBudget
+from backends.counted import CountedLease, Room, emptiest, room, takes
 from backends.lease import Lease
 from backends.ramp import Ramp
 from backends.replica import Replica
@@ -82,7 +83,8 @@ class Pool:
         self._capacity = 0
         self._refresh_at: float | None = None
         self._on_capacity: list[Callable[[int], None]] = []
-        self._on_tokens: Callable[[float, float], None] | None = None
+        self._on_room: Callable[[Room], None] | None = None
+        self._counting: list[Replica] = []
         self._on_suspect: list[Callable[[Replica], None]] = []
         self._on_join: list[Callable[[Replica, WarmUp | None], None]] = []
         self._on_leave: list[Callable[[Replica], None]] = []
@@ -103,10 +105,15 @@ class Pool:
         """`listener` hears the new capacity whenever it has changed."""
         self._on_capacity.append(listener)
 
-    def on_tokens(self, listener: Callable[[float, float], None]) -> None:
-        """Choose by tokens too. `listener` hears, now and later, what the ready replicas take in all, and what the largest does."""
-        self._on_tokens = listener
+    def on_room(self, listener: Callable[[Room], None]) -> None:
+        """Count tokens too, and choose by them. `listener` hears, now and later, what there is room for."""
+        self._on_room = listener
         self.refresh()
+
+    def recount(self) -> None:
+        """A replica is full, or was."""
+        if self._on_room is not None:
+            self._on_room(room(self._capacity, self._counting))
 
     def add(self, replica: Replica, *, warm_up: WarmUp | None = None, slow_start: float = 0.0) -> None:
         """A replica joins. It is not up before its first good check, and, where one is asked for, its warm-up.
@@ -157,8 +164,8 @@ class Pool:
             free = [replica for replica in self._ready if replica.inflight < replica.slots]
         else:
             free = [replica for replica in self._ready if replica.inflight < replica.slots and replica not in tried]
-        if self._on_tokens is not None:
-            free = [replica for replica in free if _takes(replica, ask.tokens)] or _emptiest(free)
+        if self._on_room is not None:
+            free = [replica for replica in free if takes(replica, ask.tokens)] or emptiest(free)
         if not free:
             return self._least_loaded(tried)
         chosen = self.balance.choose(free, ask)
@@ -168,7 +175,8 @@ class Pool:
         """`began`: when the attempt did, where it runs already and is taken over; else it is now."""
         now = self.clock()
         self._budget.attempt(now)
-        return Lease(self, replica, now if began is None else began, ask)
+        since = now if began is None else began
+        return Lease(self, replica, since) if self._on_room is None else CountedLease(self, replica, since, ask)
 
     def may_retry(self) -> bool:
         """True, and counted as spent, while the retries of the last ten seconds keep their share of the requests."""
@@ -223,10 +231,9 @@ class Pool:
             replica.ready = False
         for replica in ready:
             replica.ready = True
-        if self._on_tokens is not None:
-            bounds = [replica.most_tokens for replica in ready]
-            self._on_tokens(sum(bounds), max(bounds, default=0.0))
+        self._counting = sound or able
         self._announce(sum(r.slots for r in sound) + len(half_open) if sound else sum(r.slots for r in able))
+        self.recount()
 
     def _warm_instead(self, chosen: Replica, free: list[Replica], ask: Ask) -> Replica:
         """The policy chose one in its slow start, which may leave this request to one that is warm."""
@@ -258,16 +265,6 @@ class Pool:
 
 def _load(replica: Replica) -> float:
     return replica.inflight / replica.slots
-
-
-def _takes(replica: Replica, tokens: int) -> bool:
-    """An idle one takes whatever comes."""
-    return replica.tokens + tokens <= replica.most_tokens or not replica.inflight
-
-
-def _emptiest(replicas: list[Replica]) -> list[Replica]:
-    """Where it fits nowhere: where it does least harm."""
-    return [min(replicas, key=lambda replica: replica.tokens / replica.most_tokens)] if replicas else []
 
 
 def _stats_of(replica: Replica, now: float) -> ReplicaStats:

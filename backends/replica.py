@@ -10,7 +10,7 @@ Each fact has one writer, and none of them touches the facts of another:
     ramp_seconds      the pool, for a replica that has a slow start before it (see `ramp`)
     waiting           the scrape of the server's own metrics: advice that goes stale
     governor          outcomes and scrapes: how much it is given at once (see `governor`)
-    peak              the leases; lowered by the governor, whenever it has looked
+    tokens, peak      the leases, where tokens are counted; the governor lowers the peak when it has looked
 """
 
 from __future__ import annotations

@@ -87,10 +87,10 @@ class Scheduler:
         self.capacity = max(0, n)
         self.fill()
 
-    def set_tokens(self, total: float, largest: float) -> None:
-        """Of all replicas, and of the largest: tokens in flight, where they are counted."""
-        if isinstance(self.tokens, Tokens) and self.tokens.bound(total, largest):
-            self.fill()
+    def set_room(self, capacity: int, tokens: float, largest: float) -> None:
+        """As set_capacity where tokens are counted: how many may be in flight, and how many one replica takes at most."""
+        self.tokens.bound(tokens, largest)
+        self.set_capacity(capacity)
 
     def depth(self, priority: Priority) -> int:
         """Requests of this class that wait."""

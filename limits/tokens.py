@@ -25,11 +25,9 @@ class Tokens:
         self._bound = self._largest = 0.0
         self.inflight = 0
 
-    def bound(self, total: float, largest: float) -> bool:
-        """What the fleet takes, and what the largest replica does; whether that is another."""
-        changed = (total, largest) != (self._bound, self._largest)
+    def bound(self, total: float, largest: float) -> None:
+        """What the fleet takes, and what the largest replica does."""
         self._bound, self._largest = total, largest
-        return changed
 
     @property
     def used_up(self) -> bool:
@@ -65,6 +63,8 @@ class Uncounted:
 
     counted = used_up = False
     inflight = 0
+
+    def bound(self, total: float, largest: float) -> None: ...
 
     def fits(self, ask: SlotAsk) -> bool:  # noqa: ARG002 - as the others
         return True

@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from backends.adaptive import Adaptive
 from backends.balance import make_balance
 from backends.breaker import Breaker, BreakerRules
 from backends.client import Client, Origin
+from backends.governor import Fixed, Governor
 from backends.health import HealthMonitor
 from backends.litellm.client import Deployment, LiteLLMClient
 from backends.litellm.library import Library
@@ -38,10 +40,12 @@ from gateway.dispatch.types import Lane
 from gateway.fleet import Fleet, Terms
 from limits.memory import MemoryLimiter
 from limits.slots import Scheduler
+from limits.tokens import UNCOUNTED, Tokens
 from limits.types import LastingLimiter, Order, QueueBounds
 from limits.vault import Vault
 
 Clock = Callable[[], float]
+_FRESH = 3.5  # checks: so long what an engine told of itself is good for
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +105,17 @@ def replica_maker(config: Config) -> Callable[[str, Spec], Replica]:
             breaker=_breaker(config),
             max_inflight=models[model].concurrency.max,
             api_key=spec.api_key.reveal() or None,
+            governor=_governor(config, models[model]),
         )
 
     return make
+
+
+def _governor(config: Config, model: ModelConfig) -> Governor:
+    own = model.concurrency
+    if own.kind == "fixed":
+        return Fixed(own.tokens)
+    return Adaptive(own.min, own.max, most_tokens=own.tokens, fresh=_FRESH * config.health.interval)
 
 
 def _fleet(config: Config, lanes: dict[str, Lane], make: Callable[[str, Spec], Replica]) -> Fleet:
@@ -145,8 +157,12 @@ def _lane(config: Config, model: ModelConfig, make: Callable[[str, Spec], Replic
     )
     own = queue.order
     order = Order(own.per_token or 0.0, own.cap, own.promote_after if own.classes == "strict" else None)
-    scheduler = Scheduler(bounds, pool.capacity(), clock, order)
-    pool.on_capacity(scheduler.set_capacity)
+    counted = model.concurrency.kind == "adaptive" or model.concurrency.tokens is not None
+    scheduler = Scheduler(bounds, pool.capacity(), clock, order, Tokens() if counted else UNCOUNTED)
+    if counted:
+        pool.on_room(lambda room: scheduler.set_room(*room))
+    else:
+        pool.on_capacity(scheduler.set_capacity)
     return Lane(model.name, pool, scheduler)
 
 
@@ -165,7 +181,8 @@ def provider_of(config: Config, model: ModelConfig) -> Replica:
         params={name: value.reveal() for name, value in own.params.items()},
     )
     client = LiteLLMClient(deployment, Library())
-    return Replica("litellm", client, breaker=_breaker(config), max_inflight=model.concurrency.max)
+    most, governor = model.concurrency.max, _governor(config, model)
+    return Replica("litellm", client, breaker=_breaker(config), max_inflight=most, governor=governor)
 
 
 def _breaker(config: Config) -> Breaker:

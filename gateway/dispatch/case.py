@@ -298,7 +298,8 @@ class Case:
         if share is not None:
             self._take_berth(share)
         scope = self._scope = ticket.work(self._ask_of(work))
-        if answer is not None and node.local.lanes[work.model].scheduler.full:
+        scheduler = node.local.lanes[work.model].scheduler
+        if answer is not None and (scheduler.full or scheduler.tokens.counted):
             scope.on_wait = partial(self._pend, ticket, answer)
         try:
             async with scope as grant:
@@ -411,6 +412,7 @@ class Case:
             work.form,
             work.most,
             work.due,
+            work.stream,
         )
 
     def _say(self, answer: m.Answer) -> None:

@@ -129,7 +129,7 @@ class LocalTicket:
 class LocalWork:
     """Tokens, then a slot. While it is entered it is its own grant."""
 
-    __slots__ = ("_ask", "_lane", "_reservation", "_reserved", "_slot", "_tried", "on_wait", "queued", "tokens")
+    __slots__ = ("_ask", "_balance_ask", "_lane", "_reservation", "_reserved", "_slot", "_tried", "on_wait", "queued", "tokens")
 
     def __init__(self, lane: Lane, admission: Admission, ask: WorkAsk) -> None:
         self._lane = lane
@@ -147,14 +147,15 @@ class LocalWork:
             raise NoReplica
         self._reservation: Reservation = await self._reserved.__aenter__()
         try:
-            slot = self._slot = lane.scheduler.slot(_slot_ask(ask))
-            if self.on_wait is not None and lane.scheduler.full:
-                self.on_wait()
+            wanted = _slot_ask(ask)
+            slot = self._slot = lane.scheduler.slot(wanted)
+            slot.on_wait = self.on_wait
             await slot.__aenter__()
         except BaseException:
             await self._reserved.__aexit__(None, None, None)
             raise
         self.tokens, self.queued = self._reservation.tokens, slot.queued
+        self._balance_ask = BalanceAsk(ask.session, ask.prompt_tokens, wanted.prompt + wanted.output, ask.stream)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -170,11 +171,11 @@ class LocalWork:
 
     async def attempt(self) -> Lease | None:
         pool, tried = self._lane.pool, self._tried
-        replica = pool.pick(BalanceAsk(self._ask.session, self._ask.prompt_tokens), tried)
+        replica = pool.pick(self._balance_ask, tried)
         if replica is None or (tried and not pool.may_retry()):
             return None
         tried.append(replica)
-        return pool.lease(replica)
+        return pool.lease(replica, None, self._balance_ask)
 
     def settle(self, tokens: int, spent: Spent | None = None) -> None:
         self._reservation.settle(tokens)
@@ -187,7 +188,10 @@ class LocalWork:
 
     def wants_first_byte(self, lease: Lease) -> bool:
         """Whether a choice depends on hearing of this attempt's first byte at once."""
-        return lease.replica.breaker.tripped or self._lane.pool.balance.wants_first_byte
+        replica, pool = lease.replica, self._lane.pool
+        if replica.breaker.tripped or pool.balance.wants_first_byte:
+            return True
+        return self._ask.stream and replica.governor.wants_first_byte(pool.clock())
 
 
 def _slot_ask(ask: WorkAsk) -> SlotAsk:
@@ -205,6 +209,7 @@ class ResumedWork(LocalWork):
         self._lane = lane
         self._ask = WorkAsk(lane.name, tokens, False, None, Priority.STANDARD, "", 1, 0, 0.0, None, 0)
         self._reserved = reserved
+        self._balance_ask = BalanceAsk(tokens=tokens)
         self._slot = None
         self._tried = [] if replica is None else [replica]
         self._replica = replica
@@ -214,10 +219,10 @@ class ResumedWork(LocalWork):
 
     async def __aenter__(self) -> Self:
         self._reservation = await self._reserved.__aenter__()
-        self._slot = self._lane.scheduler.resume()
+        self._slot = self._lane.scheduler.resume(self.tokens)
         await self._slot.__aenter__()
         return self
 
     def resumed(self) -> Lease | None:
         """The attempt that runs."""
-        return None if self._replica is None else self._lane.pool.lease(self._replica, self._began)
+        return None if self._replica is None else self._lane.pool.lease(self._replica, self._began, self._balance_ask)

@@ -41,6 +41,7 @@ class Work(msgspec.Struct, array_like=True, gc=False):
     form: str = ""
     most: int | None = None
     due: float = math.inf
+    stream: bool = False
 
 
 class Look(msgspec.Struct, array_like=True, gc=False):

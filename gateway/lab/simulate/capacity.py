@@ -107,9 +107,10 @@ class Front:
         self._engine_of = dict(zip(replicas, self.engines, strict=True))
         counted = setting.slots is None
         self.scheduler = Scheduler(_ENDLESS, 0, clock, Order(0.03), Tokens() if counted else UNCOUNTED)
-        self.pool.on_capacity(self.scheduler.set_capacity)
         if counted:
-            self.pool.on_tokens(self.scheduler.set_tokens)
+            self.pool.on_room(lambda room: self.scheduler.set_room(*room))
+        else:
+            self.pool.on_capacity(self.scheduler.set_capacity)
         for replica in replicas:
             replica.up = True
 

@@ -52,7 +52,8 @@ class Engine:
     """`preemptions` and `waited` (seconds in its own queue, of all requests together) are counted from the start."""
 
     def __init__(self, build: Build, timeline: Timeline) -> None:
-        self.build = build
+        self.build = build  # another one may be put in its place: then it tells the old size of its KV cache all the same
+        self._told = build.kv_tokens
         self._timeline = timeline
         self._waiting: deque[Run] = deque()
         self._computing: deque[Run] = deque()
@@ -75,7 +76,7 @@ class Engine:
     def view(self) -> EngineView:
         running = len(self._making) + len(self._computing)
         usage = min(1.0, self._held / self.build.kv_tokens)
-        return EngineView(running, len(self._waiting), self.preemptions, usage, self.build.kv_tokens)
+        return EngineView(running, len(self._waiting), self.preemptions, usage, self._told)
 
     def _begin_step(self) -> None:
         self._make_room()
