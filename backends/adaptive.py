@@ -9,7 +9,8 @@ Rules of this file
    little ran. Half of a round late: fewer slots. Few late, and the slots all in use: more.
 3. A cut starts from what was really in use, and the next one waits until the last has come to effect.
 4. Growth doubles up to the goal, which is where it was before an outage, or the ceiling as long as there was no trouble;
-   beyond that it begins slowly. Nothing grows that was not all in use: what nobody tried is not known to work.
+   beyond that it begins slowly, and after a cut that soon followed on growth it waits, each time for twice as long.
+   Nothing grows that was not all in use: what nobody tried is not known to work.
 5. Slots stay between floor and ceiling, tokens between a share and a multiple of the KV cache.
 """
 
@@ -23,11 +24,13 @@ from backends.governor import Load
 _GROW = 1 / 32  # of itself, beyond the goal; once more for each
 _STREAK = 4  # times in a row, up to
 _FASTEST = 1 / 4  # of itself
+_MOST_PATIENCE = 15  # times that it could have grown, after cuts that soon followed on growth
 _LEAST_KEPT = 0.5  # of what was in use, after one cut
 _MEMORY_KEPT = 0.9  # of the tokens, when memory is short
 _LATE_KEPT = 0.8  # of the slots, when first bytes are late
-_FULL = 0.9  # of the KV cache: more is not asked of it
+_FULL, _SCARCE = 0.9, 0.7  # of the KV cache: from the one on no more is asked of it, below the other it is not what is short
 _FEW_WAIT = 1 / 32  # of what runs: they came since the engine's last step
+_SOME_WAIT, _OTHERS_WAIT = 4.0, 1 / 8  # of what runs: more than what comes by chance, where it is not the slots that let it in
 _DRAINED = 1.05
 _RECOVERED = 0.25  # of what it had
 _LEAST_TOKENS, _MOST_TOKENS = 1 / 16, 16.0  # of the KV cache; shared prefixes are counted here for each request
@@ -44,13 +47,13 @@ _MOST_BUCKET = 24
 class _Bound:
     """Something of which there may be so much in use at once."""
 
-    __slots__ = ("_ceiling", "_floor", "_goal", "_streak", "value")
+    __slots__ = ("_calm", "_ceiling", "_floor", "_goal", "_patience", "_streak", "value")
 
     def __init__(self, floor: float, ceiling: float, start: float, goal: float) -> None:
         self._floor = floor
         self._ceiling = ceiling
         self._goal = goal
-        self._streak = 0
+        self._calm = self._patience = self._streak = 0
         self.value = start
 
     def grow(self, in_use: float) -> bool:
@@ -59,13 +62,18 @@ class _Bound:
         if value < self._goal:
             value = min(self._goal, max(2 * value, in_use))
         else:
+            self._calm += 1
+            if self._calm <= self._patience:
+                return False
             self._streak += 1
             value += max(1.0, value * min(_FASTEST, _GROW * (1 + self._streak // _STREAK)))
         self.value = min(value, self._ceiling)
         return self.value > before
 
     def shrink(self, in_use: float, kept: float) -> bool:
-        before, self._streak = self.value, 0
+        before = self.value
+        self._patience = 0 if self._streak >= _STREAK else min(_MOST_PATIENCE, 2 * self._patience + 1)
+        self._calm = self._streak = 0
         self.value = self._goal = max(self._floor, min(self.value, in_use) * kept)
         return self.value < before
 
@@ -93,7 +101,7 @@ class Adaptive:
         self._fresh = fresh
         self._at = -math.inf  # when the engine told
         self._preemptions: float | None = None
-        self._waited = False
+        self._waited = 0.0  # requests, at the last look
         self._base: dict[int, float] = {}  # seconds to the first byte while little runs, by size of prompt
         self._changed = -math.inf  # when a round of first bytes began
         self._count = self._late = 0
@@ -114,17 +122,28 @@ class Adaptive:
         self._at = now
         restarted, preempted = self._preempted(view.preemptions)
         self._learn_memory(view.kv_tokens)
-        waits = view.waiting > max(1.0, view.running * _FEW_WAIT)
-        crowded, self._waited = waits and self._waited, waits
+        few = view.running * _FEW_WAIT
+        wait, self._waited = min(view.waiting, self._waited), view.waiting
         full = view.usage is not None and view.usage >= _FULL
         peak, load.peak = load.peak, load.inflight
         if restarted:
             return self.recovered()
-        if preempted or crowded:
-            return self._cut(view, load, peak, memory=preempted or full)
-        if waits or full:
+        if preempted or wait > few:
+            return self._cut(view, wait, load, peak, preempted=preempted)
+        if view.waiting > few or full:
             return False
         return self._grow(load, peak)
+
+    def _cut(self, view: EngineView, wait: float, load: Load, peak: int, *, preempted: bool) -> bool:
+        """So many have waited from one look to the next. Is it memory, are it seats, or do others use the engine, too?"""
+        usage = _SCARCE if view.usage is None else view.usage
+        seats, tokens = peak >= self.slots, self._tokens_in_use(load)
+        kept = max(_LEAST_KEPT, view.running / (view.running + wait)) if wait else _MEMORY_KEPT
+        if preempted or usage >= _FULL or (tokens and not seats and usage >= _SCARCE):
+            return self._cut_memory(load, peak, kept)
+        if seats or tokens or wait > max(_SOME_WAIT, view.running * _OTHERS_WAIT):
+            return self._cut_seats(load, peak, kept, "waiting")
+        return False
 
     def _preempted(self, preemptions: float | None) -> tuple[bool, bool]:
         """Whether the engine was started anew since the last look, and whether it preempted."""
@@ -141,18 +160,23 @@ class Adaptive:
             self._memory = _Bound(min(kv_tokens * _LEAST_TOKENS, most), most, start, start)
             self.tokens = start
 
-    def _cut(self, view: EngineView, load: Load, peak: int, *, memory: bool) -> bool:
-        if memory and self._memory is not None:
-            if load.tokens > self._memory.value * _DRAINED:
-                return False
-            self._memory.shrink(load.tokens, _MEMORY_KEPT)
-            return self._tell("memory")
+    def _tokens_in_use(self, load: Load) -> bool:
+        """One more request like those that it has would be too much."""
+        return self._memory is not None and load.tokens * (1 + 1 / max(1, load.inflight)) > self._memory.value
+
+    def _cut_memory(self, load: Load, peak: int, kept: float) -> bool:
+        if self._memory is None:
+            return self._cut_seats(load, peak, kept, "memory")
+        if load.tokens > self._memory.value * _DRAINED:
+            return False
+        self._memory.shrink(load.tokens, _MEMORY_KEPT)
+        return self._tell("memory")
+
+    def _cut_seats(self, load: Load, peak: int, kept: float, reason: str) -> bool:
         if load.inflight > self.slots * _DRAINED + 1:
             return False
-        asked = view.running + view.waiting
-        kept = view.running / asked if view.waiting and asked else _MEMORY_KEPT
-        self._seats.shrink(peak, max(_LEAST_KEPT, kept))
-        return self._tell("memory" if memory else "waiting")
+        self._seats.shrink(peak, kept)
+        return self._tell(reason)
 
     # -- first bytes
 
@@ -187,7 +211,7 @@ class Adaptive:
     def _grow(self, load: Load, peak: int) -> bool:
         if peak >= self.slots:
             self._seats.grow(peak)
-        if self._memory is not None and load.inflight and load.tokens * (1 + 1 / load.inflight) > self._memory.value:
+        if self._memory is not None and self._tokens_in_use(load):
             self._memory.grow(load.tokens)
         return self._tell("room")
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 
 from backends.adaptive import Adaptive
 from backends.balance import make_balance
@@ -22,7 +23,7 @@ from backends.types import Ask
 from gateway.lab.simulate.door import at_once
 from gateway.lab.simulate.engine import Build, Engine
 from gateway.lab.simulate.timeline import Timeline
-from gateway.lab.simulate.workload import Job
+from gateway.lab.simulate.workload import Job, Pace, arrive, synthetic
 from limits.entry import Entry
 from limits.slots import Scheduler
 from limits.tokens import UNCOUNTED, Tokens
@@ -32,19 +33,29 @@ _FOREVER = 1e12
 _ENDLESS = QueueBounds(10**9, 10**15, 10**15, (_FOREVER, _FOREVER, _FOREVER))
 _NOWHERE = Origin.parse("http://127.0.0.1:1/v1")
 _BREAKER = partial(Breaker, random.Random(1))
+ENGINES = (
+    Build("few seats", seats=24, kv_tokens=400_000, base=0.02, per_seat=0.0004),
+    Build("little memory", seats=256, kv_tokens=60_000, base=0.02, per_seat=0.0003),
+    Build("large", seats=256, kv_tokens=1_000_000, base=0.015, per_seat=0.00008, per_token=0.00002, budget=8192),
+)
+RATES = {"few seats": 6.0, "little memory": 14.0, "large": 60.0}  # requests a second: twice of what each can serve
 LOOK = 2.0  # seconds between two looks at the engine's metrics
 LATE = 2.0  # seconds from dispatch to first token that are still good
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """`slots` None: adaptive. `told`: the engine's metrics can be read."""
+    """`slots` None: adaptive, from `floor` to `ceiling`. `told`: the engine's metrics can be read."""
 
     name: str
     slots: int | None = None
     told: bool = True
     floor: int = 4
     ceiling: int = 256
+
+    @property
+    def most(self) -> int:
+        return self.ceiling if self.slots is None else self.slots
 
     def governor(self) -> Governor:
         return Fixed() if self.slots is not None else Adaptive(self.floor, self.ceiling, fresh=3.5 * LOOK)
@@ -62,6 +73,17 @@ class Tally:
     first: float = 0.0
     engine_waited: float = 0.0
     preemptions: int = 0
+
+
+def overload(build: Build, seconds: float, seed: int) -> list[Job]:
+    """Twice of what this engine can serve, of one tenant."""
+    rng, rate = random.Random(f"{seed} {build.name}"), RATES[build.name]
+    return arrive(list(islice(synthetic(rng, ("all",)), int(rate * seconds))), rate, Pace("", 1.0), rng)
+
+
+def halved(build: Build) -> Build:
+    """Half the seats and the memory."""
+    return replace(build, seats=build.seats // 2, kv_tokens=build.kv_tokens // 2)
 
 
 class _Guest:
@@ -86,7 +108,7 @@ class _Guest:
 
 
 class Front:
-    """One gateway before one or more engines. `slots` are (time, slots in all) at each look."""
+    """One gateway before one or more engines. `slots` and `waiting` are (time, how many) at each look."""
 
     def __init__(self, setting: Setting, builds: Sequence[Build], jobs: Sequence[Job], until: float, warm: float = 0.0) -> None:
         self.timeline = Timeline()
@@ -98,9 +120,8 @@ class Front:
         self._jobs = jobs
         self._until = until
         clock = self.timeline.clock
-        most = setting.ceiling if setting.slots is None else setting.slots
         replicas = [
-            Replica(f"r{number}", Client(_NOWHERE), breaker=_BREAKER(), max_inflight=most, governor=setting.governor())
+            Replica(f"r{number}", Client(_NOWHERE), breaker=_BREAKER(), max_inflight=setting.most, governor=setting.governor())
             for number in range(len(builds))
         ]
         self.pool = Pool("m", replicas, make_balance("least_requests", seed=1, clock=clock), clock=clock)
@@ -134,10 +155,9 @@ class Front:
     def _look(self) -> None:
         now = self.timeline.now
         for replica, engine in self._engine_of.items():
-            view = engine.view()
             if self._setting.told:
-                replica.governor.engine(view, replica, now)
-            self.waiting.append((now, int(view.waiting)))
+                replica.governor.engine(engine.view(), replica, now)
+        self.waiting.append((now, sum(int(engine.view().waiting) for engine in self.engines)))
         self.pool.refresh()
         self.slots.append((now, self.pool.capacity()))
         self.timeline.at(now + LOOK, self._look)
