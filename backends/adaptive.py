@@ -56,26 +56,23 @@ class _Bound:
         self._calm = self._patience = self._streak = 0
         self.value = start
 
-    def grow(self, in_use: float) -> bool:
+    def grow(self, in_use: float) -> None:
         """More: `in_use` was no trouble, whatever the bound said."""
-        before, value = self.value, self.value
+        value = self.value
         if value < self._goal:
             value = min(self._goal, max(2 * value, in_use))
         else:
             self._calm += 1
             if self._calm <= self._patience:
-                return False
+                return
             self._streak += 1
             value += max(1.0, value * min(_FASTEST, _GROW * (1 + self._streak // _STREAK)))
         self.value = min(value, self._ceiling)
-        return self.value > before
 
-    def shrink(self, in_use: float, kept: float) -> bool:
-        before = self.value
+    def shrink(self, in_use: float, kept: float) -> None:
         self._patience = 0 if self._streak >= _STREAK else min(_MOST_PATIENCE, 2 * self._patience + 1)
         self._calm = self._streak = 0
         self.value = self._goal = max(self._floor, min(self.value, in_use) * kept)
-        return self.value < before
 
     def fall_back(self) -> None:
         self._goal = max(self._goal, self.value)
@@ -119,31 +116,22 @@ class Adaptive:
     # -- the engine's own word
 
     def engine(self, view: EngineView, load: Load, now: float) -> bool:
-        self._at = now
-        restarted, preempted = self._preempted(view.preemptions)
+        before, self._at = (self.slots, self.tokens), now
         self._learn_memory(view.kv_tokens)
+        self._look(view, load)
+        return before != (self.slots, self.tokens)
+
+    def _look(self, view: EngineView, load: Load) -> None:
+        restarted, preempted = self._preempted(view.preemptions)
         few = view.running * _FEW_WAIT
         wait, self._waited = min(view.waiting, self._waited), view.waiting
-        full = view.usage is not None and view.usage >= _FULL
         peak, load.peak = load.peak, load.inflight
         if restarted:
-            return self.recovered()
-        if preempted or wait > few:
-            return self._cut(view, wait, load, peak, preempted=preempted)
-        if view.waiting > few or full:
-            return False
-        return self._grow(load, peak)
-
-    def _cut(self, view: EngineView, wait: float, load: Load, peak: int, *, preempted: bool) -> bool:
-        """So many have waited from one look to the next. Is it memory, are it seats, or do others use the engine, too?"""
-        usage = _SCARCE if view.usage is None else view.usage
-        seats, tokens = peak >= self.slots, self._tokens_in_use(load)
-        kept = max(_LEAST_KEPT, view.running / (view.running + wait)) if wait else _MEMORY_KEPT
-        if preempted or usage >= _FULL or (tokens and not seats and usage >= _SCARCE):
-            return self._cut_memory(load, peak, kept)
-        if seats or tokens or wait > max(_SOME_WAIT, view.running * _OTHERS_WAIT):
-            return self._cut_seats(load, peak, kept, "waiting")
-        return False
+            self.recovered()
+        elif preempted or wait > few:
+            self._cut(view, wait, load, peak, preempted=preempted)
+        elif view.waiting <= few and (view.usage is None or view.usage < _FULL):
+            self._grow(load, peak)
 
     def _preempted(self, preemptions: float | None) -> tuple[bool, bool]:
         """Whether the engine was started anew since the last look, and whether it preempted."""
@@ -160,23 +148,25 @@ class Adaptive:
             self._memory = _Bound(min(kv_tokens * _LEAST_TOKENS, most), most, start, start)
             self.tokens = start
 
+    def _cut(self, view: EngineView, wait: float, load: Load, peak: int, *, preempted: bool) -> None:
+        """So many have waited from one look to the next. Is it memory, are it seats, or do others use the engine, too?"""
+        usage = _SCARCE if view.usage is None else view.usage
+        seats, tokens = peak >= self.slots, self._tokens_in_use(load)
+        kept = max(_LEAST_KEPT, view.running / (view.running + wait)) if wait else _MEMORY_KEPT
+        memory = preempted or usage >= _FULL or (tokens and not seats and usage >= _SCARCE)
+        if memory and self._memory is not None:
+            if load.tokens <= self._memory.value * _DRAINED:
+                self._memory.shrink(load.tokens, _MEMORY_KEPT)
+                self._tell("memory")
+            return
+        many = wait > max(_SOME_WAIT, view.running * _OTHERS_WAIT)
+        if (memory or seats or tokens or many) and load.inflight <= self.slots * _DRAINED + 1:
+            self._seats.shrink(peak, kept)
+            self._tell("memory" if memory else "waiting")
+
     def _tokens_in_use(self, load: Load) -> bool:
         """One more request like those that it has would be too much."""
         return self._memory is not None and load.tokens * (1 + 1 / max(1, load.inflight)) > self._memory.value
-
-    def _cut_memory(self, load: Load, peak: int, kept: float) -> bool:
-        if self._memory is None:
-            return self._cut_seats(load, peak, kept, "memory")
-        if load.tokens > self._memory.value * _DRAINED:
-            return False
-        self._memory.shrink(load.tokens, _MEMORY_KEPT)
-        return self._tell("memory")
-
-    def _cut_seats(self, load: Load, peak: int, kept: float, reason: str) -> bool:
-        if load.inflight > self.slots * _DRAINED + 1:
-            return False
-        self._seats.shrink(peak, kept)
-        return self._tell(reason)
 
     # -- first bytes
 
