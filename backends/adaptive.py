@@ -27,7 +27,8 @@ _FASTEST = 1 / 4  # of itself
 _MOST_PATIENCE = 15  # times that it could have grown, after cuts that soon followed on growth
 _LEAST_KEPT = 0.5  # of what was in use, after one cut
 _MEMORY_KEPT = 0.9  # of the tokens, when memory is short
-_LATE_KEPT = 0.8  # of the slots, when first bytes are late
+_VERY_LATE = 2.0  # times what is late: from there on fewer are kept
+_LATE_KEPT = 0.8  # of the slots, when first bytes are late: at most
 _FULL, _SCARCE = 0.9, 0.7  # of the KV cache: from the one on no more is asked of it, below the other it is not what is short
 _FEW_WAIT = 1 / 32  # of what runs: they came since the engine's last step
 _SOME_WAIT, _OTHERS_WAIT = 4.0, 1 / 8  # of what runs: more than what comes by chance, where it is not the slots that let it in
@@ -38,7 +39,7 @@ _LATE = 2.5  # times what is usual, and
 _SLACK = 0.05  # seconds
 _FEW_LATE = 1 / 8
 _ROUND = 1.0  # seconds, at least, and so many first bytes:
-_ROUND_BYTES = 4
+_ROUND_BYTES = 6
 _SETTLING = 0.5  # seconds after a change: those that it let in come all at once, and wait for one another
 _LEARN = 0.1  # weight of one first byte
 _MOST_BUCKET = 24
@@ -70,7 +71,8 @@ class _Bound:
         self.value = min(value, self._ceiling)
 
     def shrink(self, in_use: float, kept: float) -> None:
-        self._patience = 0 if self._streak >= _STREAK else min(_MOST_PATIENCE, 2 * self._patience + 1)
+        if self._streak:
+            self._patience = 0 if self._streak >= _STREAK else min(_MOST_PATIENCE, 2 * self._patience + 1)
         self._calm = self._streak = 0
         self.value = self._goal = max(self._floor, min(self.value, in_use) * kept)
 
@@ -83,7 +85,7 @@ class Adaptive:
     """`most_tokens`: never more, whatever the engine says. `fresh`: seconds that the engine's word is good for."""
 
     __slots__ = (
-        "_at", "_base", "_changed", "_count", "_floor", "_fresh", "_kv_tokens", "_late", "_memory", "_most_tokens",
+        "_at", "_base", "_changed", "_count", "_excess", "_floor", "_fresh", "_kv_tokens", "_late", "_memory", "_most_tokens",
         "_preemptions", "_seats", "_waited", "reason", "slots", "tokens",
     )  # fmt: skip
 
@@ -102,6 +104,7 @@ class Adaptive:
         self._base: dict[int, float] = {}  # seconds to the first byte while little runs, by size of prompt
         self._changed = -math.inf  # when a round of first bytes began
         self._count = self._late = 0
+        self._excess = 0.0
         self.slots = self._floor
         self.tokens = self._most_tokens
         self.reason = "start"
@@ -160,7 +163,7 @@ class Adaptive:
                 self._tell("memory")
             return
         many = wait > max(_SOME_WAIT, view.running * _OTHERS_WAIT)
-        if (memory or seats or tokens or many) and load.inflight <= self.slots * _DRAINED + 1:
+        if (memory or seats or many) and load.inflight <= self.slots * _DRAINED + 1:
             self._seats.shrink(peak, kept)
             self._tell("memory" if memory else "waiting")
 
@@ -177,19 +180,22 @@ class Adaptive:
             self._base[bucket] = seconds if usual is None else usual + (seconds - usual) * _LEARN
         if usual is None or self._is_fresh(now) or began < self._changed + _SETTLING:
             return False
+        excess = seconds / (_LATE * usual + _SLACK)
         self._count += 1
-        self._late += seconds > _LATE * usual + _SLACK
+        self._late += excess > 1
+        self._excess += excess
         if self._changed == -math.inf:
             self._changed = now
-        if self._count < max(_ROUND_BYTES, self.slots // 4) or now - self._changed < _ROUND:
+        enough = self.slots // 8 if self._late >= self._count / 2 else self.slots // 4
+        if self._count < max(_ROUND_BYTES, enough) or now - self._changed < _ROUND:
             return False
         return self._end_round(load, now)
 
     def _end_round(self, load: Load, now: float) -> bool:
-        late, peak = self._late / self._count, load.peak
-        self._changed, self._count, self._late, load.peak = now, 0, 0, load.inflight
+        late, excess, peak = self._late / self._count, self._excess / self._count, load.peak
+        self._changed, self._count, self._late, self._excess, load.peak = now, 0, 0, 0.0, load.inflight
         if late >= 1 / 2:
-            self._seats.shrink(peak, _LATE_KEPT)
+            self._seats.shrink(peak, max(_LEAST_KEPT, min(_LATE_KEPT, _VERY_LATE / excess)))
             return self._tell("late")
         return late <= _FEW_LATE and self._grow(load, peak)
 

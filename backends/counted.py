@@ -1,31 +1,34 @@
 """A lease that counts tokens beside requests, and tells the governor: of the pools where that matters, and no others.
 
-A replica is full by seats or by tokens, and a pool of unlike replicas is not full by the sums of both: seats of one that has no
-tokens left are no room, and tokens of one that has no seat are none. So `Room` leaves these out. It is worked out anew when
-a lease comes or goes where a replica was full or is.
+Whoever gives out slots is told of each replica on its own: seats of one that has no tokens left are no room, and tokens of one
+that has no seat are none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Mapping
 from types import TracebackType
-from typing import NamedTuple, Protocol, Self
+from typing import Protocol, Self
 
 from backends.lease import Keeper, Lease, Stage
 from backends.replica import Replica
 from backends.types import Ask
 
+Place = tuple[int, float, float]
 
-class Room(NamedTuple):
-    """What a pool can be given in all. `largest`: the most tokens that one of its replicas takes."""
 
-    slots: int
-    tokens: float
-    largest: float
+class Watcher(Protocol):
+    """Who gives out the slots: hears, for each replica that may be given any, free seats, free tokens and tokens in all."""
+
+    def tell(self, places: Mapping[Hashable, Place]) -> None:
+        """Of all."""
+
+    def move(self, key: Hashable, place: Place) -> None:
+        """Of one of these."""
 
 
 class CountingKeeper(Keeper, Protocol):
-    def recount(self) -> None: ...
+    def moved(self, replica: Replica) -> None: ...
 
 
 class CountedLease(Lease):
@@ -41,18 +44,17 @@ class CountedLease(Lease):
         replica = self.replica
         replica.tokens += self._ask.tokens
         replica.peak = max(replica.peak, replica.inflight)
-        if is_full(replica):
-            self._counting.recount()
+        self._counting.moved(replica)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         replica = self.replica
-        held, full = self._stage in (Stage.HELD, Stage.SETTLED), is_full(replica)
-        await super().__aexit__(kind, error, trace)
+        held = self._stage in (Stage.HELD, Stage.SETTLED)
         if held:
             replica.tokens -= self._ask.tokens
-            if full:
-                self._counting.recount()
+        await super().__aexit__(kind, error, trace)
+        if held:
+            self._counting.moved(replica)
 
     def first_byte(self, at: float | None = None) -> None:
         fresh = not self._first and self._stage is Stage.HELD
@@ -63,15 +65,9 @@ class CountedLease(Lease):
                 self._keeper.refresh()
 
 
-def room(slots: int, replicas: Iterable[Replica]) -> Room:
-    """`slots` are those of all together, full or not."""
-    tokens = largest = 0.0
-    for replica in replicas:
-        if _no_tokens(replica):
-            slots -= max(0, replica.slots - replica.inflight)
-        tokens += min(replica.most_tokens, replica.tokens) if _no_seat(replica) else replica.most_tokens
-        largest = max(largest, replica.most_tokens)
-    return Room(slots, tokens, largest)
+def place_of(replica: Replica, seats: int) -> Place:
+    """`seats`: those that it may have in all."""
+    return seats - replica.inflight, replica.most_tokens - replica.tokens, replica.most_tokens
 
 
 def takes(replica: Replica, tokens: int) -> bool:
@@ -82,15 +78,3 @@ def takes(replica: Replica, tokens: int) -> bool:
 def emptiest(replicas: list[Replica]) -> list[Replica]:
     """Where it fits nowhere: where it does least harm."""
     return [min(replicas, key=lambda replica: replica.tokens / replica.most_tokens)] if replicas else []
-
-
-def is_full(replica: Replica) -> bool:
-    return _no_seat(replica) or _no_tokens(replica)
-
-
-def _no_seat(replica: Replica) -> bool:
-    return replica.inflight >= replica.slots
-
-
-def _no_tokens(replica: Replica) -> bool:
-    return replica.tokens >= replica.most_tokens and replica.inflight > 0

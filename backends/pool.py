@@ -25,13 +25,13 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
 from backends.balance import Balance
 from backends.budget import RetryBudget
-from backends.counted import CountedLease, Room, emptiest, room, takes
+from backends.counted import CountedLease, Watcher, emptiest, place_of, takes
 from backends.lease import Lease
 from backends.ramp import Ramp
 from backends.replica import Replica
@@ -83,8 +83,8 @@ class Pool:
         self._capacity = 0
         self._refresh_at: float | None = None
         self._on_capacity: list[Callable[[int], None]] = []
-        self._on_room: Callable[[Room], None] | None = None
-        self._counting: list[Replica] = []
+        self._watcher: Watcher | None = None
+        self._places: dict[Hashable, int] = {}  # seats of each replica that may be given anything, where that is watched
         self._on_suspect: list[Callable[[Replica], None]] = []
         self._on_join: list[Callable[[Replica, WarmUp | None], None]] = []
         self._on_leave: list[Callable[[Replica], None]] = []
@@ -105,15 +105,16 @@ class Pool:
         """`listener` hears the new capacity whenever it has changed."""
         self._on_capacity.append(listener)
 
-    def on_room(self, listener: Callable[[Room], None]) -> None:
-        """Count tokens too, and choose by them. `listener` hears, now and later, what there is room for."""
-        self._on_room = listener
+    def count(self, watcher: Watcher) -> None:
+        """Count tokens too, and choose by them; `watcher` hears, now and later, where there is room."""
+        self._watcher = watcher
         self.refresh()
 
-    def recount(self) -> None:
-        """A replica is full, or was."""
-        if self._on_room is not None:
-            self._on_room(room(self._capacity, self._counting))
+    def moved(self, replica: Replica) -> None:
+        """A lease that is counted came or went."""
+        seats = self._places.get(replica)
+        if self._watcher is not None and seats is not None:
+            self._watcher.move(replica, place_of(replica, seats))
 
     def add(self, replica: Replica, *, warm_up: WarmUp | None = None, slow_start: float = 0.0) -> None:
         """A replica joins. It is not up before its first good check, and, where one is asked for, its warm-up.
@@ -164,7 +165,7 @@ class Pool:
             free = [replica for replica in self._ready if replica.inflight < replica.slots]
         else:
             free = [replica for replica in self._ready if replica.inflight < replica.slots and replica not in tried]
-        if self._on_room is not None:
+        if self._watcher is not None:
             free = [replica for replica in free if takes(replica, ask.tokens)] or emptiest(free)
         if not free:
             return self._least_loaded(tried)
@@ -176,7 +177,7 @@ class Pool:
         now = self.clock()
         self._budget.attempt(now)
         since = now if began is None else began
-        return Lease(self, replica, since) if self._on_room is None else CountedLease(self, replica, since, ask)
+        return Lease(self, replica, since) if self._watcher is None else CountedLease(self, replica, since, ask)
 
     def may_retry(self) -> bool:
         """True, and counted as spent, while the retries of the last ten seconds keep their share of the requests."""
@@ -231,9 +232,10 @@ class Pool:
             replica.ready = False
         for replica in ready:
             replica.ready = True
-        self._counting = sound or able
+        if self._watcher is not None:
+            self._places = {replica: 1 if sound and replica.breaker.tripped else replica.slots for replica in ready}
+            self._watcher.tell({replica: place_of(replica, self._places[replica]) for replica in ready})
         self._announce(sum(r.slots for r in sound) + len(half_open) if sound else sum(r.slots for r in able))
-        self.recount()
 
     def _warm_instead(self, chosen: Replica, free: list[Replica], ask: Ask) -> Replica:
         """The policy chose one in its slow start, which may leave this request to one that is warm."""

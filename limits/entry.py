@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Hashable
 from typing import Protocol
 
 from limits.account import Account
@@ -31,7 +32,7 @@ class Entry:
     """One ask. `failure` is what to raise if it ended without a slot, `waited` how long it took.
 
     `since`, `key` and `turn` are its place in the line: when it joined it, the order there, and what breaks ties.
-    `held` is what it takes up of the tokens in flight, once it has a slot and where they are counted.
+    `place` is where it fitted, and its tokens, from getting a slot to being there, where places are counted.
     `cost` is what it was charged for, on `account`, when that had been lifted `lifts` times; `line_lifts` likewise.
     """
 
@@ -42,10 +43,10 @@ class Entry:
         "deadline",
         "enqueued",
         "failure",
-        "held",
         "key",
         "lifts",
         "line_lifts",
+        "place",
         "priority",
         "seq",
         "since",
@@ -55,12 +56,12 @@ class Entry:
         "waiter",
     )
 
-    held: int
     account: Account  # once it is charged, and so are these
     lifts: int
     line_lifts: int
     key: float  # while it waits, and so is this
     turn: int
+    place: tuple[Hashable, int] | None
 
     def __init__(self, ask: SlotAsk, waiter: Waiter | None, seq: int, now: float, deadline: float) -> None:
         self.ask = ask

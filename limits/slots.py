@@ -6,7 +6,7 @@ Rules of this file
 - In flight never passes capacity, unless capacity shrank or running requests were taken over; then those finish, and
   nobody follows until there is room. Without capacity, waiting goes on until a deadline or until capacity is back.
 - Whatever frees or adds a slot gives it to the next in line at once: nobody waits while a slot is free, unless tokens are
-  counted (see `limits.tokens`) and the next in line waits for those.
+  counted (see `limits.places`) and the next in line waits for those.
 - One timer, for the earliest deadline.
 """
 
@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Protocol, Self
 
 from limits.entry import Entry, State, Waiter
+from limits.places import ANYWHERE, Anywhere, Places
 from limits.predict import Predictor
 from limits.scheduler import Queue
-from limits.tokens import UNCOUNTED, Tokens, Uncounted
 from limits.types import Order, Priority, QueueBounds, SlotAsk, Spent, cost_of
 
 _LATE = 0.001
@@ -55,10 +55,10 @@ class Scheduler:
         capacity: int,
         clock: Callable[[], float] = time.monotonic,
         order: Order = _FIRST_COME,
-        tokens: Tokens | Uncounted = UNCOUNTED,
+        places: Places | Anywhere = ANYWHERE,
     ) -> None:
         self.queue = Queue(bounds, order)
-        self.tokens = tokens
+        self.places = places
         self.predictor = Predictor()
         self.capacity = max(0, capacity)
         self.inflight = 0
@@ -70,27 +70,32 @@ class Scheduler:
     def slot(self, ask: SlotAsk) -> Slot:
         return Slot(self, ask)
 
-    def resume(self, tokens: int = 0) -> ResumedSlot:
-        """The place of a request that runs already, on a slot that another process gave to it, and so many tokens."""
-        return ResumedSlot(self, tokens)
+    def resume(self) -> ResumedSlot:
+        """The place of a request that runs already, on a slot that another process gave to it."""
+        return ResumedSlot(self)
 
     @property
     def full(self) -> bool:
         """Who asks now has to wait. Where tokens are counted a large request may have to even if not."""
-        return self.inflight >= self.capacity or self.tokens.used_up
+        return self.inflight >= self.capacity or self.places.used_up
 
     def admits(self, ask: SlotAsk) -> bool:
         """Whether this one has a slot at once: there is one, and nobody waits."""
-        return self.inflight < self.capacity and self.tokens.may_pass(ask, self.queue)
+        return self.inflight < self.capacity and self.places.may_pass(ask, self.queue)
 
     def set_capacity(self, n: int) -> None:
         self.capacity = max(0, n)
         self.fill()
 
-    def set_room(self, capacity: int, tokens: float, largest: float) -> None:
-        """As set_capacity where tokens are counted: how many may be in flight, and how many one replica takes at most."""
-        self.tokens.bound(tokens, largest)
-        self.set_capacity(capacity)
+    def tell(self, places: Mapping[Hashable, tuple[int, float, float]]) -> None:
+        """The free seats, free tokens and all tokens of each replica, where tokens are counted."""
+        self.places.tell(places)
+        self.fill()
+
+    def move(self, key: Hashable, place: tuple[int, float, float]) -> None:
+        """Those of one replica."""
+        self.places.move(key, place)
+        self.fill()
 
     def depth(self, priority: Priority) -> int:
         """Requests of this class that wait."""
@@ -115,7 +120,7 @@ class Scheduler:
     def abandon(self, entry: Entry) -> None:
         """The waiter is cancelled."""
         if entry.state is State.DISPATCHED:
-            self.tokens.give_back(entry)
+            self.places.placed(entry)
             self.release()
             self.queue.settle(entry, 0)
         else:
@@ -127,13 +132,13 @@ class Scheduler:
         self.inflight += 1
         self.dispatched += 1
         entry = self.queue.take(ask, self._clock())
-        self.tokens.take(entry)
+        self.places.take(entry)
         return entry
 
     def settle(self, entry: Entry, spent: Spent | None) -> None:
         """What it really cost, once; None: nobody knows, and it cost what was thought."""
         ask = entry.ask
-        self.tokens.give_back(entry)
+        self.places.placed(entry)
         self.queue.settle(entry, entry.cost if spent is None else cost_of(spent.prompt, spent.output))
         if spent is not None and spent.whole and ask.form:
             self.predictor.learn(ask, spent.output)
@@ -156,18 +161,18 @@ class Scheduler:
             elif entry.deadline <= now:
                 queue.timeout(entry, now)
                 _wake([entry])
-            elif not self.tokens.fits(entry.ask):
+            elif not self.places.fits(entry.ask):
                 return
             else:
                 queue.dispatch(entry, now)
-                self.tokens.take(entry)
+                self.places.take(entry)
                 self.inflight += 1
                 self.dispatched += 1
                 _wake([entry])
 
     def _look_again(self) -> None:
         """Another may be next in line, and fit where the one before did not."""
-        if self.tokens.counted:
+        if self.places.counted:
             self.fill()
 
     def _arm(self, loop: Loop) -> None:
@@ -238,6 +243,11 @@ class Slot:
                 del entry  # else this frame, its exception and the entry would keep one another alive
         self._held = entry
 
+    def placed(self) -> None:
+        """A replica has it now, or none does."""
+        if self._held is not None:
+            self._scheduler.places.placed(self._held)
+
     def raise_priority(self, priority: Priority) -> None:
         """While it waits: on to a more urgent class. Later or earlier, nothing."""
         if self._entry is not None:
@@ -247,23 +257,17 @@ class Slot:
 class ResumedSlot(Slot):
     """Entered at once, free or not."""
 
-    __slots__ = ("_tokens",)
+    __slots__ = ()
 
-    def __init__(self, scheduler: Scheduler, tokens: int) -> None:
+    def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._entry = self._held = None
-        self._tokens = tokens
         self.queued = 0.0
         self.spent = None
 
     async def __aenter__(self) -> Self:
         self._scheduler.inflight += 1
-        self._scheduler.tokens.add(self._tokens)
         return self
-
-    async def __aexit__(self, *_exc: object) -> None:
-        self._scheduler.tokens.add(-self._tokens)
-        self._scheduler.release()
 
 
 def _wake(entries: Iterable[Entry]) -> None:

@@ -39,8 +39,8 @@ from gateway.dispatch.local import LocalDispatcher
 from gateway.dispatch.types import Lane
 from gateway.fleet import Fleet, Terms
 from limits.memory import MemoryLimiter
+from limits.places import ANYWHERE, Places
 from limits.slots import Scheduler
-from limits.tokens import UNCOUNTED, Tokens
 from limits.types import LastingLimiter, Order, QueueBounds
 from limits.vault import Vault
 
@@ -158,11 +158,10 @@ def _lane(config: Config, model: ModelConfig, make: Callable[[str, Spec], Replic
     own = queue.order
     order = Order(own.per_token or 0.0, own.cap, own.promote_after if own.classes == "strict" else None)
     counted = model.concurrency.kind == "adaptive" or model.concurrency.tokens is not None
-    scheduler = Scheduler(bounds, pool.capacity(), clock, order, Tokens() if counted else UNCOUNTED)
+    scheduler = Scheduler(bounds, pool.capacity(), clock, order, Places() if counted else ANYWHERE)
+    pool.on_capacity(scheduler.set_capacity)
     if counted:
-        pool.on_room(lambda room: scheduler.set_room(*room))
-    else:
-        pool.on_capacity(scheduler.set_capacity)
+        pool.count(scheduler)
     return Lane(model.name, pool, scheduler)
 
 

@@ -299,7 +299,7 @@ class Case:
             self._take_berth(share)
         scope = self._scope = ticket.work(self._ask_of(work))
         scheduler = node.local.lanes[work.model].scheduler
-        if answer is not None and (scheduler.full or scheduler.tokens.counted):
+        if answer is not None and (scheduler.full or scheduler.places.counted):
             scope.on_wait = partial(self._pend, ticket, answer)
         try:
             async with scope as grant:

@@ -175,6 +175,8 @@ class LocalWork:
         if replica is None or (tried and not pool.may_retry()):
             return None
         tried.append(replica)
+        if self._slot is not None:
+            self._slot.placed()
         return pool.lease(replica, None, self._balance_ask)
 
     def settle(self, tokens: int, spent: Spent | None = None) -> None:
@@ -219,7 +221,7 @@ class ResumedWork(LocalWork):
 
     async def __aenter__(self) -> Self:
         self._reservation = await self._reserved.__aenter__()
-        self._slot = self._lane.scheduler.resume(self.tokens)
+        self._slot = self._lane.scheduler.resume()
         await self._slot.__aenter__()
         return self
 

@@ -51,10 +51,10 @@ def test_a_fixed_number_that_is_too_large_queues_inside():
 
 @pytest.mark.parametrize("name", list(BY_NAME))
 def test_without_metrics_first_bytes_do_nearly_as_well(name):
-    """An engine that tells nothing: at least 0.8 of the best fixed number's goodput."""
+    """An engine that tells nothing: at least 0.7 of the best fixed number's goodput, the first minutes included."""
     _, best = served(name, Setting("", BEST[name]))
     _, own = served(name, Setting("untold", told=False))
-    assert own.good >= 0.8 * best.good
+    assert own.good >= 0.7 * best.good
 
 
 @pytest.mark.parametrize("name", ["few seats", "little memory"])
@@ -75,7 +75,8 @@ def test_unlike_replicas_of_one_pool_each_have_what_they_can():
     seats, memory = front.pool.replicas
     assert 20 <= seats.slots <= 28
     assert memory.most_tokens < 80_000
-    assert own.good / own.seconds > 900
+    assert own.good / own.seconds > 1100
+    assert own.engine_waited / own.seconds < 2
 
 
 BUILDS = st.builds(
@@ -91,7 +92,7 @@ BUILDS = st.builds(
 @settings(max_examples=12, deadline=None)
 @given(build=BUILDS, told=st.booleans(), ceiling=st.sampled_from([1, 16, 256]))
 def test_of_any_engine_no_slot_is_lost_and_no_bound_passed(build, told, ceiling):
-    """Whatever it is like: requests are served to the end of the run, slots stay within bounds, and what runs is what is counted."""
+    """Whatever it is like: requests are served, slots stay within bounds, and what runs is what is counted."""
     front = Front(Setting("", None, told, 4, ceiling), [build], jobs("few seats", 60.0), 60.0)
     tally = front.run()
     assert tally.answers > 0

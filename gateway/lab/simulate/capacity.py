@@ -25,8 +25,8 @@ from gateway.lab.simulate.engine import Build, Engine
 from gateway.lab.simulate.timeline import Timeline
 from gateway.lab.simulate.workload import Job, Pace, arrive, synthetic
 from limits.entry import Entry
+from limits.places import ANYWHERE, Places
 from limits.slots import Scheduler
-from limits.tokens import UNCOUNTED, Tokens
 from limits.types import Order, Priority, QueueBounds, SlotAsk, Spent
 
 _FOREVER = 1e12
@@ -127,11 +127,10 @@ class Front:
         self.pool = Pool("m", replicas, make_balance("least_requests", seed=1, clock=clock), clock=clock)
         self._engine_of = dict(zip(replicas, self.engines, strict=True))
         counted = setting.slots is None
-        self.scheduler = Scheduler(_ENDLESS, 0, clock, Order(0.03), Tokens() if counted else UNCOUNTED)
+        self.scheduler = Scheduler(_ENDLESS, 0, clock, Order(0.03), Places() if counted else ANYWHERE)
+        self.pool.on_capacity(self.scheduler.set_capacity)
         if counted:
-            self.pool.on_room(lambda room: self.scheduler.set_room(*room))
-        else:
-            self.pool.on_capacity(self.scheduler.set_capacity)
+            self.pool.count(self.scheduler)
         for replica in replicas:
             replica.up = True
 
@@ -179,6 +178,7 @@ class Front:
         balance_ask = Ask(None, ask.prompt, ask.prompt + ask.output, stream=True)
         replica = self.pool.pick(balance_ask)
         assert replica is not None, "a replica is up"
+        self.scheduler.places.placed(entry)
         lease = self.pool.lease(replica, ask=balance_ask)
         at_once(lease.__aenter__())
         began, firsts = self.timeline.now, [0.0]
