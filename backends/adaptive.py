@@ -40,7 +40,8 @@ _SLACK = 0.05  # seconds
 _FEW_LATE = 1 / 8
 _ROUND = 1.0  # seconds, at least, and so many first bytes:
 _ROUND_BYTES = 6
-_SETTLING = 0.5  # seconds after a change: those that it let in come all at once, and wait for one another
+_SETTLING = 0.5  # seconds after a change: those that it let in come all at once, and wait for one another,
+_HOPELESS = 4.0  # but not so many times what is late
 _LEARN = 0.1  # weight of one first byte
 _MOST_BUCKET = 24
 
@@ -178,9 +179,11 @@ class Adaptive:
         usual, seconds = self._base.get(bucket), now - began
         if load.inflight <= max(self._floor, self.slots // 2):
             self._base[bucket] = seconds if usual is None else usual + (seconds - usual) * _LEARN
-        if usual is None or self._is_fresh(now) or began < self._changed + _SETTLING:
+        if usual is None or self._is_fresh(now) or began < self._changed:
             return False
         excess = seconds / (_LATE * usual + _SLACK)
+        if began < self._changed + _SETTLING and excess <= _HOPELESS:
+            return False
         self._count += 1
         self._late += excess > 1
         self._excess += excess
