@@ -32,6 +32,7 @@ from gateway.forward import Station
 from gateway.job import Headers, Job, read_headers
 from gateway.pipeline import Pipeline, amounts
 from gateway.refusals import REFUSALS, refusal
+from gateway.sizing import estimate_of
 from limits.ledger import Ledger
 from limits.types import LimitExceeded
 from routing.decide import room
@@ -181,7 +182,8 @@ def _attempts(pipeline: Pipeline, lanes: Mapping[str, Lane], job: Job, decision:
 
 
 def _attempt(job: Job, target: Target, when: str, station: Station, pool: Pool, *, live: bool) -> Attempt:
-    wanted, clamp, _ = amounts(job, station)
+    prompt = estimate_of(job, station)
+    wanted, clamp, _ = amounts(job, station, prompt)
     tokens = wanted
     principal = job.principal
     model_scope = principal.model_scopes.get(target.model.name)
@@ -200,9 +202,11 @@ def _attempt(job: Job, target: Target, when: str, station: Station, pool: Pool, 
         tier=target.model.tier,
         when=when,
         served_name=target.served_name,
+        bytes_per_token=round(station.density.ratio, 2),
+        prompt_tokens=prompt,
         reserved=tokens,
         clamped=tokens < wanted,
-        limits=tuple(Limit(s.kind, s.name, s.rpm, s.tpm, s.max_parallel) for s in scopes),
+        limits=tuple(Limit(s.kind, s.name, s.rpm, s.tpm, s.max_parallel, s.burst) for s in scopes),
         never=never,
         never_scope=never_scope,
         balance=_kind(pool),

@@ -115,13 +115,14 @@ class CacheView(msgspec.Struct, frozen=True):
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """A scope whose limits hold together with the others'; None: no limit."""
+    """A scope whose limits hold together with the others'; None: no limit. `burst`: seconds of them that may be spent at once."""
 
     scope: str
     name: str
     rpm: int | None
     tpm: int | None
     max_parallel: int | None
+    burst: float
 
 
 class Replica(msgspec.Struct, frozen=True):
@@ -134,13 +135,17 @@ class Replica(msgspec.Struct, frozen=True):
 class Attempt(msgspec.Struct, frozen=True):
     """One model that would be tried, and when. `never`: why its limits can never let this request through.
 
-    `reserved` is what the limits would set aside; `clamped`: cut down to the smallest burst, for the client named no maximum.
+    `prompt_tokens` are estimated at `bytes_per_token`, which each process that serves learns for itself: of several workers none
+    is asked here. `reserved` is what the limits would set aside; `clamped`: cut down to the smallest burst, for the client named
+    no maximum.
     """
 
     model: str
     tier: str
     when: str
     served_name: str
+    bytes_per_token: float
+    prompt_tokens: int
     reserved: int
     clamped: bool
     limits: tuple[Limit, ...]

@@ -13,7 +13,9 @@ Rules of this file
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import msgspec
@@ -33,11 +35,13 @@ from gateway.refusals import waiting
 from gateway.relay import NoAnswer, Sink, Tee, count, first_error, holds_event, json_object, read_usage
 from gateway.reply import Head
 from gateway.settle import Ending
+from limits.density import Density
 
 MAX_ATTEMPTS = 3
 MAX_ANSWER = 64 * 1024 * 1024
 _MAX_ERROR = 1024 * 1024
 _MAX_FIRST = 16 * 1024
+_LATEST = 31 * 86_400.0  # seconds that a backend may ask to be left alone
 _MOVE_ON = frozenset({408, 429, 500, 502, 503, 504})
 _PASSED_ON = frozenset({400, 413, 422})
 _MISCONFIGURED = frozenset({*range(300, 400), 401, 403, 404, 405})  # by nothing that a client can send
@@ -46,12 +50,16 @@ _OVERFLOW = (b"maximum context length", b"context_length_exceeded", b"exceed_con
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """A model as every process that serves it knows it. Its replicas and its queue are the dispatcher's."""
+    """A model as every process that serves it knows it. Its replicas and its queue are the dispatcher's.
+
+    Each process learns its `density` for itself.
+    """
 
     name: str
     timeouts: Timeouts
     engine_priority: bool = False  # the engine schedules by `priority`
     default_max_tokens: int = 1024
+    density: Density = field(default_factory=Density)
 
 
 @dataclass(slots=True)
@@ -96,7 +104,7 @@ class Failures:
             message = "No replica of this model is ready. Please try again shortly."
             return ApiError(503, "no_replica_ready", message, kind="overloaded_error", headers=waiting(1.0), outcome="rejected")
         message = f"Every attempt to reach this model failed; the last one: {self.last}."
-        return ApiError(502, "upstream_error", message, headers={"retry-after": self.retry_after} if self.retry_after else None)
+        return ApiError(502, "upstream_error", message, headers=_when(self.retry_after) if self.retry_after else None)
 
 
 class AttemptFailed(Exception):  # noqa: N818 - it is an outcome, told to the loop of this file only
@@ -305,10 +313,15 @@ def _head(call: Call, replica: Replica) -> bytes:
 
 
 def _when(after: str | None) -> dict[str, str]:
-    """The backend's own `retry-after`, in both our forms; a second where it named none. A date passes as it is."""
-    if after is None or (after.isascii() and after.isdigit() and len(after) < 9):
-        return waiting(float(after or 1))
-    return {"retry-after": after}
+    """The backend's own `retry-after`, in both our forms; a second where it named none that can be read."""
+    if after is not None and after.isascii() and after.isdigit():
+        return waiting(min(float(after), _LATEST))
+    try:
+        moment = parsedate_to_datetime(after or "")
+    except ValueError:
+        return waiting(1.0)
+    moment = moment.replace(tzinfo=moment.tzinfo or UTC)
+    return waiting(min(max(1.0, (moment - datetime.now(UTC)).total_seconds()), _LATEST))
 
 
 def _broken(message: str, *, timeout: bool = False) -> ApiError:

@@ -42,7 +42,8 @@ from gateway.quota import rate_lines
 from gateway.refusals import REFUSED
 from gateway.relay import Sink
 from gateway.reply import Reply
-from gateway.settle import charge, spent
+from gateway.settle import Ending, charge, spent
+from gateway.sizing import estimate_of, learn
 from limits.estimate import longest, prompt_tokens, reservation
 from limits.types import LimitExceeded, Priority, QueueFull, QueueTimeout, Spent
 from routing.decide import decide
@@ -204,7 +205,7 @@ class Pipeline:
         resolution = self._catalog.resolve(ask.model, endpoint.served_as, principal.may_call)
         needs = needs_of(ask.fields, endpoint.name, estimate)
         wishes, passed = reading.wishes, reading.passed
-        return Job(x.id, x.arrived, endpoint, ask, principal, resolution, needs, wishes, passed, x.work)
+        return Job(x.id, x.arrived, endpoint, ask, principal, resolution, needs, wishes, passed, size, ready_tokens, x.work)
 
     # -- work
 
@@ -285,24 +286,26 @@ class Pipeline:
                         call.body = self.upstream_body(job, call.model, station)
                     await self._forwarder.forward(call, station, grant, sink, job.failures)
                 finally:
-                    grant.settle(self._charge(job, call, grant.tokens), _spent(job, call))
+                    grant.settle(self._charge(job, plan, grant.tokens), _spent(job, plan))
         except (QueueFull, QueueTimeout, asyncio.CancelledError):
             if began is not None:  # it left the queue without a slot
                 self._waited(job, station, self._clock() - began)
             raise
 
-    def _charge(self, job: Job, call: Call, reserved: int) -> int:
-        work = job.work
+    def _charge(self, job: Job, plan: Plan, reserved: int) -> int:
+        work, call, estimate = job.work, plan.call, plan.ask.prompt_tokens
         work.charged = charge(
             call.ending,
             stream=call.stream,
             usage=0 if job.endpoint.free else call.usage,
-            prompt_estimate=job.needs.prompt_tokens,
+            prompt_estimate=estimate,
             deltas=call.deltas,
             reserved=reserved,
         )
         if call.usage is None and work.charged:  # what no backend counted is told as it was charged
-            work.prompt_tokens, work.completion_tokens = job.needs.prompt_tokens, call.deltas
+            work.prompt_tokens, work.completion_tokens = estimate, call.deltas
+        if call.usage is not None and call.ending is Ending.COMPLETE:
+            learn(job, plan.station, self._metrics)
         work.settled = True
         return work.charged
 
@@ -312,7 +315,8 @@ class Pipeline:
 
     def _work_ask(self, job: Job, target: Target, station: Station, call: Call) -> WorkAsk:
         principal = job.principal
-        tokens, clamp, most = amounts(job, station)
+        prompt = estimate_of(job, station)
+        tokens, clamp, most = amounts(job, station, prompt)
         return WorkAsk(
             model=station.name,
             tokens=tokens,
@@ -324,7 +328,7 @@ class Pipeline:
             size=len(call.body),
             deadline=call.deadline,
             session=job.session,
-            prompt_tokens=job.needs.prompt_tokens,
+            prompt_tokens=prompt,
             form=form_of(job),
             most=most,
             due=math.inf if job.wishes.deadline is None else job.arrived + job.wishes.deadline,
@@ -366,8 +370,8 @@ def _refuse_state(ask: wire.Ask, endpoint: Endpoint) -> None:
             raise ApiError(400, "unsupported_field", message, param=name)
 
 
-def _spent(job: Job, call: Call) -> Spent | None:
-    work = job.work
+def _spent(job: Job, plan: Plan) -> Spent | None:
+    work, call = job.work, plan.call
     return spent(
         call.ending,
         stream=call.stream,
@@ -375,7 +379,7 @@ def _spent(job: Job, call: Call) -> Spent | None:
         prompt=work.prompt_tokens,
         cached=work.cached_tokens or 0,
         output=work.completion_tokens,
-        prompt_estimate=job.needs.prompt_tokens,
+        prompt_estimate=plan.ask.prompt_tokens,
         deltas=call.deltas,
     )
 
@@ -394,12 +398,12 @@ def form_of(job: Job) -> str:
     return f"{endpoint.name}{'+stream' if job.ask.stream else ''}{tools}{shaped}"
 
 
-def amounts(job: Job, station: Station) -> tuple[int, bool, int | None]:
-    """(tokens to reserve, whether they may be cut down to a limit's burst, the longest that all its answers can be together).
+def amounts(job: Job, station: Station, prompt: int) -> tuple[int, bool, int | None]:
+    """(Tokens to reserve with a prompt of so many, whether a limit's burst may cut them, the longest that all answers can be).
 
     Of an answer whose length nobody bounds, None: the client named no maximum. What does not generate is never too large.
     """
-    ask, endpoint, prompt = job.ask, job.endpoint, job.needs.prompt_tokens
+    ask, endpoint = job.ask, job.endpoint
     if not endpoint.generates:
         return min(reservation(prompt, 1, 0, 0), _MOST_TOKENS), True, 0
     choices = _choices(ask)

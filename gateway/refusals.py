@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from caches.errors import CacheAway, ExactStoreAway, FlightCancelled, FlightLagged
 from gateway.errors import ApiError
-from limits.types import LimitExceeded, LimitsAway, QueueFull, QueueTimeout
+from limits.types import BURST, LimitExceeded, LimitsAway, QueueFull, QueueTimeout
 from routing.types import EndpointNotServed, ModelNotAllowed, UnknownModel, UnknownTier
 
 _UNITS = {"requests": "requests per minute", "tokens": "tokens per minute", "parallel": "parallel requests"}
+_PERIODS = {"daily_budget": "daily", "monthly_budget": "monthly"}
 _MAX_WAIT = 60.0  # SDKs that obey retry-after hold a worker that long; past it a retry is not worth waiting for
 
 
@@ -23,16 +25,38 @@ def waiting(seconds: float) -> dict[str, str]:
     return headers
 
 
+def _budget(error: LimitExceeded) -> ApiError:
+    """A budget is used up: until its period ends no retry helps. Nobody is told to wait for hours, a minute is worth it."""
+    scope, period = error.scope, _PERIODS[error.resource]
+    whose = f"{scope.kind} {scope.name or scope.id}"
+    end = datetime.fromtimestamp(error.until, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    figures = f"limit {error.limit} tokens, used {error.used}, requested {error.requested}"
+    message = f"The {period} budget of {whose} does not hold this request: {figures}. The period ends at {end}."
+    if error.never:
+        message += " This request is larger than the whole budget."
+    headers = waiting(error.wait) if 0 < error.wait <= _MAX_WAIT else {}
+    headers["x-should-retry"] = "false"
+    return ApiError(429, "insufficient_quota", message, kind="insufficient_quota", headers=headers, outcome="limited")
+
+
 def _limit(error: LimitExceeded) -> ApiError:
+    if error.budget:
+        return _budget(error)
     scope, unit = error.scope, _UNITS[error.resource]
     whose = f"{scope.kind} {scope.name or scope.id}"
-    figures = f"limit {error.limit} {unit}, used {error.used}, requested {error.requested}"
+    figures = f"limit {error.limit} {unit}{_at_once(error)}, used {error.used}, requested {error.requested}"
     if error.never:
         message = f"This request can never fit the limit of {whose}: {figures}. Ask for fewer tokens (`max_tokens`, `n`)."
         return ApiError(400, "request_too_large", message, headers={"x-should-retry": "false"}, outcome="limited")
     message = f"Rate limit of {whose} reached: {figures}. Please try again in {math.ceil(error.wait * 1000) / 1000:g}s."
     code = "concurrency_limit_exceeded" if error.resource == "parallel" else "rate_limit_exceeded"
     return ApiError(429, code, message, kind=error.resource, headers=waiting(error.wait), outcome="limited")
+
+
+def _at_once(error: LimitExceeded) -> str:
+    """How much of the limit may be used at once, where that is not a minute of it."""
+    scope = error.scope
+    return "" if error.resource == "parallel" or scope.burst == BURST else f" and {scope.at_once(error.limit)} at once"
 
 
 def _limits_away(_: LimitsAway) -> ApiError:

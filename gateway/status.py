@@ -9,6 +9,7 @@ from caches.types import AWAY, DECLINES, ExactStore
 from gateway.dispatch.types import Lane
 from gateway.families import Labels
 from gateway.metrics import Metrics
+from gateway.shares import Shares
 from limits.types import AWAY as LIMITS_AWAY
 from limits.types import LastingLimiter, Priority
 
@@ -20,12 +21,14 @@ class Status:
 
     def __init__(self, lanes: Mapping[str, Lane], exact: ExactStore, semantic: OwnedSemantic, limiter: LastingLimiter) -> None:
         self._lanes = lanes
+        self._shares = Shares(lanes)
         self._exact = exact
         self._semantic = semantic
         self._limiter = limiter
 
     def register(self, metrics: Metrics) -> None:
         """Add the gauges."""
+        self._shares.register(metrics)
         metrics.gauge("queue_depth", "Requests waiting for a slot.", ("model", "class"), self._depths)
         metrics.gauge("inflight_requests", "Requests that a replica is working on.", ("model", "replica"), self._inflight)
         metrics.gauge("replica_slots", "Requests that a replica may have at once, as of now.", ("model", "replica"), self._slots)
@@ -47,7 +50,7 @@ class Status:
             self._limits_state,
         )
         metrics.total(
-            "limits_decided_alone_total",
+            "limits_decided_alone",
             "Decisions that were made without the store of limits, while it was away.",
             (),
             lambda: [((), float(self._limiter.decided_alone))],
@@ -70,6 +73,8 @@ class Status:
             "exact_cache": str(self._exact.state),
             "limits": str(self._limiter.state),
         }
+        if self._limiter.kept:
+            told["budgets"] = "ok" if self._limiter.kept == "ok" else f"in memory only: {self._limiter.kept}"
         semantic = self._semantic.standing()
         if semantic is not None:
             told["semantic_cache"] = semantic.store
@@ -114,6 +119,7 @@ class Status:
                 "bytes": scheduler.queued_bytes,
                 "tokens": scheduler.queued_tokens,
             },
+            "reserved": self._shares.of(lane),
             "replicas": lane.pool.stats(),
         }
 

@@ -61,7 +61,6 @@ class Entry:
     line_lifts: int
     key: float  # while it waits, and so is this
     turn: int
-    place: tuple[Hashable, int] | None
 
     def __init__(self, ask: SlotAsk, waiter: Waiter | None, seq: int, now: float, deadline: float) -> None:
         self.ask = ask
@@ -74,6 +73,7 @@ class Entry:
         self.failure: QueueFull | QueueTimeout | None = None
         self.waited = 0.0
         self.cost = ask.cost
+        self.place: tuple[Hashable, int] | None = None
 
 
 class Load:

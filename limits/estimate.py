@@ -10,8 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+BYTES_PER_TOKEN = 3.5
+"""Where nothing else is known: English in JSON has more, code and most other scripts fewer. See `limits.density`."""
 
-def prompt_tokens(n_bytes: int, bytes_per_token: float = 3.5) -> int:
+
+def prompt_tokens(n_bytes: int, bytes_per_token: float = BYTES_PER_TOKEN) -> int:
     """Tokens of a prompt of so many bytes, rounded up, at least one."""
     return max(1, math.ceil(n_bytes / bytes_per_token))
 

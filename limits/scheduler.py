@@ -21,12 +21,12 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from limits.drain import Drain
 from limits.entry import Entry, Load, State, Waiter
 from limits.line import Line
-from limits.types import Order, Priority, QueueBounds, QueueFull, QueueTimeout, SlotAsk
+from limits.types import Order, Priority, QueueBounds, QueueFull, QueueTimeout, ReservedStanding, SlotAsk
 
 _LEFTOVERS = 64
 _FIRST_COME = Order()
@@ -106,8 +106,22 @@ class Queue:
         self._drain.note(now)
         self._ended(entry, State.DISPATCHED, now)
 
-    def settle(self, entry: Entry, cost: int) -> None:
-        """It has left its slot, and this is what it really cost; to be said once of each that was dispatched."""
+    def resize(self, capacity: int) -> None:
+        """So many slots there are; the order does not depend on it."""
+
+    def adopt(self, tenant: str, now: float) -> Entry | None:  # noqa: ARG002 - for orders that it means something to
+        """A request of this tenant runs that another process gave a slot to. What is to be settled at its end, if anything."""
+        return None
+
+    def reserved(self, now: float) -> Sequence[ReservedStanding]:  # noqa: ARG002 - as above
+        """Where the reserved shares stand."""
+        return ()
+
+    def settle(self, entry: Entry, cost: int, tokens: int | None = None) -> None:  # noqa: ARG002 - as above
+        """It has left its slot, and this is what it really cost; to be said once of each that was dispatched.
+
+        `tokens`: the same, in plain ones; None: as was thought.
+        """
         self._lines[entry.priority].correct(entry, cost)
 
     def cancel(self, entry: Entry, now: float) -> None:
@@ -214,13 +228,17 @@ class Queue:
         """Whom to push out, and whether their room was borrowed; nobody if all who may go would not be enough."""
         victims: dict[Entry, bool] = {}
         if Load(1, ask.size, ask.tokens).within(self._bound):
-            for entry, borrowed in self._own(ask) if beyond else self._others(ask):
+            for entry, borrowed in self._candidates(ask, beyond=beyond):
                 if entry not in victims:
                     victims[entry] = borrowed
                     load.remove(entry.ask)
                     if load.within(self._bound):
                         return victims
         return {}
+
+    def _candidates(self, ask: SlotAsk, *, beyond: bool) -> Iterator[tuple[Entry, bool]]:
+        """Who may go, in this order, and whether their room was borrowed."""
+        return self._own(ask) if beyond else self._others(ask)
 
     def _own(self, ask: SlotAsk) -> Iterator[tuple[Entry, bool]]:
         """What a tenant beyond its share may push out."""

@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Protocol, Self
 
 from limits.entry import Entry, State, Waiter
 from limits.places import ANYWHERE, Anywhere, Places
 from limits.predict import Predictor
+from limits.provisioned import ReservedQueue
 from limits.scheduler import Queue
-from limits.types import Order, Priority, QueueBounds, SlotAsk, Spent, cost_of
+from limits.types import Order, Priority, QueueBounds, ReservedShare, ReservedStanding, SlotAsk, Spent, cost_of
 
 _LATE = 0.001
 """A loop's timer may be a millisecond early; better once and late than twice."""
@@ -55,9 +56,11 @@ class Scheduler:
         capacity: int,
         clock: Callable[[], float] = time.monotonic,
         order: Order = _FIRST_COME,
+        reserved: Sequence[ReservedShare] = (),
         places: Places | Anywhere = ANYWHERE,
     ) -> None:
-        self.queue = Queue(bounds, order)
+        self.queue = ReservedQueue(bounds, order, reserved) if reserved else Queue(bounds, order)
+        self.queue.resize(max(0, capacity))
         self.places = places
         self.predictor = Predictor()
         self.capacity = max(0, capacity)
@@ -70,9 +73,9 @@ class Scheduler:
     def slot(self, ask: SlotAsk) -> Slot:
         return Slot(self, ask)
 
-    def resume(self) -> ResumedSlot:
+    def resume(self, tenant: str = "") -> ResumedSlot:
         """The place of a request that runs already, on a slot that another process gave to it."""
-        return ResumedSlot(self)
+        return ResumedSlot(self, tenant)
 
     @property
     def full(self) -> bool:
@@ -85,6 +88,7 @@ class Scheduler:
 
     def set_capacity(self, n: int) -> None:
         self.capacity = max(0, n)
+        self.queue.resize(self.capacity)
         self.fill()
 
     def tell(self, places: Mapping[Hashable, tuple[int, float, float]]) -> None:
@@ -96,6 +100,10 @@ class Scheduler:
         """Those of one replica."""
         self.places.move(key, place)
         self.fill()
+
+    def reserved(self) -> Sequence[ReservedStanding]:
+        """Where the reserved shares stand."""
+        return self.queue.reserved(self._clock())
 
     def depth(self, priority: Priority) -> int:
         """Requests of this class that wait."""
@@ -121,8 +129,8 @@ class Scheduler:
         """The waiter is cancelled."""
         if entry.state is State.DISPATCHED:
             self.places.placed(entry)
+            self.queue.settle(entry, 0, 0)
             self.release()
-            self.queue.settle(entry, 0)
         else:
             self.queue.cancel(entry, self._clock())
             self._look_again()
@@ -139,9 +147,17 @@ class Scheduler:
         """What it really cost, once; None: nobody knows, and it cost what was thought."""
         ask = entry.ask
         self.places.placed(entry)
-        self.queue.settle(entry, entry.cost if spent is None else cost_of(spent.prompt, spent.output))
+        if spent is None:
+            self.queue.settle(entry, entry.cost)
+        else:
+            self.queue.settle(entry, cost_of(spent.prompt, spent.output), spent.prompt + spent.output)
         if spent is not None and spent.whole and ask.form:
             self.predictor.learn(ask, spent.output)
+
+    def adopt(self, tenant: str) -> Entry | None:
+        """One more runs, free slot or not."""
+        self.inflight += 1
+        return self.queue.adopt(tenant, self._clock())
 
     def release(self) -> None:
         self.inflight -= 1
@@ -257,16 +273,17 @@ class Slot:
 class ResumedSlot(Slot):
     """Entered at once, free or not."""
 
-    __slots__ = ()
+    __slots__ = ("_tenant",)
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: Scheduler, tenant: str) -> None:
         self._scheduler = scheduler
+        self._tenant = tenant
         self._entry = self._held = None
         self.queued = 0.0
         self.spent = None
 
     async def __aenter__(self) -> Self:
-        self._scheduler.inflight += 1
+        self._held = self._scheduler.adopt(self._tenant)
         return self
 
 

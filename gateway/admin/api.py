@@ -53,8 +53,13 @@ def _state(desk: Desk) -> APIRouter:
 
     @router.get("/tenants", response_model=shapes.Tenants)
     async def tenants() -> object:
-        """Tenants with their limits, and what is left of them."""
-        return {"tenants": desk.tenants()}
+        """Tenants with their limits and budgets, and what is left of them."""
+        return {"tenants": await desk.tenants()}
+
+    @router.post("/tenants/{tenant}/budgets/reset", response_model=shapes.TenantBudgets)
+    async def set_back(tenant: _Id) -> object:
+        """Nothing is used of a tenant's budgets any more, its plan's included, and their day is the clock's."""
+        return await desk.set_back(tenant)
 
     @router.post("/explain")
     async def explain(wanted: shapes.Question) -> dict[str, Any]:
@@ -112,7 +117,7 @@ def _keys(desk: Desk) -> APIRouter:
     async def create_key(wanted: shapes.KeyTerms) -> object:
         """A new key of a tenant. It works at once."""
         models = None if wanted.models is None else tuple(wanted.models)
-        terms = Terms(wanted.expires_at, wanted.rpm, wanted.tpm, wanted.max_parallel, models, wanted.name)
+        terms = Terms(wanted.expires_at, wanted.rpm, wanted.tpm, wanted.max_parallel, models, wanted.name, wanted.burst)
         return await desk.create_key(wanted.tenant, terms)
 
     @router.post("/{key_id}/rotate", status_code=201, response_model=shapes.RotatedKey)

@@ -30,6 +30,7 @@ from caches.semantic.types import OwnedSemantic
 from caches.types import ExactStore
 from gateway.config import Config
 from gateway.config.certificates import client_context
+from gateway.config.reserved_checks import promises
 from gateway.config.schema import BackendTls
 from gateway.config.schema import Model as ModelConfig
 from gateway.config.schema import Replica as Spec
@@ -38,10 +39,11 @@ from gateway.discovery.watch import Watch
 from gateway.dispatch.local import LocalDispatcher
 from gateway.dispatch.types import Lane
 from gateway.fleet import Fleet, Terms
+from limits.journal import Journal
 from limits.memory import MemoryLimiter
 from limits.places import ANYWHERE, Places
 from limits.slots import Scheduler
-from limits.types import LastingLimiter, Order, QueueBounds
+from limits.types import LastingLimiter, Order, QueueBounds, ReservedShare
 from limits.vault import Vault
 
 Clock = Callable[[], float]
@@ -67,7 +69,7 @@ def build_owner(config: Config, clock: Clock, wall: Clock, secret: bytes, vault:
     """`vault`: where balances outlive this process."""
     make = replica_maker(config)
     lanes = {model.name: _lane(config, model, make, clock) for model in config.models}
-    (exact, orders), limiter = _exact(config, wall, secret), _limiter(config, clock, vault)
+    (exact, orders), limiter = _exact(config, wall, secret), _limiter(config, clock, wall, vault)
     fleet = _fleet(config, lanes, make)
     monitor, watches = _monitor(config, lanes, clock), _watches(config, fleet)
     local = LocalDispatcher(limiter, exact, lanes)
@@ -158,11 +160,17 @@ def _lane(config: Config, model: ModelConfig, make: Callable[[str, Spec], Replic
     own = queue.order
     order = Order(own.per_token or 0.0, own.cap, own.promote_after if own.classes == "strict" else None)
     counted = model.concurrency.kind == "adaptive" or model.concurrency.tokens is not None
-    scheduler = Scheduler(bounds, pool.capacity(), clock, order, Places() if counted else ANYWHERE)
+    places = Places() if counted else ANYWHERE
+    scheduler = Scheduler(bounds, pool.capacity(), clock, order, reserved=_shares(config, model), places=places)
     pool.on_capacity(scheduler.set_capacity)
     if counted:
         pool.count(scheduler)
     return Lane(model.name, pool, scheduler)
+
+
+def _shares(config: Config, model: ModelConfig) -> list[ReservedShare]:
+    found = promises(config, model.name)
+    return [ReservedShare(tenant.name, reserved.slots, reserved.tpm) for _, tenant, reserved in found]
 
 
 def provider_of(config: Config, model: ModelConfig) -> Replica:
@@ -217,10 +225,19 @@ def _exact(config: Config, wall: Clock, secret: bytes) -> tuple[ExactStore, Orde
     return TwoLevelStore(shared, exact.max_bytes, max_entry=exact.max_entry, clock=wall), RedisOrders(shared)
 
 
-def _limiter(config: Config, clock: Clock, vault: Vault | None) -> LastingLimiter:
+def _limiter(config: Config, clock: Clock, wall: Clock, vault: Vault | None) -> LastingLimiter:
     limits = config.limits
     if limits.store == "memory":
-        return MemoryLimiter(clock, vault)
+        journal = Journal(limits.budgets.path) if config.any_budget else None
+        return MemoryLimiter(clock, vault, wall=wall, journal=journal)
     from limits.redis.limiter import RedisLimiter  # noqa: PLC0415 - an extra, loaded only where it is used
 
-    return RedisLimiter(config.redis.url.reveal(), on_outage=limits.on_outage, deadline=limits.timeout, clock=clock, vault=vault)
+    return RedisLimiter(
+        config.redis.url.reveal(),
+        on_outage=limits.on_outage,
+        instances=limits.instances,
+        deadline=limits.timeout,
+        clock=clock,
+        wall=wall,
+        vault=vault,
+    )

@@ -25,6 +25,7 @@ from gateway.explain import Node, explain
 from gateway.explanation import Attempt, CacheView, Explanation, ScopeView
 from gateway.keyfile import KeyFileError
 from gateway.logs import NullLog
+from gateway.units import format_duration
 from limits.types import Priority
 
 _NOBODY = Principal("", "", "", Priority.STANDARD, 1, (), MappingProxyType({}), None)
@@ -223,11 +224,13 @@ def _route(told: Explanation) -> list[tuple[str, str]]:
 def _attempt(attempt: Attempt, *, live: bool) -> list[tuple[str, str]]:
     clamped = ", cut down to the burst of its limits" if attempt.clamped else ""
     lines = [("try" if attempt.when == "first" else "then", f"{attempt.model} ({attempt.tier}), {attempt.when}")]
-    lines.append(("", f"reserves {attempt.reserved} tokens{clamped}"))
+    sized = f"of which {attempt.prompt_tokens} for the prompt, at {attempt.bytes_per_token:g} bytes a token"
+    lines.append(("", f"reserves {attempt.reserved} tokens, {sized}{clamped}"))
     for limit in attempt.limits:
         given = {"rpm": limit.rpm, "tpm": limit.tpm, "max_parallel": limit.max_parallel}
         amounts = ", ".join(f"{name} {amount}" for name, amount in given.items() if amount is not None)
-        lines.append(("", f"limits of {limit.scope} {limit.name}: {amounts}"))
+        burst = "" if limit.rpm is limit.tpm is None else f"; {format_duration(limit.burst)} of it at once"
+        lines.append(("", f"limits of {limit.scope} {limit.name}: {amounts}{burst}"))
     if attempt.never is not None:
         lines.append(("", f"can never pass: {attempt.never.message}"))
     names = ", ".join(replica.name for replica in attempt.replicas)

@@ -103,10 +103,13 @@ class LocalTicket:
         assert self._admission is not None, "a ticket is used after it was entered"
         return LocalWork(self._owner.lanes[ask.model], self._admission, ask)
 
-    def resume(self, model: str, tokens: int, scope: Scope | None, replica: Replica | None, began: float) -> ResumedWork:
-        """Work that an adopted request was granted before: `tokens` as reserved, the replica that was asked since `began`."""
+    def resume(
+        self, model: str, tokens: int, scope: Scope | None, replica: Replica | None, began: float, tenant: str, day: int = 0
+    ) -> ResumedWork:
+        """Work that an adopted request was granted before: `tokens` as reserved on `day`, the replica asked since `began`."""
         assert self._adopted is not None, "only an adopted request has such work"
-        return ResumedWork(self._owner.lanes[model], self._adopted.adopt_reservation(tokens, scope), tokens, replica, began)
+        reserved = self._adopted.adopt_reservation(tokens, scope, day=day)
+        return ResumedWork(self._owner.lanes[model], reserved, tokens, replica, began, tenant)
 
     async def store(self, entry: Entry) -> None:
         await self._owner.exact.put(entry)
@@ -114,6 +117,10 @@ class LocalTicket:
     def refund(self) -> None:
         if self._admission is not None:
             self._admission.refund()
+
+    def conclude(self, tokens: int, *, refund: bool) -> None:
+        if self._admission is not None:
+            self._admission.conclude(tokens, refund=refund)
 
     def standing(self) -> Standing:
         return self._owner.limiter.standing(self._scopes) if self._admission is None else self._admission.standing()
@@ -134,7 +141,9 @@ class LocalWork:
     def __init__(self, lane: Lane, admission: Admission, ask: WorkAsk) -> None:
         self._lane = lane
         self._ask = ask
-        self._reserved: Reserved = admission.reserve(ask.tokens, model_scope=ask.model_scope, clamp=ask.clamp)
+        self._reserved: Reserved = admission.reserve(
+            ask.tokens, model_scope=ask.model_scope, clamp=ask.clamp, least=ask.prompt_tokens
+        )
         self._slot: Slot | None = None
         self._tried: list[Replica] = []
         self.on_wait: Callable[[], None] | None = None  # called when it has its tokens and is about to wait for a slot
@@ -184,6 +193,11 @@ class LocalWork:
         if self._slot is not None:
             self._slot.spent = spent
 
+    @property
+    def day(self) -> int:
+        """Of whose budgets its tokens are; see `limits.types.Reservation`."""
+        return self._reservation.day
+
     def crowded(self) -> bool:
         """Whether who asks for a slot now has to wait."""
         return self._lane.scheduler.full
@@ -207,9 +221,9 @@ class ResumedWork(LocalWork):
 
     __slots__ = ("_began", "_replica")
 
-    def __init__(self, lane: Lane, reserved: Reserved, tokens: int, replica: Replica | None, began: float) -> None:
+    def __init__(self, lane: Lane, reserved: Reserved, tokens: int, replica: Replica | None, began: float, tenant: str) -> None:
         self._lane = lane
-        self._ask = WorkAsk(lane.name, tokens, False, None, Priority.STANDARD, "", 1, 0, 0.0, None, 0)
+        self._ask = WorkAsk(lane.name, tokens, False, None, Priority.STANDARD, tenant, 1, 0, 0.0, None, 0)
         self._reserved = reserved
         self._balance_ask = BalanceAsk(tokens=tokens)
         self._slot = None
@@ -221,7 +235,7 @@ class ResumedWork(LocalWork):
 
     async def __aenter__(self) -> Self:
         self._reservation = await self._reserved.__aenter__()
-        self._slot = self._lane.scheduler.resume()
+        self._slot = self._lane.scheduler.resume(self._ask.tenant)
         await self._slot.__aenter__()
         return self
 

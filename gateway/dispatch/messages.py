@@ -11,7 +11,7 @@ import math
 import msgspec
 
 from backends.types import Outcome
-from limits.types import Priority
+from limits.types import BURST, Priority
 
 
 class ScopeTerms(msgspec.Struct, array_like=True, gc=False):
@@ -22,6 +22,9 @@ class ScopeTerms(msgspec.Struct, array_like=True, gc=False):
     tpm: int | None
     max_parallel: int | None
     name: str
+    burst: float = BURST
+    day: int | None = None
+    month: int | None = None
 
 
 class Work(msgspec.Struct, array_like=True, gc=False):
@@ -98,7 +101,10 @@ class Known(msgspec.Struct, array_like=True, gc=False):
 
 
 class HeldWork(msgspec.Struct, array_like=True, gc=False):
-    """Work that a worker was granted: its tokens as reserved, the replica if one is asked just now, when that began."""
+    """Work that a worker was granted: its tokens as reserved, the replica if one is asked just now, when that began.
+
+    `day`: see `limits.types.Reservation`.
+    """
 
     w: int
     model: str
@@ -107,6 +113,8 @@ class HeldWork(msgspec.Struct, array_like=True, gc=False):
     serial: int | None
     replica: str
     began: float
+    tenant: str
+    day: int = 0
 
 
 class Held(msgspec.Struct, array_like=True, gc=False):
@@ -189,7 +197,8 @@ class First(msgspec.Struct, array_like=True, tag=7, gc=False):
 class End(msgspec.Struct, array_like=True, tag=8, gc=False):
     """The work is over (`over`), or the client is (`left`), or both. Numbered, so that each is heard once.
 
-    `settled`: tokens to charge; None charges none, and gives the model's request back. `spent`: `limits.types.Spent`.
+    `settled`: tokens to charge; None charges none, and gives the model's request back. `spent`: `limits.types.Spent`. `extra`:
+    tokens to charge that were not reserved.
     """
 
     seq: int
@@ -200,6 +209,7 @@ class End(msgspec.Struct, array_like=True, tag=8, gc=False):
     settled: int | None
     report: Report | None
     spent: tuple[int, int, bool] | None = None
+    extra: int = 0
 
 
 class Store(msgspec.Struct, array_like=True, tag=9, gc=False):
@@ -254,6 +264,7 @@ class Refusal(msgspec.Struct, array_like=True, gc=False):
     requested: int = 0
     wait: float = 0.0
     flag: bool = False
+    until: int = 0
 
 
 class Grant(msgspec.Struct, array_like=True, gc=False):
@@ -263,9 +274,10 @@ class Grant(msgspec.Struct, array_like=True, gc=False):
     queued: float
     serial: int | None
     tell_first: bool
+    day: int = 0  # of whose budgets the tokens were taken; see `limits.types.Reservation`
 
 
-StandingValues = tuple[int | None, int | None, float | None, int | None, int | None, float | None]
+StandingValues = tuple[int | None, int | None, float | None, int | None, int | None, float | None, int | None, int | None]
 
 
 class Answer(msgspec.Struct, array_like=True, tag=34, gc=False):

@@ -28,6 +28,4 @@ def capacity(where: Path, model: Model, number: int, facts: ReplicaFacts) -> lis
     if kv_tokens is None or own.tokens is not None or kv_tokens >= own.max * _LEAST:
         return []
     what = f"{own.max} slots, and replica {replica} has a KV cache of {kv_tokens:.0f} tokens: {kv_tokens / own.max:.0f} for each"
-    return [
-        warn((*place, "max"), what, "Write `kind: adaptive`, or fewer: what does not fit waits inside the engine.")
-    ]
+    return [warn((*place, "max"), what, "Write `kind: adaptive`, or fewer: what does not fit waits inside the engine.")]

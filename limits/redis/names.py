@@ -12,17 +12,23 @@ from dataclasses import replace
 from hashlib import blake2b
 
 from limits.bucket import UNIT, Account
+from limits.budget import MOST, Used
 from limits.redis.scripts import LARGEST
-from limits.types import Scope
+from limits.types import Scope, at_once
 
-PREFIX = b"tiergate:limits:1:"
+PREFIX = b"tiergate:limits:2:"
 _MOST = 65_536
 
 
 class Known:
-    """`account` is what the server last said, under the scope's own limits; `terms` are rpm, tpm and slots as it reads them."""
+    """`account` is what the server last said, under the scope's own limits. `terms` are these limits as it reads them: requests a
+    minute and at once, tokens a minute and at once, slots.
+    """
 
-    __slots__ = ("account", "balance", "leases", "part", "parts", "scope", "tag", "terms", "warm")
+    __slots__ = (
+        "account", "balance", "budget", "budget_terms", "budgeted", "leases", "part", "parts", "scope", "tag", "terms", "used",
+        "warm",
+    )  # fmt: skip
 
     def __init__(self, scope: Scope, account: Account) -> None:
         self.scope = scope
@@ -30,7 +36,11 @@ class Known:
         self.tag = _digest(scope.id.partition(":")[2].partition("/")[0])
         place = PREFIX + b"{" + self.tag + b"}:" + _digest(scope.id)
         self.balance, self.leases = place, place + b":slots"
-        self.terms = (_term(scope.rpm), _term(scope.tpm), _term(scope.max_parallel))
+        self.terms = (*_terms(scope.rpm, scope), *_terms(scope.tpm, scope), _term(scope.max_parallel))
+        self.budgeted = scope.day is not None or scope.month is not None
+        self.budget = place + b":budget"
+        self.budget_terms = (_allowance(scope.day), _allowance(scope.month))
+        self.used = Used(0)
         self.part = scope  # this node's own, of one in `parts`
         self.parts = 1
         self.warm = 0  # the outage for which its part has taken over what was spent
@@ -41,7 +51,7 @@ class Known:
 
     def learn(self, now: int, values: tuple[int, ...]) -> None:
         """What the server says: see `scripts.ACCOUNT`."""
-        requests, rest, tokens, token_rest, _, _, slots = values
+        requests, rest, tokens, token_rest, slots = values
         account = self.account
         account.at = now
         account.requests = requests * UNIT + rest
@@ -83,7 +93,7 @@ class Names:
             account.adopt(scope, now)
         fresh = self._known[scope.id] = Known(scope, account)
         if known is not None:
-            fresh.warm = known.warm
+            fresh.warm, fresh.used = known.warm, known.used
         elif len(self._known) > _MOST:
             self._known.popitem(last=False)
         return fresh
@@ -91,6 +101,15 @@ class Names:
 
 def _term(limit: int | None) -> bytes:
     return b"-1" if limit is None or limit > LARGEST else b"%d" % limit
+
+
+def _allowance(limit: int | None) -> bytes:
+    return b"-1" if limit is None else b"%d" % min(limit, MOST)
+
+
+def _terms(limit: int | None, scope: Scope) -> tuple[bytes, bytes]:
+    """A limit and what may be spent of it at once."""
+    return (b"-1", b"-1") if limit is None or limit > LARGEST else (b"%d" % limit, b"%d" % at_once(limit, scope.burst))
 
 
 def _part(limit: int | None, nodes: int) -> int | None:

@@ -41,8 +41,8 @@ class Ear:
 class Owner:
     """A dispatcher that keeps its balances in `vault`; its clock stands still."""
 
-    def __init__(self, folder: Path, vault: bytearray) -> None:
-        config = parse(CONFIG, folder / "config.yaml")
+    def __init__(self, folder: Path, vault: bytearray, text: str = CONFIG) -> None:
+        config = parse(text, folder / "config.yaml")
         self.parts: NodeParts = build_node(
             config, b"secret", Vault.open(vault), store=lambda _: None, pids=lambda _: [], restarts=dict
         )
@@ -91,7 +91,7 @@ def ask(n: int) -> m.Ask:
 
 
 def held(n: int, ended: int = 0, *, left: bool = False) -> m.Held:
-    return m.Held(n, (1,), left, False, None, False, m.HeldWork(0, "small", RESERVED, None, 1, "s1", 0.0), ended)
+    return m.Held(n, (1,), left, False, None, False, m.HeldWork(0, "small", RESERVED, None, 1, "s1", 0.0, "acme"), ended)
 
 
 async def until(condition: Callable[[], bool]) -> None:

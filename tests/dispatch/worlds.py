@@ -37,16 +37,18 @@ models:
   - {name: sticky, balance: {kind: consistent_hash}, concurrency: {max: 1}, replicas: [%(three)s]}
 queue: {max_requests: 4, max_wait: {realtime: 30s, standard: 40s, batch: 50s}}
 breaker: {failures: 2, open: 5s, max_open: 20s}
-tenants: []
+tenants:
+  - {name: acme, reserved: {least: {slots: 2}, turns: {slots: 1}}}
+  - {name: globex, reserved: {least: {tpm: 3000}, quick: {slots: 1, tpm: 500}}}
 """ % {count: ", ".join(f'{{name: r{n}, url: "http://127.0.0.1:9/r{n}"}}' for n in range(number))
        for count, number in (("two", 2), ("three", 3))}  # fmt: skip
 PLAN = Scope("plan:pro", "plan", 40, 19000, 14, "pro")
 SCOPES = {
     "acme": (Scope("key:a", "key", 29, None, 9, "a"), Scope("tenant:acme", "tenant", 30, 9000, None, "acme"), PLAN),
     "initech": (Scope("tenant:initech", "tenant", 40, 6000, None, "initech"),),  # its Ends wait for company
-    "globex": (Scope("tenant:globex", "tenant", None, 6000, 8, "globex"), PLAN),
+    "globex": (Scope("tenant:globex", "tenant", None, 2400, 8, "globex", 150.0), PLAN),
 }
-MODEL_SCOPES = {("acme", "turns"): Scope("acme:turns", "model", 12, 3000, 4, "acme turns")}
+MODEL_SCOPES = {("acme", "turns"): Scope("acme:turns", "model", 12, 3000, 4, "acme turns", 150.0)}
 
 
 class Clock:
@@ -151,6 +153,7 @@ class Request:
         while True:
             entry = await ticket.look(question)
             if entry is not None:
+                self._conclude(ticket, entry.prompt_tokens + entry.completion_tokens)
                 self.say("hit", entry.id, entry.body, entry.generation, _figures(ticket.standing()))
                 return
             if question.share is None:
@@ -165,10 +168,18 @@ class Request:
                     if not seat.leader:
                         ticket.follow()
                     await seat.whole()
+                    if not seat.leader:
+                        self._conclude(ticket, 7)
                     return
             except Orphaned as orphaned:
                 spent, self.ask = orphaned.spent, None
                 self.say("orphaned")
+
+    def _conclude(self, ticket: Ticket, tokens: int) -> None:
+        """What a hit costs: of some its tokens, of some no request, of some both."""
+        wish = self.wish
+        if wish.clamp or wish.tokens != 200:
+            ticket.conclude(tokens if wish.tokens != 200 else 0, refund=wish.clamp)
 
     def on_raise(self, priority: int) -> None:
         self.priority = Priority(priority)
@@ -261,6 +272,7 @@ def _figures(standing: Standing) -> tuple[object, ...]:
         for value in (
             standing.request_limit, standing.request_remaining, standing.request_reset,
             standing.token_limit, standing.token_remaining, standing.token_reset,
+            standing.request_burst, standing.token_burst,
         )
     )  # fmt: skip
 
@@ -317,6 +329,7 @@ class World:
                 )
                 for name, lane in lanes.items()
             },
+            "shares": {name: lane.scheduler.reserved() for name, lane in lanes.items()},
             "replicas": {
                 f"{name}/{replica.name}": (
                     replica.inflight, replica.ready, replica.breaker.tripped, replica.breaker.epoch, replica.breaker.open_until,

@@ -45,7 +45,7 @@ class Fleet:
 
 
 def scheduler(*bounds, order=FIRST_COME):
-    made = Scheduler(BOUNDS, SEATS * max(1, len(bounds)), places=Places(), order=order)
+    made = Scheduler(BOUNDS, SEATS * max(1, len(bounds)), order=order, places=Places())
     made.fleet = Fleet(made, *(bounds or (1000,)))
     return made
 

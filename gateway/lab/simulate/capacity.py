@@ -127,7 +127,7 @@ class Front:
         self.pool = Pool("m", replicas, make_balance("least_requests", seed=1, clock=clock), clock=clock)
         self._engine_of = dict(zip(replicas, self.engines, strict=True))
         counted = setting.slots is None
-        self.scheduler = Scheduler(_ENDLESS, 0, clock, Order(0.03), Places() if counted else ANYWHERE)
+        self.scheduler = Scheduler(_ENDLESS, 0, clock, Order(0.03), places=Places() if counted else ANYWHERE)
         self.pool.on_capacity(self.scheduler.set_capacity)
         if counted:
             self.pool.count(self.scheduler)
