@@ -33,6 +33,7 @@ from gateway.job import Headers, Job, read_headers
 from gateway.pipeline import Pipeline, amounts
 from gateway.refusals import REFUSALS, refusal
 from gateway.sizing import estimate_of
+from limits.budget import Budgets
 from limits.ledger import Ledger
 from limits.types import LimitExceeded
 from routing.decide import room
@@ -192,7 +193,8 @@ def _attempt(job: Job, target: Target, when: str, station: Station, pool: Pool, 
     ledger = Ledger()  # in which nothing was spent: what it refuses can never pass
     try:
         held = ledger.admit(principal.scopes, 0)
-        tokens = ledger.reserve(held, model_scope, 0, wanted, clamp=clamp, now=0)
+        tokens, _ = Budgets(time.time).fit(scopes, wanted, clamp=clamp, least=prompt)
+        tokens = ledger.reserve(held, model_scope, 0, tokens, clamp=clamp, now=0)
     except LimitExceeded as error:
         never, never_scope = _refusal(refusal(error)), error.scope.kind
     order = _order(pool, job)
@@ -206,7 +208,7 @@ def _attempt(job: Job, target: Target, when: str, station: Station, pool: Pool, 
         prompt_tokens=prompt,
         reserved=tokens,
         clamped=tokens < wanted,
-        limits=tuple(Limit(s.kind, s.name, s.rpm, s.tpm, s.max_parallel, s.burst) for s in scopes),
+        limits=tuple(Limit(s.kind, s.name, s.rpm, s.tpm, s.max_parallel, s.burst, s.day, s.month) for s in scopes),
         never=never,
         never_scope=never_scope,
         balance=_kind(pool),

@@ -115,7 +115,9 @@ class CacheView(msgspec.Struct, frozen=True):
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """A scope whose limits hold together with the others'; None: no limit. `burst`: seconds of them that may be spent at once."""
+    """A scope whose limits hold together with the others'; None: no limit. `burst`: seconds of them that may be spent at once.
+    `day` and `month` are budgets in tokens.
+    """
 
     scope: str
     name: str
@@ -123,6 +125,8 @@ class Limit(msgspec.Struct, frozen=True):
     tpm: int | None
     max_parallel: int | None
     burst: float
+    day: int | None
+    month: int | None
 
 
 class Replica(msgspec.Struct, frozen=True):

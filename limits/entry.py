@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
+from collections import OrderedDict
 from collections.abc import Hashable
+from itertools import takewhile
 from typing import Protocol
 
 from limits.account import Account
@@ -44,6 +46,7 @@ class Entry:
         "enqueued",
         "failure",
         "key",
+        "lent",
         "lifts",
         "line_lifts",
         "place",
@@ -74,6 +77,15 @@ class Entry:
         self.waited = 0.0
         self.cost = ask.cost
         self.place: tuple[Hashable, int] | None = None
+        self.lent = True  # when it got its slot nothing more urgent waited for one
+
+
+def insert(entries: OrderedDict[Entry, None], entry: Entry) -> None:
+    """One that comes back to its old place, among those that wait, the oldest first. O(those before it)."""
+    older = list(takewhile(lambda other: other.since <= entry.since, entries))
+    entries[entry] = None
+    for other in (entry, *reversed(older)):
+        entries.move_to_end(other, last=False)
 
 
 class Load:

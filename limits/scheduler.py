@@ -69,6 +69,8 @@ class Queue:
             self._drain.begin(now)
         self._seq += 1
         entry = Entry(ask, waiter, self._seq, now, deadline)
+        if ask.since is not None:
+            entry.since = min(ask.since, now)
         self._count(ask)
         self._join(entry)
         heapq.heappush(self._deadlines, (deadline, entry.seq, entry))
@@ -113,6 +115,14 @@ class Queue:
         """A request of this tenant runs that another process gave a slot to. What is to be settled at its end, if anything."""
         return None
 
+    def entitled(self, ask: SlotAsk, now: float) -> bool:  # noqa: ARG002 - as above
+        """Whether it would be served before all others if it joined now: there is a slot of its tenant's own for it."""
+        return False
+
+    def on_share(self, entry: Entry) -> bool:  # noqa: ARG002 - as above
+        """Whether it runs on a slot of its tenant's own."""
+        return False
+
     def reserved(self, now: float) -> Sequence[ReservedStanding]:  # noqa: ARG002 - as above
         """Where the reserved shares stand."""
         return ()
@@ -123,6 +133,20 @@ class Queue:
         `tokens`: the same, in plain ones; None: as was thought.
         """
         self._lines[entry.priority].correct(entry, cost)
+
+    def give_back(self, entry: Entry) -> None:
+        """As settle, of one that gave its slot up."""
+        self._lines[entry.priority].give_back(entry)
+
+    def urgent(self, priority: Priority) -> bool:
+        """Whether anybody more urgent waits."""
+        return any(line.entries for line in self._lines[:priority])
+
+    def room(self, ask: SlotAsk) -> bool:
+        """Whether it may wait without pushing anybody out."""
+        load = self.load.copy()
+        load.add(ask)
+        return load.within(self._bound)
 
     def cancel(self, entry: Entry, now: float) -> None:
         """Its waiter is gone. Nothing happens to an entry that has ended."""

@@ -18,17 +18,19 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Protocol, Self
 
 from limits.entry import Entry, State, Waiter
+from limits.lent import Lent
 from limits.places import ANYWHERE, Anywhere, Places
 from limits.predict import Predictor
 from limits.provisioned import ReservedQueue
 from limits.scheduler import Queue
-from limits.types import Order, Priority, QueueBounds, ReservedShare, ReservedStanding, SlotAsk, Spent, cost_of
+from limits.types import GiveWay, Order, Priority, QueueBounds, ReservedShare, ReservedStanding, SlotAsk, Spent, cost_of
 
 _LATE = 0.001
 """A loop's timer may be a millisecond early; better once and late than twice."""
 _FAR = 3600.0
 """A timer for a deadline further off, or for none at all, is set again after so long."""
 _FIRST_COME = Order()
+NOTHING = Spent(0, 0, whole=False)
 
 
 class Timer(Protocol):
@@ -57,10 +59,12 @@ class Scheduler:
         clock: Callable[[], float] = time.monotonic,
         order: Order = _FIRST_COME,
         reserved: Sequence[ReservedShare] = (),
+        give_way: GiveWay | None = None,
         places: Places | Anywhere = ANYWHERE,
     ) -> None:
         self.queue = ReservedQueue(bounds, order, reserved) if reserved else Queue(bounds, order)
         self.queue.resize(max(0, capacity))
+        self._lent = None if give_way is None else Lent(self.queue, give_way)
         self.places = places
         self.predictor = Predictor()
         self.capacity = max(0, capacity)
@@ -123,6 +127,7 @@ class Scheduler:
         _wake(pushed_out)
         self._arm(waiter.get_loop())
         self._look_again()
+        self._claim(entry)
         return entry
 
     def abandon(self, entry: Entry) -> None:
@@ -147,6 +152,9 @@ class Scheduler:
         """What it really cost, once; None: nobody knows, and it cost what was thought."""
         ask = entry.ask
         self.places.placed(entry)
+        if self._lent is not None and self._lent.left(entry) and (spent is None or spent == NOTHING):
+            self.queue.give_back(entry)
+            return
         if spent is None:
             self.queue.settle(entry, entry.cost)
         else:
@@ -167,6 +175,21 @@ class Scheduler:
     def raise_priority(self, entry: Entry, priority: Priority) -> None:
         self.queue.raise_priority(entry, priority, self._clock())
         self._look_again()
+        self._claim(entry)
+
+    def lend(self, entry: Entry, order: Callable[[], bool]) -> bool:
+        """Whether its slot may be asked back, for as long as it is held or until `keep`: then by `order`, see `limits.lent`."""
+        return self._lent is not None and self._lent.lend(entry, order)
+
+    def keep(self, entry: Entry) -> None:
+        """It does not give its slot up any more, whatever it was told."""
+        claimant = None if self._lent is None else self._lent.keep(entry)
+        if claimant is not None:
+            self._claim(claimant)
+
+    def _claim(self, entry: Entry) -> None:
+        if self._lent is not None:
+            self._lent.claim(entry, self._clock(), self.inflight - self.capacity)
 
     def fill(self) -> None:
         """Give free slots to those next in line."""
@@ -182,6 +205,8 @@ class Scheduler:
             else:
                 queue.dispatch(entry, now)
                 self.places.take(entry)
+                if self._lent is None or queue.urgent(entry.priority):
+                    entry.lent = False
                 self.inflight += 1
                 self.dispatched += 1
                 _wake([entry])
@@ -268,6 +293,19 @@ class Slot:
         """While it waits: on to a more urgent class. Later or earlier, nothing."""
         if self._entry is not None:
             self._scheduler.raise_priority(self._entry, priority)
+
+    @property
+    def since(self) -> float | None:
+        """When it took its place in line, of one that is held."""
+        return None if self._held is None else self._held.since
+
+    def lend(self, order: Callable[[], bool]) -> bool:
+        """As `Scheduler.lend`, of one that is held."""
+        return self._held is not None and self._scheduler.lend(self._held, order)
+
+    def keep(self) -> None:
+        if self._held is not None:
+            self._scheduler.keep(self._held)
 
 
 class ResumedSlot(Slot):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import heapq
 from collections import OrderedDict
 
-from limits.entry import Entry
+from limits.entry import Entry, insert
 
 _LEFTOVERS = 64
 _Place = tuple[float, int, int, Entry]
@@ -33,7 +33,10 @@ class Turns:
 
     def add(self, entry: Entry) -> None:
         """Its `key` and `turn` are set."""
-        self.entries[entry] = None
+        if entry.ask.since is None:
+            self.entries[entry] = None
+        else:
+            insert(self.entries, entry)
         heapq.heappush(self._places, _place(entry))
         if entry.ask.hasty:
             heapq.heappush(self._hasty, _due(entry))

@@ -43,7 +43,7 @@ from limits.journal import Journal
 from limits.memory import MemoryLimiter
 from limits.places import ANYWHERE, Places
 from limits.slots import Scheduler
-from limits.types import LastingLimiter, Order, QueueBounds, ReservedShare
+from limits.types import GiveWay, LastingLimiter, Order, QueueBounds, ReservedShare
 from limits.vault import Vault
 
 Clock = Callable[[], float]
@@ -159,9 +159,11 @@ def _lane(config: Config, model: ModelConfig, make: Callable[[str, Spec], Replic
     )
     own = queue.order
     order = Order(own.per_token or 0.0, own.cap, own.promote_after if own.classes == "strict" else None)
+    preempt = queue.preempt
+    give_way = None if preempt.kind == "never" else GiveWay(preempt.within, requeue=preempt.kind == "requeue")
     counted = model.concurrency.kind == "adaptive" or model.concurrency.tokens is not None
-    places = Places() if counted else ANYWHERE
-    scheduler = Scheduler(bounds, pool.capacity(), clock, order, reserved=_shares(config, model), places=places)
+    places, shares = Places() if counted else ANYWHERE, _shares(config, model)
+    scheduler = Scheduler(bounds, pool.capacity(), clock, order, reserved=shares, give_way=give_way, places=places)
     pool.on_capacity(scheduler.set_capacity)
     if counted:
         pool.count(scheduler)

@@ -136,7 +136,9 @@ class LocalTicket:
 class LocalWork:
     """Tokens, then a slot. While it is entered it is its own grant."""
 
-    __slots__ = ("_ask", "_balance_ask", "_lane", "_reservation", "_reserved", "_slot", "_tried", "on_wait", "queued", "tokens")
+    __slots__ = (
+        "_ask", "_balance_ask", "_lane", "_reservation", "_reserved", "_slot", "_tried", "lent", "on_wait", "queued", "tokens",
+    )  # fmt: skip
 
     def __init__(self, lane: Lane, admission: Admission, ask: WorkAsk) -> None:
         self._lane = lane
@@ -146,6 +148,7 @@ class LocalWork:
         )
         self._slot: Slot | None = None
         self._tried: list[Replica] = []
+        self.lent = False  # the owner may want its slot back
         self.on_wait: Callable[[], None] | None = None  # called when it has its tokens and is about to wait for a slot
         self.tokens = ask.tokens
         self.queued = 0.0
@@ -164,13 +167,13 @@ class LocalWork:
             await self._reserved.__aexit__(None, None, None)
             raise
         self.tokens, self.queued = self._reservation.tokens, slot.queued
-        self._balance_ask = BalanceAsk(ask.session, ask.prompt_tokens, wanted.prompt + wanted.output, ask.stream)
+        self._balance_ask = _balance_ask(ask, wanted)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        assert self._slot is not None
         try:
-            await self._slot.__aexit__(kind, error, trace)
+            if self._slot is not None:
+                await self._slot.__aexit__(kind, error, trace)
         finally:
             await self._reserved.__aexit__(kind, error, trace)
 
@@ -187,6 +190,36 @@ class LocalWork:
         if self._slot is not None:
             self._slot.placed()
         return pool.lease(replica, None, self._balance_ask)
+
+    def lend(self, order: Callable[[], bool] | None) -> None:
+        if self._slot is not None:
+            self.lent = order is not None and self._slot.lend(order)
+            if order is None:
+                self._slot.keep()
+
+    def keep(self) -> None:
+        """It is not lent any more."""
+        self.lend(None)
+
+    async def again(self, ask: WorkAsk | None = None) -> None:
+        """`ask`: where this is not the one that asked first."""
+        slot, self._slot = self._slot, None
+        if ask is not None:
+            self._ask = ask
+        elif slot is not None:
+            self._ask.since = slot.since
+        if slot is not None:
+            await slot.__aexit__(None, None, None)
+        self._tried, self.lent = [], False
+        wanted = _slot_ask(self._ask)
+        self._slot = slot = self._lane.scheduler.slot(wanted)
+        try:
+            await slot.__aenter__()
+        except BaseException:
+            self._slot = None
+            raise
+        self._balance_ask = _balance_ask(self._ask, wanted)
+        self.queued = slot.queued
 
     def settle(self, tokens: int, spent: Spent | None = None) -> None:
         self._reservation.settle(tokens)
@@ -205,14 +238,18 @@ class LocalWork:
     def wants_first_byte(self, lease: Lease) -> bool:
         """Whether a choice depends on hearing of this attempt's first byte at once."""
         replica, pool = lease.replica, self._lane.pool
-        if replica.breaker.tripped or pool.balance.wants_first_byte:
+        if self.lent or replica.breaker.tripped or pool.balance.wants_first_byte:
             return True
         return self._ask.stream and replica.governor.wants_first_byte(pool.clock())
 
 
+def _balance_ask(ask: WorkAsk, wanted: SlotAsk) -> BalanceAsk:
+    return BalanceAsk(ask.session, ask.prompt_tokens, wanted.prompt + wanted.output, ask.stream)
+
+
 def _slot_ask(ask: WorkAsk) -> SlotAsk:
     slot = SlotAsk(ask.priority, ask.tenant, ask.tokens, ask.size, ask.deadline, ask.weight, ask.due, ask.prompt_tokens)
-    slot.form, slot.most = ask.form, ask.most
+    slot.form, slot.most, slot.since = ask.form, ask.most, ask.since
     return slot
 
 
@@ -227,6 +264,7 @@ class ResumedWork(LocalWork):
         self._reserved = reserved
         self._balance_ask = BalanceAsk(tokens=tokens)
         self._slot = None
+        self.lent = False
         self._tried = [] if replica is None else [replica]
         self._replica = replica
         self._began = began

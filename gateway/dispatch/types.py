@@ -59,6 +59,7 @@ class WorkAsk:
     most: int | None = None  # tokens of the answer, all its choices; None: the client named no maximum
     due: float = math.inf  # when its client wants it to be over, if it said so; absolute, for the order in the queue alone
     stream: bool = False  # its first byte says when the first token came
+    since: float | None = None  # when it came, of one that has given a slot up
 
 
 @dataclass(slots=True)
@@ -104,6 +105,17 @@ class Grant(Protocol):
         """Charge what was really used; `spent`: what the fleet did for it, where that is known.
 
         Leaving unsettled charges nothing, and gives the model scope's request back.
+        """
+
+    def lend(self, order: Callable[[], bool] | None) -> None:
+        """The owner may want the slot back for somebody more urgent, and says so by `order`, once. True is a promise to give it
+        up, by `again` or by leaving; False is for good, and so is None here.
+        """
+
+    async def again(self) -> None:
+        """Give the slot up and wait for another one, at the old place in line; nothing was tried then. The tokens stay set aside.
+
+        Raises what entering does. Then no slot is held, and nothing is to be settled.
         """
 
 
