@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from backends.replica import Replica
-from backends.types import Outcome
+from backends.types import NOBODY, Ask, Outcome
 
 
 class Keeper(Protocol):
@@ -31,14 +31,14 @@ class Keeper(Protocol):
     def suspect(self, replica: Replica) -> None: ...
 
 
-class _Stage(enum.Enum):
+class Stage(enum.Enum):
     NEW = 0
     HELD = 1
     SETTLED = 2
     RELEASED = 3
 
 
-_NEW, _HELD, _SETTLED, _RELEASED = _Stage  # an enum member costs a look-up in its class each time
+_NEW, _HELD, _SETTLED, _RELEASED = Stage  # an enum member costs a look-up in its class each time
 
 
 _COUNTED = 128  # tokens: less weighs hardly more than that the request runs, and saying that it has begun costs more
@@ -49,13 +49,13 @@ class Lease:
 
     __slots__ = ("_began", "_first", "_keeper", "_lone", "_pending", "_stage", "epoch", "probe", "replica")
 
-    def __init__(self, keeper: Keeper, replica: Replica, now: float, uncached: int = 0, *, stream: bool = False) -> None:
-        """`uncached`: prompt tokens that the replica has to compute. `stream`: its first byte says when that was done."""
+    def __init__(self, keeper: Keeper, replica: Replica, now: float, ask: Ask = NOBODY) -> None:
+        uncached = ask.uncached(replica.name)
         self._keeper = keeper
         self._began = now
         self._first = False
         self._pending = uncached if uncached >= _COUNTED else 0
-        self._lone = stream
+        self._lone = ask.stream
         self._stage = _NEW
         self.replica = replica
         self.epoch = 0

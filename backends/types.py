@@ -11,15 +11,17 @@ from dataclasses import dataclass, field
 class Ask:
     """What a balance policy may know of a request.
 
+    `tokens`: of its prompt and of the answer that it is thought to get. `stream`: the first byte says when the first token came.
     `cached`: the tokens of its prompt that a replica, by its name, is thought to hold. `prefix`: what the prompt begins with, a
-    digest for each step further into it. `stream`: the first byte of its answer is the first token.
+    digest for each step further into it.
     """
 
     session: str | None = None
     prompt_tokens: int = 0
+    tokens: int = 0
+    stream: bool = False
     cached: Mapping[str, int] = field(default_factory=dict, kw_only=True)
     prefix: Sequence[int] = field(default=(), kw_only=True)
-    stream: bool = field(default=False, kw_only=True)
 
     def uncached(self, name: str) -> int:
         """Tokens that the replica of that name would have to compute."""

@@ -370,6 +370,7 @@ class Pipeline:
             most=most,
             prefix=self.chains.of(job, station, target.served_name),
             due=math.inf if job.wishes.deadline is None else job.arrived + job.wishes.deadline,
+            stream=job.ask.stream,
         )
 
     def _call(self, job: Job, target: Target, station: Station) -> Call:

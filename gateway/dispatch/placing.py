@@ -21,7 +21,7 @@ from backends.types import Ask
 from caches.chain import Chain
 from caches.prefix import PrefixIndex
 from gateway.dispatch.types import WorkAsk
-from gateway.dispatch.unplaced import NoPlacing, Unplaced
+from gateway.dispatch.unplaced import UNPLACED, NoPlacing, Unplaced
 from limits.types import Spent
 
 _log = logging.getLogger("tiergate.prefix")
@@ -33,24 +33,20 @@ _STRIKES = 2
 class Placed(Unplaced):
     """A request's work in a pool where it matters."""
 
-    __slots__ = ("_expected", "_placing", "_quiet", "_replica", "prompt")
+    __slots__ = ("_expected", "_placing", "_quiet", "_replica", "prompt", "tokens")
 
-    def __init__(self, work: WorkAsk, prompt: Chain, placing: Placing) -> None:
-        self._work = work
+    def __init__(self, prompt: Chain, tokens: int, placing: Placing) -> None:
         self._placing = placing
         self._expected: Mapping[str, int] = {}
         self._replica = ""
         self._quiet = False  # nothing was being read there when it was sent: what was sent before is in the cache
         self.prompt = prompt
+        self.tokens = tokens
 
-    @property
-    def tokens(self) -> int:
-        return self._work.prompt_tokens
-
-    def ask(self) -> Ask:
-        work, prompt = self._work, self.prompt
-        held = self._expected = self._placing.index.match(prompt, work.prompt_tokens)
-        return Ask(work.session, work.prompt_tokens, cached=held, prefix=prompt.blocks, stream="+stream" in work.form)
+    def ask(self, ask: Ask) -> Ask:
+        ask.cached = self._expected = self._placing.index.match(self.prompt, self.tokens)
+        ask.prefix = self.prompt.blocks
+        return ask
 
     def sent(self, replica: Replica) -> None:
         self._replica, self._quiet = replica.name, not replica.pending
@@ -92,11 +88,11 @@ class Placing(NoPlacing):
 
     def place(self, work: WorkAsk) -> Unplaced:
         if not work.prefix:
-            return Unplaced(work)
+            return UNPLACED
         try:
-            return Placed(work, Chain.unpack(work.prefix), self)
+            return Placed(Chain.unpack(work.prefix), work.prompt_tokens, self)
         except ValueError:  # a worker's fault is no reason to refuse
-            return Unplaced(work)
+            return UNPLACED
 
     def tells(self, name: str, spent: Spent) -> bool:
         """Whether that engine tells what it had cached: once it did it does, but says nothing where it had nothing."""

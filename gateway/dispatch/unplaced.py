@@ -24,20 +24,20 @@ class Told:
 class Unplaced:
     """One request's work."""
 
-    __slots__ = ("_work",)
+    __slots__ = ()
 
-    def __init__(self, work: WorkAsk) -> None:
-        self._work = work
-
-    def ask(self) -> Ask:
-        """For the balance, as of now."""
-        return Ask(self._work.session, self._work.prompt_tokens)
+    def ask(self, ask: Ask) -> Ask:
+        """For the balance, with what is cached now."""
+        return ask
 
     def sent(self, replica: Replica) -> None:
         """That one was chosen."""
 
     def ended(self, spent: Spent) -> None:
         """What the attempt that was sent last has cost."""
+
+
+UNPLACED = Unplaced()
 
 
 class NoPlacing:
@@ -57,5 +57,5 @@ class NoPlacing:
         """What a balance would be asked for a request with that beginning, for who only wants to know."""
         return Ask(session, tokens)
 
-    def place(self, work: WorkAsk) -> Unplaced:
-        return Unplaced(work)
+    def place(self, work: WorkAsk) -> Unplaced:  # noqa: ARG002 - as above
+        return UNPLACED

@@ -8,6 +8,7 @@ from backends.balance import make_balance
 from backends.breaker import Breaker
 from backends.client import Client, Origin
 from backends.replica import Replica
+from backends.types import Ask
 from caches.chain import chain, chain_key
 from gateway.dispatch.placing import Placing, placing_of
 from gateway.dispatch.types import WorkAsk
@@ -35,7 +36,7 @@ def replica():
 def send(placing, replica, ask, spent=None):
     """One request, from the choice to its end; what the balance was told of the replica."""
     placed = placing.place(ask)
-    told = placed.ask()
+    told = placed.ask(Ask(None, ask.prompt_tokens))
     placed.sent(replica)
     if spent is not None:
         placed.ended(spent)
