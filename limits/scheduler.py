@@ -21,21 +21,29 @@ from __future__ import annotations
 
 import heapq
 import math
+import random
 from collections.abc import Iterator
 
-from limits.drain import Drain
+from limits.drain import Drain, spread
 from limits.entry import Entry, Load, State, Waiter
 from limits.line import Line
-from limits.types import Order, Priority, QueueBounds, QueueFull, QueueTimeout, SlotAsk
+from limits.outlook import Outlook
+from limits.shelf import reach
+from limits.types import Order, Priority, QueueBounds, QueueFull, QueueTimeout, SlotAsk, WaitTooLong
 
 _LEFTOVERS = 64
+_MARGIN = (1.0, 1.1, 1.5)
+_LATE = 0.01
+_LEARN = 0.01
+_BLAME = 1.25
+"""Who has so many times its part of what waits in its class has itself to blame."""
 _FIRST_COME = Order()
 
 
 class Queue:
-    """The order of one pool's waiting asks."""
+    """The order of one pool's waiting asks. `rng`: when those who are refused are to come back."""
 
-    def __init__(self, bounds: QueueBounds, order: Order = _FIRST_COME) -> None:
+    def __init__(self, bounds: QueueBounds, order: Order = _FIRST_COME, rng: random.Random | None = None) -> None:
         self._order = order
         self._max_wait = bounds.max_wait
         self._bound = Load(bounds.max_requests, bounds.max_bytes, bounds.max_tokens)
@@ -44,13 +52,18 @@ class Queue:
             max(1, int(bounds.max_requests * share)), int(bounds.max_bytes * share), int(bounds.max_tokens * share)
         )
         common = math.lcm(*bounds.weights)
-        self._lines = [Line(common // weight) for weight in bounds.weights]
+        furthest = reach(order.per_token, order.cap)
+        self._lines = [Line(common // weight, furthest) for weight in bounds.weights]
+        self._refuse_early = bounds.refuse_early
+        self.outlook = Outlook(self._lines, bounds.weights, order.promote_after)
         self._last = self._lines[0].account
         self._seq = 0
         self._tenants: dict[str, Load] = {}
         self._borrowers: dict[str, None] = {}
         self._deadlines: list[tuple[float, int, Entry]] = []
         self._drain = Drain()
+        self._rng = rng or random.Random()
+        self._margin = _MARGIN[1]
         self.load = Load()
 
     def __len__(self) -> int:
@@ -63,7 +76,9 @@ class Queue:
         """Wait in line. Returns the entry and those that it pushed out; QueueFull or QueueTimeout if it may not."""
         deadline = min(now + self._max_wait[ask.priority], ask.deadline)  # in this order a NaN does not win
         if deadline <= now:
-            raise QueueTimeout(0.0)
+            raise QueueTimeout(0.0, self._come_back(now))
+        if self._refuse_early and self.load.requests:
+            self._foresee(ask, deadline - now, now)
         victims = self._make_room(ask, now)
         if not self.load.requests:
             self._drain.begin(now)
@@ -102,8 +117,10 @@ class Queue:
     def dispatch(self, entry: Entry, now: float) -> None:
         """The head gets a slot."""
         line = self._lines[entry.priority]
+        self.outlook.serves(entry.priority, entry.cost, now)
         line.serve(entry)
         self._drain.note(now)
+        self._margin = max(_MARGIN[0], self._margin - _LEARN * _LATE)
         self._ended(entry, State.DISPATCHED, now)
 
     def settle(self, entry: Entry, cost: int) -> None:
@@ -119,7 +136,8 @@ class Queue:
     def timeout(self, entry: Entry, now: float) -> None:
         self._lines[entry.priority].remove(entry)
         self._ended(entry, State.EXPIRED, now)
-        entry.failure = QueueTimeout(entry.waited)
+        self._margin = min(_MARGIN[2], self._margin + _LEARN)
+        entry.failure = QueueTimeout(entry.waited, self._come_back(now))
 
     def expire(self, now: float) -> list[Entry]:
         """End all whose deadline has come."""
@@ -149,9 +167,28 @@ class Queue:
             heapq.heappush(self._deadlines, (deadline, entry.seq, entry))
 
     def _join(self, entry: Entry) -> None:
-        order = self._order
-        entry.key = entry.since + order.per_token * min(entry.ask.output, order.cap)
+        entry.key = entry.since + self._put_back(entry.ask)
+        self.outlook.joins(entry.priority, entry.since)
         self._lines[entry.priority].add(entry, self._floor())
+
+    def _put_back(self, ask: SlotAsk) -> float:
+        """Seconds."""
+        return self._order.per_token * min(ask.output, self._order.cap)
+
+    def expected(self, ask: SlotAsk, now: float) -> float | None:
+        """Seconds that it would wait if it joined now; None: nobody knows."""
+        put_back = self._put_back(ask)
+        return self.outlook.wait(ask, now + put_back, put_back, now)
+
+    def _foresee(self, ask: SlotAsk, most: float, now: float) -> None:
+        expected = self.expected(ask, now)
+        if expected is not None and expected * self._margin > most:
+            line, tenant = self._lines[ask.priority], ask.tenant
+            own = line.work_of(tenant) * line.weight_of(ask)
+            back = spread(expected * self._margin - most, self._rng)
+            raise WaitTooLong(
+                tenant=own > _BLAME * line.work * max(1, ask.weight), retry_after=back, expected=expected, most=most
+            )
 
     def _floor(self) -> float:
         """What a class is lifted to that begins to wait: the least that any has that does, or the last one that did."""
@@ -199,7 +236,7 @@ class Queue:
         held = self._tenants.get(ask.tenant, Load()).copy()
         held.add(ask)
         beyond = not held.within(self._share)
-        retry_after = self._drain.wait(self.load.requests, now)
+        retry_after = self._come_back(now)
         victims = self._victims(ask, load, beyond=beyond)
         others = any(tenant != ask.tenant for tenant in self._tenants)
         if not victims:
@@ -207,8 +244,12 @@ class Queue:
         for entry, borrowed in victims.items():
             self._lines[entry.priority].remove(entry)
             self._ended(entry, State.PUSHED_OUT, now)
-            entry.failure = QueueFull(tenant=borrowed and others, retry_after=retry_after)
+            entry.failure = QueueFull(tenant=borrowed and others, retry_after=self._come_back(now))
         return list(victims)
+
+    def _come_back(self, now: float) -> float:
+        """In how many seconds there is room; not the same for all."""
+        return spread(self._drain.wait(self.load.requests, now), self._rng)
 
     def _victims(self, ask: SlotAsk, load: Load, *, beyond: bool) -> dict[Entry, bool]:
         """Whom to push out, and whether their room was borrowed; nobody if all who may go would not be enough."""

@@ -12,6 +12,7 @@ Rules of this file
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Callable, Iterable
 from typing import Protocol, Self
@@ -48,11 +49,16 @@ class Scheduler:
     """The slots of one pool and the queue in front of them."""
 
     def __init__(
-        self, bounds: QueueBounds, capacity: int, clock: Callable[[], float] = time.monotonic, order: Order = _FIRST_COME
+        self,
+        bounds: QueueBounds,
+        capacity: int,
+        clock: Callable[[], float] = time.monotonic,
+        order: Order = _FIRST_COME,
+        rng: random.Random | None = None,
     ) -> None:
-        self.queue = Queue(bounds, order)
+        self.queue = Queue(bounds, order, rng)
         self.predictor = Predictor()
-        self.capacity = max(0, capacity)
+        self.capacity = self.queue.outlook.slots = max(0, capacity)
         self.inflight = 0
         self.dispatched = 0
         self._clock = clock
@@ -72,7 +78,7 @@ class Scheduler:
         return self.inflight >= self.capacity
 
     def set_capacity(self, n: int) -> None:
-        self.capacity = max(0, n)
+        self.capacity = self.queue.outlook.slots = max(0, n)
         self.fill()
 
     def depth(self, priority: Priority) -> int:
@@ -111,6 +117,7 @@ class Scheduler:
     def settle(self, entry: Entry, spent: Spent | None) -> None:
         """What it really cost, once; None: nobody knows, and it cost what was thought."""
         ask = entry.ask
+        self.queue.outlook.completed(entry.cost, self._clock() - entry.enqueued - entry.waited)
         self.queue.settle(entry, entry.cost if spent is None else cost_of(spent.prompt, spent.output))
         if spent is not None and spent.whole and ask.form:
             self.predictor.learn(ask, spent.output)
@@ -119,6 +126,10 @@ class Scheduler:
         self.inflight -= 1
         if self.queue.load.requests:
             self.fill()
+
+    def expected(self, ask: SlotAsk) -> float | None:
+        """Seconds until it would have a slot if it asked now; None: nobody knows."""
+        return self.queue.expected(ask, self._clock()) if self.full else 0.0
 
     def raise_priority(self, entry: Entry, priority: Priority) -> None:
         self.queue.raise_priority(entry, priority, self._clock())

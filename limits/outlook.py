@@ -1,0 +1,134 @@
+"""How long who joins a queue now would wait, from how fast it has been served.
+
+Rules of this file
+- A class is served in turns: all its tenants that wait get as much by weight. So what each gets by weight in a second is the
+  pace of the class, and whoever has so much before it waits so long. The pace is measured, as it is: what other classes take,
+  what tenants take that come and go, what replicas can do now.
+- Where little has been measured, the pace leans on what is known beforehand: what a slot makes in a second, and the shares.
+- Work is counted as it was predicted when it began, as is what waits, so that an error that all predictions have is none here.
+- Whoever is put back in its tenant's line is overtaken by those that come meanwhile: by most of them, for as long as it is put
+  back.
+- An estimate is finite, never negative, and never shorter for more that stands before it. Where nothing is known there is none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from limits.line import Line
+from limits.types import Priority, SlotAsk
+
+_MEMORY = 30.0  # seconds after which what was measured counts 1 / e
+_COMPLETED = 100  # requests after which one counts 1 / e
+_LEAN = 10.0  # dispatches that what is known beforehand counts for
+_OVERTAKEN = 2 / 3
+"""Of the work that comes while it is put back; found in `bench.told`."""
+_LONGEST = 1e6  # seconds; what takes longer is as good as never
+
+
+class Pace:
+    """What a line was served by weight, a second of waiting, of late. Time that goes back does not pass."""
+
+    __slots__ = ("_last", "served", "time")
+
+    def __init__(self) -> None:
+        self.served = self.time = 0.0
+        self._last = 0.0
+
+    def begin(self, now: float) -> None:
+        """It begins to wait: what was measured before counts less by then."""
+        self._fade(now)
+        self._last = now
+
+    def note(self, now: float, by_weight: float) -> None:
+        self.advance(now)
+        self.served += by_weight
+
+    def advance(self, now: float) -> None:
+        """It has waited until now."""
+        passed = self._fade(now)
+        self.time += passed
+        self._last = max(self._last, now)
+
+    def _fade(self, now: float) -> float:
+        passed = max(0.0, now - self._last)
+        kept = math.exp(-passed / _MEMORY)
+        self.served *= kept
+        self.time *= kept
+        return passed
+
+
+class Outlook:
+    """Of one queue. `weights` are the classes', most urgent first.
+
+    `promote_after`: the most urgent class goes first, whatever it weighs, and age counts for urgency; None: they share.
+    """
+
+    def __init__(self, lines: Sequence[Line], weights: Sequence[int], promote_after: float | None) -> None:
+        self._lines = lines
+        self._weights = weights if promote_after is None else [1] * len(lines)
+        self._promote_after = promote_after
+        self._paces = [Pace() for _ in lines]
+        self._count = self._work = self._seconds = 0.0
+        self.slots = 0
+
+    def completed(self, cost: int, seconds: float) -> None:
+        """A slot was busy so long with a request that was thought to cost so much."""
+        kept = 1 - 1 / _COMPLETED
+        self._count = self._count * kept + 1
+        self._work = self._work * kept + cost
+        self._seconds = self._seconds * kept + max(seconds, 0.0)
+
+    def joins(self, priority: Priority, now: float) -> None:
+        """To be said before somebody joins a line."""
+        if not self._lines[priority].entries:
+            self._paces[priority].begin(now)
+
+    def serves(self, priority: Priority, cost: int, now: float) -> None:
+        """To be said before somebody is served."""
+        self._paces[priority].note(now, cost / self._lines[priority].weights)
+
+    def wait(self, ask: SlotAsk, key: float, put_back: float, now: float) -> float | None:
+        """Seconds until this one would have a slot, if it joined at this place in its tenant's line; None: nobody knows."""
+        line = self._lines[ask.priority]
+        pace = self.pace(ask.priority, line.weight_of(ask), now)
+        if not pace:
+            return None
+        seconds = line.before(ask, key) / pace
+        seconds += min(seconds, _OVERTAKEN * put_back)
+        if self._promote_after is not None:  # once it is as urgent as any, only what waits by now comes before it
+            waiting = sum([other.work for other in self._lines])
+            seconds = min(seconds, ask.priority * self._promote_after + waiting / self._rate())
+        return min(seconds, _LONGEST)
+
+    def whole(self, priority: Priority, now: float) -> float | None:
+        """Seconds until all that waits in this class now would have a slot; None: nobody knows."""
+        line = self._lines[priority]
+        if not line.entries:
+            return 0.0
+        pace = self.pace(priority, line.weights, now)
+        return min(line.work / line.weights / pace, _LONGEST) if pace else None
+
+    def pace(self, priority: Priority, weights: int, now: float) -> float:
+        """Tokens by weight a second; 0: nobody knows. `weights`: of the tenants that wait."""
+        if not self._count or not self._seconds or not self.slots:
+            return 0.0
+        rate = self._rate() * self._share(priority)
+        known = rate / weights
+        lean = _LEAN * self._work / self._count / rate
+        pace = self._paces[priority]
+        if self._lines[priority].entries:
+            pace.advance(now)
+        else:
+            pace.begin(now)
+        return (pace.served + known * lean) / (pace.time + lean)
+
+    def _rate(self) -> float:
+        """Tokens a second of all slots."""
+        return self.slots * self._work / self._seconds
+
+    def _share(self, priority: Priority) -> float:
+        """Of a class, were all to wait on that wait now."""
+        classes = zip(self._weights, self._lines, Priority, strict=True)
+        return self._weights[priority] / sum([weight for weight, line, other in classes if line.entries or other is priority])
