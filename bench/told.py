@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import argparse
 import random
-import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain, product
 from typing import NamedTuple
 
 from gateway.lab.simulate.fleet import Fleet, Speed
@@ -95,25 +95,27 @@ SOURCES = (
 
 
 class Part(NamedTuple):
-    """Shares of the requests, and what was served, in requests a second of the run."""
+    """Shares of the requests; what was begun while requests came: requests, and tokens of the answers."""
 
     refused: float
     late: float
-    goodput: float
+    requests: float
+    tokens: float
 
 
 def part_of(fleet: Queueing, jobs: Sequence[Job]) -> Part:
-    span = jobs[-1].at - jobs[0].at
-    served = sum(begin <= jobs[-1].at for begin in fleet.begins if begin == begin)  # noqa: PLR0124 - not a NaN
-    return Part(len(fleet.told.refused) / len(jobs), len(fleet.told.late) / len(jobs), served / span)
+    served = [job for job, begin in zip(jobs, fleet.begins, strict=True) if begin <= jobs[-1].at]  # a NaN is not
+    told = fleet.told
+    tokens = sum(job.length.output for job in served)
+    return Part(len(told.refused) / len(jobs), len(told.late) / len(jobs), len(served), tokens)
 
 
 def calibrated(fleet: Queueing) -> tuple[list[float], list[float]]:
-    """Of those that waited a second at least: real by expected wait, and by how many seconds that was wrong."""
+    """Of those that waited a second at least, or were thought to: real by expected wait, and by how many seconds that was wrong."""
     ratios, errors = [], []
     for number, expected in fleet.told.expected.items():
         wait = fleet.waits[number]
-        if wait >= 1:
+        if max(wait, expected) >= 1:
             ratios.append(wait / max(expected, 0.01))
             errors.append(abs(wait - expected))
     return sorted(ratios), sorted(errors)
@@ -131,31 +133,31 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=12_000)
     args = parser.parse_args()
     seeds, order = range(1, args.seeds + 1), Order(PER_TOKEN, CAP)
-    print("| requests | load | max_wait | late without | late with | refused with | goodput with : without |\n|---|---|---|---|---|---|---|")
-    for source in SOURCES:
-        for pace in _OVER:
-            for most in _WAITS:
-                study = Study(source, (), (pace,), seeds, max(args.requests, round(most * 10 * _LONGEST_RUN)), _SLOTS, _SPEED)
-                parts = [_pair(jobs_of(study, pace, seed), order, most) for seed in seeds]
-                without, with_ = ([_mean(column) for column in zip(*side, strict=True)] for side in zip(*parts, strict=True))
-                print(
-                    f"| {source.name} | {pace.name} | {most:.0f} s | {without[1]:.1%} | {with_[1]:.2%} | {with_[0]:.1%} "
-                    f"| {with_[2] / without[2]:.3f} |", flush=True
-                )
-    print("\n| requests | load | median of real : expected wait | p10, p90 of that | p90 of the error |\n|---|---|---|---|---|")
-    for source in SOURCES:
-        for pace in _CALIBRATED:
-            study = Study(source, (), (pace,), seeds, args.requests, _SLOTS, _SPEED)
-            ratios: list[float] = []
-            errors: list[float] = []
-            for seed in seeds:
-                found = calibrated(run(jobs_of(study, pace, seed), order, 60.0, refuse_early=pace.load > 1))
-                ratios += found[0]
-                errors += found[1]
-            print(
-                f"| {source.name} | {pace.name} | {_at(ratios, 0.5):.2f} | {_at(ratios, 0.1):.2f}, {_at(ratios, 0.9):.2f} "
-                f"| {_at(errors, 0.9):.1f} s |", flush=True
-            )
+    _table("requests", "load", "max_wait", "late without", "late with", "refused with", "answers begun", "their tokens")
+    for source, pace, most in product(SOURCES, _OVER, _WAITS):
+        requests = max(args.requests, round(most * 10 * _LONGEST_RUN))
+        study = Study(source, (), (pace,), seeds, requests, _SLOTS, _SPEED)
+        pairs = [_pair(jobs_of(study, pace, seed), order, most) for seed in seeds]
+        without, told = (Part(*map(_mean, zip(*side, strict=True))) for side in zip(*pairs, strict=True))
+        goodput = [f"{told.requests / without.requests:.3f}", f"{told.tokens / without.tokens:.3f}"]
+        _row(source.name, pace.name, f"{most:.0f} s", f"{without.late:.1%}", f"{told.late:.2%}", f"{told.refused:.1%}", *goodput)
+    print()
+    _table("requests", "load", "real : expected, median", "p10, p90 of that", "p90 of the error")
+    for source, pace in product(SOURCES, _CALIBRATED):
+        study = Study(source, (), (pace,), seeds, args.requests, _SLOTS, _SPEED)
+        found = [calibrated(run(jobs_of(study, pace, seed), order, 60.0, refuse_early=pace.load > 1)) for seed in seeds]
+        ratios, errors = (sorted(chain.from_iterable(side)) for side in zip(*found, strict=True))
+        spread = f"{_at(ratios, 0.1):.2f}, {_at(ratios, 0.9):.2f}"
+        _row(source.name, pace.name, f"{_at(ratios, 0.5):.2f}", spread, f"{_at(errors, 0.9):.1f} s")
+
+
+def _table(*columns: str) -> None:
+    _row(*columns)
+    print("|" + "---|" * len(columns))
+
+
+def _row(*cells: str) -> None:
+    print(f"| {' | '.join(cells)} |", flush=True)
 
 
 def _pair(jobs: Sequence[Job], order: Order, most: float) -> tuple[Part, Part]:
@@ -168,8 +170,8 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _at(values: Sequence[float], share: float) -> float:
-    ordered = sorted(values)
-    return ordered[int(share * (len(ordered) - 1))] if ordered else float("nan")
+    """Of values in order."""
+    return values[int(share * (len(values) - 1))] if values else float("nan")
 
 
 if __name__ == "__main__":

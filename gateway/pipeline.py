@@ -204,7 +204,7 @@ class Pipeline:
         resolution = self._catalog.resolve(ask.model, endpoint.served_as, principal.may_call)
         needs = needs_of(ask.fields, endpoint.name, estimate)
         wishes, passed = reading.wishes, reading.passed
-        return Job(x.id, x.arrived, endpoint, ask, principal, resolution, needs, wishes, passed, x.work)
+        return Job(x.id, x.arrived, endpoint, ask, principal, resolution, needs, wishes, passed, reading.patience, x.work)
 
     # -- work
 
@@ -328,6 +328,7 @@ class Pipeline:
             form=form_of(job),
             most=most_of(job),
             due=math.inf if job.wishes.deadline is None else job.arrived + job.wishes.deadline,
+            leaves=_leaves(job),
         )
 
     def _call(self, job: Job, target: Target, station: Station) -> Call:
@@ -355,6 +356,14 @@ class Pipeline:
         priority = _ENGINE_PRIORITY[job.wishes.priority] if station.engine_priority and endpoint.prioritized else None
         salt = self._salt(job.principal.tenant) if endpoint.salted else None
         return wire.edit(ask, model=served_name, cache_salt=salt, priority=priority, stream_options=endpoint.stream_options)
+
+
+def _leaves(job: Job) -> float:
+    """When to tell a client that there is no slot, a little before it goes. Shared work has no personal patience."""
+    patience = job.patience
+    if patience == math.inf or job.shared:
+        return math.inf
+    return job.arrived + patience - min(max(0.05 * patience, 0.2), 2.0)
 
 
 def _refuse_state(ask: wire.Ask, endpoint: Endpoint) -> None:

@@ -42,8 +42,8 @@ class Line:
     """
 
     __slots__ = (
-        "_away", "_heap", "_last", "_order", "_reach", "_stride", "_sweep_at", "_tenants", "account", "entries", "load", "weights",
-        "work",
+        "_away", "_heap", "_last", "_order", "_reach", "_stride", "_sweep_at", "_tenants", "account", "entries", "load",
+        "weights", "work",
     )  # fmt: skip
 
     def __init__(self, stride: int, reach: float = 0.0) -> None:

@@ -6,8 +6,9 @@ Rules of this file
   what tenants take that come and go, what replicas can do now.
 - Where little has been measured, the pace leans on what is known beforehand: what a slot makes in a second, and the shares.
 - Work is counted as it was predicted when it began, as is what waits, so that an error that all predictions have is none here.
-- Whoever is put back in its tenant's line is overtaken by those that come meanwhile: by most of them, for as long as it is put
-  back.
+- Whoever is put back in its tenant's line is overtaken by most of those that come meanwhile.
+- Who is let in and is late all the same shows that estimates are too short; whoever is served, that they are not. So the margin
+  goes up by much and down by little until as many are late as is meant.
 - An estimate is finite, never negative, and never shorter for more that stands before it. Where nothing is known there is none.
 """
 
@@ -22,6 +23,11 @@ from limits.types import Priority, SlotAsk
 _MEMORY = 30.0  # seconds after which what was measured counts 1 / e
 _COMPLETED = 100  # requests after which one counts 1 / e
 _LEAN = 10.0  # dispatches that what is known beforehand counts for
+_LATE = 0.005
+"""Share of those who are let in that may be late all the same."""
+_LEARN = 0.01
+_MARGIN = (1.0, 1.1, 1.3)
+"""By how much estimates may be too short: at least, at first, at most."""
 _OVERTAKEN = 2 / 3
 """Of the work that comes while it is put back; found in `bench.told`."""
 _LONGEST = 1e6  # seconds; what takes longer is as good as never
@@ -72,6 +78,7 @@ class Outlook:
         self._paces = [Pace() for _ in lines]
         self._count = self._work = self._seconds = 0.0
         self.slots = 0
+        self.margin = _MARGIN[1]
 
     def completed(self, cost: int, seconds: float) -> None:
         """A slot was busy so long with a request that was thought to cost so much."""
@@ -88,6 +95,11 @@ class Outlook:
     def serves(self, priority: Priority, cost: int, now: float) -> None:
         """To be said before somebody is served."""
         self._paces[priority].note(now, cost / self._lines[priority].weights)
+        self.margin = max(_MARGIN[0], self.margin - _LEARN * _LATE)
+
+    def late(self) -> None:
+        """Somebody's time was over."""
+        self.margin = min(_MARGIN[2], self.margin + _LEARN)
 
     def wait(self, ask: SlotAsk, key: float, put_back: float, now: float) -> float | None:
         """Seconds until this one would have a slot, if it joined at this place in its tenant's line; None: nobody knows."""

@@ -32,9 +32,6 @@ from limits.shelf import reach
 from limits.types import Order, Priority, QueueBounds, QueueFull, QueueTimeout, SlotAsk, WaitTooLong
 
 _LEFTOVERS = 64
-_MARGIN = (1.0, 1.1, 1.5)
-_LATE = 0.01
-_LEARN = 0.01
 _BLAME = 1.25
 """Who has so many times its part of what waits in its class has itself to blame."""
 _FIRST_COME = Order()
@@ -63,7 +60,6 @@ class Queue:
         self._deadlines: list[tuple[float, int, Entry]] = []
         self._drain = Drain()
         self._rng = rng or random.Random()
-        self._margin = _MARGIN[1]
         self.load = Load()
 
     def __len__(self) -> int:
@@ -120,7 +116,6 @@ class Queue:
         self.outlook.serves(entry.priority, entry.cost, now)
         line.serve(entry)
         self._drain.note(now)
-        self._margin = max(_MARGIN[0], self._margin - _LEARN * _LATE)
         self._ended(entry, State.DISPATCHED, now)
 
     def settle(self, entry: Entry, cost: int) -> None:
@@ -136,7 +131,7 @@ class Queue:
     def timeout(self, entry: Entry, now: float) -> None:
         self._lines[entry.priority].remove(entry)
         self._ended(entry, State.EXPIRED, now)
-        self._margin = min(_MARGIN[2], self._margin + _LEARN)
+        self.outlook.late()
         entry.failure = QueueTimeout(entry.waited, self._come_back(now))
 
     def expire(self, now: float) -> list[Entry]:
@@ -182,10 +177,10 @@ class Queue:
 
     def _foresee(self, ask: SlotAsk, most: float, now: float) -> None:
         expected = self.expected(ask, now)
-        if expected is not None and expected * self._margin > most:
+        if expected is not None and expected * self.outlook.margin > most:
             line, tenant = self._lines[ask.priority], ask.tenant
             own = line.work_of(tenant) * line.weight_of(ask)
-            back = spread(expected * self._margin - most, self._rng)
+            back = spread(expected * self.outlook.margin - most, self._rng)
             raise WaitTooLong(
                 tenant=own > _BLAME * line.work * max(1, ask.weight), retry_after=back, expected=expected, most=most
             )

@@ -346,6 +346,7 @@ class Queue:
     max_wait: MaxWait = section(MaxWait, "How long a request may wait for a slot.")
     weights: Weights = section(Weights, "How tokens of service are shared among the classes while all of them wait.")
     order: QueueOrder = section(QueueOrder, "Who is next; docs/scheduling.md.")
+    refuse_early: bool = key(True, "Refuse at once what would wait longer than it may, by how fast the queue is served.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -191,7 +191,8 @@ class LocalWork:
 
 
 def _slot_ask(ask: WorkAsk) -> SlotAsk:
-    slot = SlotAsk(ask.priority, ask.tenant, ask.tokens, ask.size, ask.deadline, ask.weight, ask.due, ask.prompt_tokens)
+    until = min(ask.deadline, ask.leaves)
+    slot = SlotAsk(ask.priority, ask.tenant, ask.tokens, ask.size, until, ask.weight, ask.due, ask.prompt_tokens)
     slot.form, slot.most = ask.form, ask.most
     return slot
 

@@ -41,6 +41,7 @@ class Work(msgspec.Struct, array_like=True, gc=False):
     form: str = ""
     most: int | None = None
     due: float = math.inf
+    leaves: float = math.inf
 
 
 class Look(msgspec.Struct, array_like=True, gc=False):
@@ -243,7 +244,10 @@ class Roster(msgspec.Struct, array_like=True, tag=33, gc=False):
 
 
 class Refusal(msgspec.Struct, array_like=True, gc=False):
-    """An exception of the leaves. `kind` names it; the rest is what it was made with."""
+    """An exception of the leaves. `kind` names it; the rest is what it was made with.
+
+    `seconds`: that it waited or would wait; `most`: that it may.
+    """
 
     kind: str
     scope: int = 0
@@ -253,6 +257,8 @@ class Refusal(msgspec.Struct, array_like=True, gc=False):
     requested: int = 0
     wait: float = 0.0
     flag: bool = False
+    seconds: float = 0.0
+    most: float = 0.0
 
 
 class Grant(msgspec.Struct, array_like=True, gc=False):
