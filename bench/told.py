@@ -111,7 +111,7 @@ def part_of(fleet: Queueing, jobs: Sequence[Job]) -> Part:
 
 
 def calibrated(fleet: Queueing) -> tuple[list[float], list[float]]:
-    """Of those that waited a second at least, or were thought to: real by expected wait, and by how many seconds that was wrong."""
+    """Of waits of a second at least, real or expected: real by expected, and by how many seconds that was wrong."""
     ratios, errors = [], []
     for number, expected in fleet.told.expected.items():
         wait = fleet.waits[number]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from backends.pool import ReplicaStats
+from limits.view import PlaceView
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -114,14 +115,28 @@ class CacheView(msgspec.Struct, frozen=True):
     semantic: SemanticView
 
 
+class Balance(msgspec.Struct, frozen=True):
+    """What is left of a scope now, and seconds until it is full again; None: no limit. `parallel`: requests that run."""
+
+    requests_remaining: int | None
+    requests_reset: float | None
+    tokens_remaining: int | None
+    tokens_reset: float | None
+    parallel: int
+
+
 class Limit(msgspec.Struct, frozen=True):
-    """A scope whose limits hold together with the others'; None: no limit."""
+    """A scope whose limits hold together with the others'; None: no limit.
+
+    `balance` is None where nothing runs that could know it.
+    """
 
     scope: str
     name: str
     rpm: int | None
     tpm: int | None
     max_parallel: int | None
+    balance: Balance | None = None
 
 
 class Replica(msgspec.Struct, frozen=True):
@@ -133,6 +148,8 @@ class Replica(msgspec.Struct, frozen=True):
 
 class Attempt(msgspec.Struct, frozen=True):
     """One model that would be tried, and when. `never`: why its limits can never let this request through.
+
+    `queue`: where it would stand in front of the pool now; None where nothing runs that could know it.
 
     `reserved` is what the limits would set aside; `clamped`: cut down to the smallest burst, for the client named no maximum.
     """
@@ -149,6 +166,7 @@ class Attempt(msgspec.Struct, frozen=True):
     balance: str
     ordered: bool
     replicas: tuple[Replica, ...]
+    queue: PlaceView | None = None
 
 
 class Upstream(msgspec.Struct, frozen=True):
@@ -183,4 +201,5 @@ class Explanation(msgspec.Struct):
     upstream: Upstream | None = None
     refusal: Refusal | None = None
     live: bool = False
+    limits_store: str = ""  # where balances are kept, and whether that answers; empty where nothing runs
     microseconds: dict[str, float] = {}

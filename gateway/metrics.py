@@ -61,6 +61,9 @@ class Metrics(Collector):
         )  # fmt: skip
         self.limited = Counter(p + "rate_limited", "Refusals by the limit that refused.", ("tenant", "limit"))
         self.queue_wait = Histogram(p + "queue_wait_seconds", "Time queued for a slot.", _SECONDS, ("model", "class"))
+        self.queue_refusals = Counter(
+            p + "queue_refusals", "Requests that got no slot, by the code of the refusal.", ("model", "class", "reason")
+        )
         self.decisions = Counter(p + "route_decisions", "Which tier was chosen, and why.", ("tier", "reason"))
         self.prefix_tokens = Counter(
             p + "prefix_tokens", "Prompt tokens by whether the replica had them cached.", ("model", "result")

@@ -39,7 +39,7 @@ from gateway.job import Job, Plan, Reading, read_headers
 from gateway.metrics import Metrics
 from gateway.prompt import prompt_size, prompts
 from gateway.quota import rate_lines
-from gateway.refusals import REFUSED
+from gateway.refusals import REFUSED, refusal
 from gateway.relay import Sink
 from gateway.reply import Reply
 from gateway.settle import charge, spent
@@ -286,9 +286,12 @@ class Pipeline:
                     await self._forwarder.forward(call, station, grant, sink, job.failures)
                 finally:
                     grant.settle(self._charge(job, call, grant.tokens), _spent(job, call))
-        except (QueueFull, QueueTimeout, asyncio.CancelledError):
+        except (QueueFull, QueueTimeout, asyncio.CancelledError) as error:
             if began is not None:  # it left the queue without a slot
                 self._waited(job, station, self._clock() - began)
+            if isinstance(error, (QueueFull, QueueTimeout)):
+                reason = refusal(error).code
+                self._metrics.queue_refusals.add((station.name, _CLASS[job.wishes.priority], reason))
             raise
 
     def _charge(self, job: Job, call: Call, reserved: int) -> int:
@@ -309,6 +312,15 @@ class Pipeline:
     def _waited(self, job: Job, station: Station, seconds: float) -> None:
         job.work.queued += seconds
         self._metrics.queue_wait.observe((station.name, _CLASS[job.wishes.priority]), seconds)
+
+    def now(self) -> float:
+        """By the clock that deadlines go by."""
+        return self._clock()
+
+    def work_ask(self, job: Job, target: Target) -> WorkAsk:
+        """What it would need of that model."""
+        station = self.stations[target.model.name]
+        return self._work_ask(job, target, station, self._call(job, target, station))
 
     def _work_ask(self, job: Job, target: Target, station: Station, call: Call) -> WorkAsk:
         principal = job.principal

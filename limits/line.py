@@ -131,13 +131,33 @@ class Line:
         that one, and what stands before it in its tenant's own line.
         """
         tenant, weight = self._tenants.get(ask.tenant), max(1, ask.weight)
-        account = self._away.get(ask.tenant) if tenant is None else tenant.account
+        account = self.account_of(ask.tenant)
         ahead = 0.0 if account is None else max(0.0, account.counter - self._least())
         return ahead if tenant is None else ahead + tenant.turns.work.before(key) / weight
 
     def weight_of(self, ask: SlotAsk) -> int:
         """Those of the tenants that would wait if this request joined."""
         return self.weights if ask.tenant in self._tenants else self.weights + max(1, ask.weight)
+
+    def accounts(self) -> Iterator[tuple[str, int, Account]]:
+        """Tenants that wait, run or are remembered: how many requests of each wait, and what it was served."""
+        for name, tenant in self._tenants.items():
+            yield name, len(tenant.turns.entries), tenant.account
+        for name, account in self._away.items():
+            yield name, 0, account
+
+    def account_of(self, tenant: str) -> Account | None:
+        known = self._tenants.get(tenant)
+        return self._away.get(tenant) if known is None else known.account
+
+    def waiting_of(self, tenant: str) -> int:
+        known = self._tenants.get(tenant)
+        return 0 if known is None else len(known.turns.entries)
+
+    @property
+    def least(self) -> float:
+        """What the tenant was served that is next, or was the last to be."""
+        return self._least()
 
     def work_of(self, tenant: str) -> int:
         """What a tenant's waiting requests cost."""

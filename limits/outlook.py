@@ -72,7 +72,7 @@ class Outlook:
     """
 
     def __init__(self, lines: Sequence[Line], weights: Sequence[int], promote_after: float | None) -> None:
-        self._lines = lines
+        self.lines = lines
         self._weights = weights if promote_after is None else [1] * len(lines)
         self._promote_after = promote_after
         self._paces = [Pace() for _ in lines]
@@ -89,12 +89,12 @@ class Outlook:
 
     def joins(self, priority: Priority, now: float) -> None:
         """To be said before somebody joins a line."""
-        if not self._lines[priority].entries:
+        if not self.lines[priority].entries:
             self._paces[priority].begin(now)
 
     def serves(self, priority: Priority, cost: int, now: float) -> None:
         """To be said before somebody is served."""
-        self._paces[priority].note(now, cost / self._lines[priority].weights)
+        self._paces[priority].note(now, cost / self.lines[priority].weights)
         self.margin = max(_MARGIN[0], self.margin - _LEARN * _LATE)
 
     def late(self) -> None:
@@ -103,20 +103,20 @@ class Outlook:
 
     def wait(self, ask: SlotAsk, key: float, put_back: float, now: float) -> float | None:
         """Seconds until this one would have a slot, if it joined at this place in its tenant's line; None: nobody knows."""
-        line = self._lines[ask.priority]
+        line = self.lines[ask.priority]
         pace = self.pace(ask.priority, line.weight_of(ask), now)
         if not pace:
             return None
         seconds = line.before(ask, key) / pace
         seconds += min(seconds, _OVERTAKEN * put_back)
         if self._promote_after is not None:  # once it is as urgent as any, only what waits by now comes before it
-            waiting = sum([other.work for other in self._lines])
+            waiting = sum([other.work for other in self.lines])
             seconds = min(seconds, ask.priority * self._promote_after + waiting / self._rate())
         return min(seconds, _LONGEST)
 
     def whole(self, priority: Priority, now: float) -> float | None:
         """Seconds until all that waits in this class now would have a slot; None: nobody knows."""
-        line = self._lines[priority]
+        line = self.lines[priority]
         if not line.entries:
             return 0.0
         pace = self.pace(priority, line.weights, now)
@@ -130,7 +130,7 @@ class Outlook:
         known = rate / weights
         lean = _LEAN * self._work / self._count / rate
         pace = self._paces[priority]
-        if self._lines[priority].entries:
+        if self.lines[priority].entries:
             pace.advance(now)
         else:
             pace.begin(now)
@@ -142,5 +142,5 @@ class Outlook:
 
     def _share(self, priority: Priority) -> float:
         """Of a class, were all to wait on that wait now."""
-        classes = zip(self._weights, self._lines, Priority, strict=True)
+        classes = zip(self._weights, self.lines, Priority, strict=True)
         return self._weights[priority] / sum([weight for weight, line, other in classes if line.entries or other is priority])

@@ -70,11 +70,11 @@ class Queue:
 
     def push(self, ask: SlotAsk, waiter: Waiter, now: float) -> tuple[Entry, list[Entry]]:
         """Wait in line. Returns the entry and those that it pushed out; QueueFull or QueueTimeout if it may not."""
-        deadline = min(now + self._max_wait[ask.priority], ask.deadline)  # in this order a NaN does not win
+        deadline = self.until(ask, now)
         if deadline <= now:
             raise QueueTimeout(0.0, self._come_back(now))
-        if self._refuse_early and self.load.requests:
-            self._foresee(ask, deadline - now, now)
+        if (refusal := self.too_long(ask, now)) is not None:
+            raise refusal
         victims = self._make_room(ask, now)
         if not self.load.requests:
             self._drain.begin(now)
@@ -170,20 +170,26 @@ class Queue:
         """Seconds."""
         return self._order.per_token * min(ask.output, self._order.cap)
 
+    def until(self, ask: SlotAsk, now: float) -> float:
+        """When its wait ends, at the latest, if it joined now."""
+        return min(now + self._max_wait[ask.priority], ask.deadline)  # in this order a NaN does not win
+
     def expected(self, ask: SlotAsk, now: float) -> float | None:
         """Seconds that it would wait if it joined now; None: nobody knows."""
         put_back = self._put_back(ask)
         return self.outlook.wait(ask, now + put_back, put_back, now)
 
-    def _foresee(self, ask: SlotAsk, most: float, now: float) -> None:
-        expected = self.expected(ask, now)
-        if expected is not None and expected * self.outlook.margin > most:
-            line, tenant = self._lines[ask.priority], ask.tenant
-            own = line.work_of(tenant) * line.weight_of(ask)
-            back = spread(expected * self.outlook.margin - most, self._rng)
-            raise WaitTooLong(
-                tenant=own > _BLAME * line.work * max(1, ask.weight), retry_after=back, expected=expected, most=most
-            )
+    def too_long(self, ask: SlotAsk, now: float) -> WaitTooLong | None:
+        """The refusal of one that would wait longer than it may. Who would be the only one to wait is not refused."""
+        if not self._refuse_early or not self.load.requests:
+            return None
+        expected, most = self.expected(ask, now), self.until(ask, now) - now
+        late = 0.0 if expected is None else expected * self.outlook.margin - most
+        if expected is None or late <= 0:
+            return None
+        line, weight = self._lines[ask.priority], max(1, ask.weight)
+        to_blame = line.work_of(ask.tenant) * line.weight_of(ask) > _BLAME * line.work * weight
+        return WaitTooLong(tenant=to_blame, retry_after=spread(late, self._rng), expected=expected, most=most)
 
     def _floor(self) -> float:
         """What a class is lifted to that begins to wait: the least that any has that does, or the last one that did."""

@@ -131,6 +131,19 @@ class Scheduler:
         """Seconds until it would have a slot if it asked now; None: nobody knows."""
         return self.queue.expected(ask, self._clock()) if self.full else 0.0
 
+    def line_wait(self, priority: Priority) -> float | None:
+        """Seconds until all that waits in this class now has a slot; None: nobody knows."""
+        return self.queue.outlook.whole(priority, self._clock())
+
+    def max_wait(self, ask: SlotAsk) -> float:
+        """Seconds that it may wait if it asked now."""
+        now = self._clock()
+        return self.queue.until(ask, now) - now
+
+    def would_refuse(self, ask: SlotAsk) -> bool:
+        """Whether it would be told at once that no slot comes free in time."""
+        return self.full and self.queue.too_long(ask, self._clock()) is not None
+
     def raise_priority(self, entry: Entry, priority: Priority) -> None:
         self.queue.raise_priority(entry, priority, self._clock())
 

@@ -175,6 +175,12 @@ class LastingLimiter(Limiter, Protocol):
     def commit(self) -> None:
         """What was decided so far is lasting."""
 
+    async def refresh(self, scopes: Sequence[Scope]) -> None:
+        """So that `standing` and `parallel` tell of now. Where the store is away they tell what is decided by instead."""
+
+    def parallel(self, scope: Scope) -> int:
+        """Its parallel slots that are held."""
+
     def crowded(self, scopes: Sequence[Scope]) -> bool:
         """Whether one of them has most of its parallel slots in use: the end of a request then matters to others at once."""
 

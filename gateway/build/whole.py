@@ -75,8 +75,8 @@ def build_calls(
 ) -> Loaded:
     """The admin calls, where the state is."""
     desk = Desk(
-        config, status.report, owner.exact, owner.semantic, owner.both, owner.limiter, own.pipeline, owner.lanes, owner.fleet,
-        KeyFile(config.keys.path), keys_changed, time.time,
+        config, status.report, status.queues, owner.exact, owner.semantic, owner.both, owner.limiter, own.pipeline, owner.lanes,
+        owner.fleet, KeyFile(config.keys.path), keys_changed, time.time,
     )  # fmt: skip
     return Loaded(lambda: _admin_calls(desk))
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
-import os
 import sys
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
-from gateway.config import ConfigError, load
+from gateway.commands.running import request, where
+from gateway.config import ConfigError
 from gateway.units import parse_duration
-
-_TIMEOUT = 10.0
 
 
 class _Once(argparse.Action):
@@ -67,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "eval":
         return _eval(args)
     try:
-        url, key = _where(args)
+        url, key = where(args.config, args.url)
         result = _call(args, url, key)
     except (ConfigError, OSError, ValueError, http.client.HTTPException) as error:
         print(f"tiergate cache: {error}", file=sys.stderr)
@@ -76,31 +74,17 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _where(args: argparse.Namespace) -> tuple[str, str]:
-    if args.url:
-        key = os.environ.get("TIERGATE_ADMIN_KEY", "")
-        if not key:
-            raise ValueError("set TIERGATE_ADMIN_KEY to the gateway's admin key")
-        return args.url, key
-    config = load(args.config)
-    key = config.admin.key.reveal()
-    if not key:
-        raise ValueError("the config has no admin key, so the admin API is off")
-    host = "127.0.0.1" if config.server.host in {"0.0.0.0", "::"} else config.server.host  # noqa: S104 - to reach it, not to bind it
-    return f"http://{host}:{config.server.port}", key
-
-
 def _call(args: argparse.Namespace, url: str, key: str) -> Any:
     match args.action:
         case "stats":
-            return _request(url, key, "GET", "/admin/cache")
+            return request(url, key, "GET", "/admin/cache")
         case "flush":
             wanted = {"tenant": args.tenant, "model": args.model, "tag": args.tag, "all": args.all, "dry_run": args.dry_run}
             if args.older_than:
                 wanted["older_than"] = _age(args.older_than)
-            return _request(url, key, "POST", "/admin/cache/flush", wanted)
+            return request(url, key, "POST", "/admin/cache/flush", wanted)
         case _:
-            return _request(url, key, "DELETE", f"/admin/cache/{quote(args.id, safe='')}")
+            return request(url, key, "DELETE", f"/admin/cache/{quote(args.id, safe='')}")
 
 
 def _age(text: str) -> float:
@@ -108,26 +92,6 @@ def _age(text: str) -> float:
         return parse_duration(text)
     except ValueError:
         raise ValueError(f"--older-than takes a duration such as 10m or 2h, not {text!r}") from None
-
-
-def _request(url: str, key: str, method: str, path: str, body: dict[str, object] | None = None) -> Any:
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError("--url must be like http://127.0.0.1:8000")
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection = kind(parts.hostname, parts.port, timeout=_TIMEOUT)
-    try:
-        payload = json.dumps(body) if body is not None else None
-        connection.request(method, path, payload, {"authorization": f"Bearer {key}", "content-type": "application/json"})
-        answer = connection.getresponse()
-        result = json.loads(answer.read())
-    except ConnectionError as error:
-        raise ValueError(f"no gateway answers at {parts.hostname}:{parts.port}: {error.strerror or error}") from None
-    finally:
-        connection.close()
-    if answer.status != http.HTTPStatus.OK:
-        raise ValueError(result.get("error", {}).get("message", f"the gateway answered {answer.status}"))
-    return result
 
 
 def _text(action: str, result: dict[str, Any]) -> str:

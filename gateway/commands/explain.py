@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import json
 import sys
+from http.client import HTTPException
 from os import urandom
 from pathlib import Path
 from types import MappingProxyType
@@ -18,14 +19,16 @@ import msgspec
 from gateway.auth import Principal
 from gateway.build import Parts, build
 from gateway.build.requests import known_secret
+from gateway.commands.running import request, where
 from gateway.config import Config, ConfigError, load
 from gateway.endpoints import BY_NAME, Endpoint
 from gateway.errors import ApiError
 from gateway.explain import Node, explain
-from gateway.explanation import Attempt, CacheView, Explanation, ScopeView
+from gateway.explanation import Attempt, Balance, CacheView, Explanation, Limit, ScopeView
 from gateway.keyfile import KeyFileError
 from gateway.logs import NullLog
 from limits.types import Priority
+from limits.view import PlaceView
 
 _NOBODY = Principal("", "", "", Priority.STANDARD, 1, (), MappingProxyType({}), None)
 _SHOWN_BODY = 2_000
@@ -41,10 +44,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     who.add_argument("--key", help="as the owner of this API key")
     parser.add_argument("--endpoint", choices=sorted(BY_NAME), default="chat", help="which call it is (default: chat)")
     parser.add_argument("--header", action="append", default=[], metavar="NAME:VALUE", help="a request header; may be repeated")
+    parser.add_argument(
+        "--live",
+        action="store_true",
+        help="ask the running gateway (its admin API): balances, queue and replicas as they are now",
+    )
+    parser.add_argument(
+        "--url", help="with --live: address of the gateway, instead of the config's; then TIERGATE_ADMIN_KEY's key"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.live or args.url:
+        return _run_live(args)
     try:
         config = load(args.config)
         body, headers = _body(args, config), [_header(text) for text in args.header]
@@ -55,9 +68,39 @@ def run(args: argparse.Namespace) -> int:
     except (ConfigError, KeyFileError, ApiError, OSError, ValueError) as error:
         print(error if isinstance(error, ConfigError) else f"tiergate explain: {error}", file=sys.stderr)
         return 2
-    node = Node(parts.pipeline, parts.lanes, parts.exact, parts.semantic, live=False, stable=secret is not None)
-    told = asyncio.run(_twice(node, BY_NAME[args.endpoint], body, principal, headers))
-    print(json.dumps(msgspec.to_builtins(told), indent=2) if args.json else _text(told))
+    stable = secret is not None
+    node = Node(parts.pipeline, parts.lanes, parts.exact, parts.semantic, parts.limiter, live=False, stable=stable)
+    return _tell(asyncio.run(_twice(node, BY_NAME[args.endpoint], body, principal, headers)), as_json=args.json)
+
+
+def _run_live(args: argparse.Namespace) -> int:
+    """As the running gateway tells it."""
+    try:
+        if args.key is not None:
+            raise ValueError("--live asks as a tenant: give --tenant rather than --key")
+        config = load(args.config)
+        tenant = args.tenant or next((tenant.name for tenant in config.tenants), None)
+        if tenant is None:
+            raise ValueError("the config has no tenant: name one with --tenant")
+        url, key = where(args.config, args.url)
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in map(_header, args.header)}
+        question = {"tenant": tenant, "endpoint": args.endpoint, "body": _object(_body(args, config)), "headers": headers}
+        told = msgspec.convert(request(url, key, "POST", "/admin/explain", question), Explanation)
+    except (ConfigError, OSError, ValueError, HTTPException) as error:
+        print(error if isinstance(error, ConfigError) else f"tiergate explain: {error}", file=sys.stderr)
+        return 2
+    return _tell(told, as_json=args.json)
+
+
+def _object(body: bytes) -> dict[str, object]:
+    try:
+        return msgspec.json.decode(body, type=dict[str, object])
+    except msgspec.MsgspecError:
+        raise ValueError("the request is no JSON object") from None
+
+
+def _tell(told: Explanation, *, as_json: bool) -> int:
+    print(json.dumps(msgspec.to_builtins(told), indent=2) if as_json else _text(told))
     return 1 if told.refusal else 0
 
 
@@ -132,6 +175,10 @@ def _text(told: Explanation) -> str:
         for attempt in told.attempts:
             lines += _attempt(attempt, live=told.live)
         lines.append(("class", f"{told.priority}, weight {told.weight}"))
+        if told.live:
+            lines.append(("limits", f"kept in {told.limits_store}"))
+        else:
+            lines.append(("now", "not known: this asks no running gateway, so no balance, queue or replica; --live asks it"))
         lines += _upstream(told)
     if told.refusal is not None:
         unless = "unless the cache holds the answer, " if told.refusal.code == "not_cached" else ""
@@ -227,13 +274,39 @@ def _attempt(attempt: Attempt, *, live: bool) -> list[tuple[str, str]]:
     for limit in attempt.limits:
         given = {"rpm": limit.rpm, "tpm": limit.tpm, "max_parallel": limit.max_parallel}
         amounts = ", ".join(f"{name} {amount}" for name, amount in given.items() if amount is not None)
-        lines.append(("", f"limits of {limit.scope} {limit.name}: {amounts}"))
+        lines.append(("", f"limits of {limit.scope} {limit.name}: {amounts or 'none'}"))
+        if limit.balance is not None:
+            lines.append(("", f"  now: {_balance(limit, limit.balance)}"))
+    if attempt.queue is not None:
+        lines += _queue(attempt.queue)
     if attempt.never is not None:
         lines.append(("", f"can never pass: {attempt.never.message}"))
     names = ", ".join(replica.name for replica in attempt.replicas)
     order = "in this order" if attempt.ordered else "whoever is best off" + ("" if live else " then, which is not known here")
     lines.append(("", f"replicas by {attempt.balance}: {names}{'; ' + order if len(attempt.replicas) > 1 else ''}"))
     return lines
+
+
+def _balance(limit: Limit, now: Balance) -> str:
+    told = []
+    if limit.rpm is not None:
+        told.append(f"{now.requests_remaining} requests, all in {now.requests_reset:.1f} s")
+    if limit.tpm is not None:
+        told.append(f"{now.tokens_remaining} tokens, all in {now.tokens_reset:.1f} s")
+    running = f" of {limit.max_parallel}" if limit.max_parallel is not None else ""
+    return "; ".join([*told, f"{now.parallel}{running} running"])
+
+
+def _queue(queue: PlaceView) -> list[tuple[str, str]]:
+    depth = ", ".join(f"{name} {count}" for name, count in queue.depth.items())
+    wait = "not known yet" if queue.expected_wait is None else f"about {queue.expected_wait:.1f} s"
+    refused = "; it would be refused at once" if queue.refused else ""
+    return [
+        ("", f"slots: {queue.inflight} of {queue.capacity} in use; waiting: {depth}"),
+        ("", f"its tenant in its class: {queue.waiting} waiting, {queue.running} running, served {queue.served:.0f} tokens by"
+             " weight more than the least"),
+        ("", f"expected wait {wait}, at most {queue.max_wait:.1f} s{refused}"),
+    ]  # fmt: skip
 
 
 def _upstream(told: Explanation) -> list[tuple[str, str]]:

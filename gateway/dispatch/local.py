@@ -147,7 +147,7 @@ class LocalWork:
             raise NoReplica
         self._reservation: Reservation = await self._reserved.__aenter__()
         try:
-            slot = self._slot = lane.scheduler.slot(_slot_ask(ask))
+            slot = self._slot = lane.scheduler.slot(slot_ask(ask))
             if self.on_wait is not None and lane.scheduler.full:
                 self.on_wait()
             await slot.__aenter__()
@@ -190,7 +190,8 @@ class LocalWork:
         return lease.replica.breaker.tripped or self._lane.pool.balance.wants_first_byte
 
 
-def _slot_ask(ask: WorkAsk) -> SlotAsk:
+def slot_ask(ask: WorkAsk) -> SlotAsk:
+    """The queue's part of it."""
     until = min(ask.deadline, ask.leaves)
     slot = SlotAsk(ask.priority, ask.tenant, ask.tokens, ask.size, until, ask.weight, ask.due, ask.prompt_tokens)
     slot.form, slot.most = ask.form, ask.most
