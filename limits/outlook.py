@@ -26,7 +26,7 @@ _LEAN = 10.0  # dispatches that what is known beforehand counts for
 _LATE = 0.005
 """Share of those who are let in that may be late all the same."""
 _LEARN = 0.01
-_MARGIN = (1.0, 1.1, 1.3)
+_MARGIN = (0.0, 0.2, 0.5)
 """By how much estimates may be too short: at least, at first, at most."""
 _OVERTAKEN = 2 / 3
 """Of the work that comes while it is put back; found in `bench.told`."""

@@ -184,12 +184,17 @@ class Queue:
         if not self._refuse_early or not self.load.requests:
             return None
         expected, most = self.expected(ask, now), self.until(ask, now) - now
-        late = 0.0 if expected is None else expected * self.outlook.margin - most
+        late = 0.0 if expected is None else expected * self._margin(ask) - most
         if expected is None or late <= 0:
             return None
         line, weight = self._lines[ask.priority], max(1, ask.weight)
         to_blame = line.work_of(ask.tenant) * line.weight_of(ask) > _BLAME * line.work * weight
         return WaitTooLong(tenant=to_blame, retry_after=spread(late, self._rng), expected=expected, most=most)
+
+    def _margin(self, ask: SlotAsk) -> float:
+        """By how much its expected wait may be too short. Who is put back is late first, so it is refused first."""
+        furthest = self._order.per_token * self._order.cap
+        return 1 + self.outlook.margin * (0.1 + 0.9 * self._put_back(ask) / furthest if furthest else 1)
 
     def _floor(self) -> float:
         """What a class is lifted to that begins to wait: the least that any has that does, or the last one that did."""
