@@ -94,7 +94,7 @@ def _line(x: Exchange, duration: float, overhead: float, *, first: bool, past: i
         "prompt_tokens": work.prompt_tokens if first else 0,
         "completion_tokens": work.completion_tokens if first else 0,
         "cached_tokens": work.cached_tokens if first else None,
-        "charged_tokens": past + (work.charged if first else 0),
+        "charged_tokens": past + x.hit_tokens + (work.charged if first else 0),
         "queue_ms": round(work.queued * 1000, 2),
         "ttft_ms": round((work.first_byte_at - x.arrived) * 1000, 2)
         if work.first_byte_at and x.stream and not x.shared

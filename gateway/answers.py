@@ -28,6 +28,7 @@ from gateway.entries import Entries, shown_id
 from gateway.errors import ApiError
 from gateway.exchange import Exchange, Work
 from gateway.forward import Failures, Station
+from gateway.hits import Hits
 from gateway.job import Job
 from gateway.metrics import Metrics
 from gateway.relay import json_object
@@ -53,6 +54,7 @@ class Answers:
         behind: Behind,
         pace: Pace,
         flights: Flights,
+        hits: Hits,
         stations: Mapping[str, Station],
         versions: Mapping[str, str],
         secret: bytes,
@@ -67,6 +69,7 @@ class Answers:
         self._pace = pace
         self._renewing: set[bytes] = set()
         self._flights = flights
+        self._hits = hits
         self._stations = stations
         self._versions = versions
         self._secret = secret
@@ -188,6 +191,7 @@ class Answers:
         x.cache, x.cache_reason = cache, ""
         x.cache_id, x.cache_age = shown_id(entry), self.age(entry)
         x.work.model, x.work.tier = entry.model, entry.tier
+        self._hits.charge(x, job, entry.prompt_tokens + entry.completion_tokens)
         self._metrics.tokens_saved.add((), entry.completion_tokens)
         await _deliver(job, entry.body, reply, self._pace, entry.completion_tokens)
 
@@ -222,6 +226,8 @@ class Answers:
                     else:
                         async with self._patience(job):
                             await self._follow(x, job, seat, reply)
+                    if not seat.leader:
+                        self._hits.charge(x, job, x.work.charged)
                     return
             except TimeoutError:
                 raise Failures(timed_out=True).error() from None

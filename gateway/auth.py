@@ -72,6 +72,8 @@ class _Limits(Protocol):
     def tpm(self) -> int | None: ...
     @property
     def max_parallel(self) -> int | None: ...
+    @property
+    def burst(self) -> float: ...
 
 
 class Authenticator:
@@ -186,7 +188,7 @@ def _scope(scope_id: str, kind: str, name: str, limits: _Limits) -> tuple[Scope,
     """One scope, or none where nothing is limited."""
     if limits.rpm is limits.tpm is limits.max_parallel is None:
         return ()
-    return (Scope(scope_id, kind, limits.rpm, limits.tpm, limits.max_parallel, name),)
+    return (Scope(scope_id, kind, limits.rpm, limits.tpm, limits.max_parallel, name, limits.burst),)
 
 
 def _allow(names: Iterable[str]) -> tuple[Allowed, ...]:

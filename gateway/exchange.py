@@ -55,6 +55,7 @@ class Exchange:
     cache_reason: str = ""
     cache_id: str = ""
     cache_age: int = 0
+    hit_tokens: int = 0  # charged for an answer that no model made for it
     similar: str = ""  # what spoke against an answer of the semantic cache: for the operator's log, never for the client
     similar_score: float | None = None
     feedback: tuple[str, float] | None = None  # on which request, and its score

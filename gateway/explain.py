@@ -30,8 +30,9 @@ from gateway.exchange import Exchange
 from gateway.explain_cache import cache_view
 from gateway.explanation import Attempt, Balance, Candidate, Explanation, Limit, Refusal, Replica, Route, Term, Upstream
 from gateway.job import Headers, Job, read_headers
-from gateway.pipeline import Pipeline, tokens_of
+from gateway.pipeline import Pipeline, amounts
 from gateway.refusals import REFUSALS, refusal
+from gateway.sizing import estimate_of
 from limits.ledger import Ledger
 from limits.types import LastingLimiter, LimitExceeded, Scope
 from limits.view import place
@@ -194,7 +195,8 @@ def _scopes(job: Job, target: Target) -> tuple[Scope, ...]:
 def _attempt(node: Node, job: Job, target: Target, when: str) -> Attempt:
     station, lane = node.pipeline.stations[target.model.name], node.lanes[target.model.name]
     pool, live = lane.pool, node.live
-    wanted, clamp = tokens_of(job, station)
+    prompt = estimate_of(job, station)
+    wanted, clamp, _ = amounts(job, station, prompt)
     tokens = wanted
     principal = job.principal
     model_scope = principal.model_scopes.get(target.model.name)
@@ -213,10 +215,13 @@ def _attempt(node: Node, job: Job, target: Target, when: str) -> Attempt:
         tier=target.model.tier,
         when=when,
         served_name=target.served_name,
+        bytes_per_token=round(station.density.ratio, 2),
+        prompt_tokens=prompt,
         reserved=tokens,
         clamped=tokens < wanted,
         limits=tuple(
-            Limit(s.kind, s.name, s.rpm, s.tpm, s.max_parallel, _balance(node.limiter, s) if live else None) for s in scopes
+            Limit(s.kind, s.name, s.rpm, s.tpm, s.max_parallel, s.burst, _balance(node.limiter, s) if live else None)
+            for s in scopes
         ),
         never=never,
         never_scope=never_scope,

@@ -126,7 +126,7 @@ class Balance(msgspec.Struct, frozen=True):
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """A scope whose limits hold together with the others'; None: no limit.
+    """A scope whose limits hold together with the others'; None: no limit. `burst`: seconds of them that may be spent at once.
 
     `balance` is None where nothing runs that could know it.
     """
@@ -136,6 +136,7 @@ class Limit(msgspec.Struct, frozen=True):
     rpm: int | None
     tpm: int | None
     max_parallel: int | None
+    burst: float
     balance: Balance | None = None
 
 
@@ -149,15 +150,19 @@ class Replica(msgspec.Struct, frozen=True):
 class Attempt(msgspec.Struct, frozen=True):
     """One model that would be tried, and when. `never`: why its limits can never let this request through.
 
-    `queue`: where it would stand in front of the pool now; None where nothing runs that could know it.
+    `prompt_tokens` are estimated at `bytes_per_token`, which each process that serves learns for itself: of several workers none
+    is asked here. `reserved` is what the limits would set aside; `clamped`: cut down to the smallest burst, for the client named
+    no maximum.
 
-    `reserved` is what the limits would set aside; `clamped`: cut down to the smallest burst, for the client named no maximum.
+    `queue`: where it would stand in front of the pool now; None where nothing runs that could know it.
     """
 
     model: str
     tier: str
     when: str
     served_name: str
+    bytes_per_token: float
+    prompt_tokens: int
     reserved: int
     clamped: bool
     limits: tuple[Limit, ...]

@@ -13,7 +13,7 @@ Rules of this file
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -33,6 +33,7 @@ from gateway.refusals import waiting
 from gateway.relay import NoAnswer, Sink, Tee, count, first_error, holds_event, json_object, read_usage
 from gateway.reply import Head
 from gateway.settle import Ending
+from limits.density import Density
 
 MAX_ATTEMPTS = 3
 MAX_ANSWER = 64 * 1024 * 1024
@@ -46,12 +47,16 @@ _OVERFLOW = (b"maximum context length", b"context_length_exceeded", b"exceed_con
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """A model as every process that serves it knows it. Its replicas and its queue are the dispatcher's."""
+    """A model as every process that serves it knows it. Its replicas and its queue are the dispatcher's.
+
+    Each process learns its `density` for itself.
+    """
 
     name: str
     timeouts: Timeouts
     engine_priority: bool = False  # the engine schedules by `priority`
     default_max_tokens: int = 1024
+    density: Density = field(default_factory=Density)
 
 
 @dataclass(slots=True)

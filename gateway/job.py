@@ -81,6 +81,8 @@ class Job:
     needs: Needs
     wishes: Wishes
     headers: bytes  # header lines that go upstream
+    prompt_bytes: int = 0  # of prompt text
+    ready_tokens: int = 0  # of the prompt that have no text: see `gateway.prompt`
     patience: float = math.inf  # seconds from its arrival that its client waits for an answer to begin
     work: Work = field(default_factory=Work)
     failures: Failures = field(default_factory=Failures)

@@ -20,6 +20,7 @@ from typing import Annotated, Any
 import msgspec
 
 from gateway import filelock
+from limits.types import BURST, LONGEST_BURST, SHORTEST_BURST
 
 VERSION = 1
 MAX_BYTES = 16 * 2**20
@@ -57,6 +58,7 @@ class KeyRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     rpm: _Limit = None
     tpm: _Limit = None
     max_parallel: _Limit = None
+    burst: Annotated[float, msgspec.Meta(ge=SHORTEST_BURST, le=LONGEST_BURST)] = BURST
     models: tuple[_Pattern, ...] | None = None
     name: Annotated[str, msgspec.Meta(max_length=200)] = ""
 
@@ -76,7 +78,7 @@ class KeyRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a new key may do, and for how long; None is no limit of its own."""
+    """What a new key may do, and for how long; None is no limit of its own. `burst` is as in `limits.types.Scope`."""
 
     expires_at: datetime | None = None
     rpm: int | None = None
@@ -84,6 +86,7 @@ class Terms:
     max_parallel: int | None = None
     models: tuple[str, ...] | None = None
     name: str = ""
+    burst: float = BURST
 
 
 class _Document(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -158,7 +161,7 @@ class KeyFile:
                 raise DeadKeyError(f"the key {key_id} is {old.status(now.timestamp())}: create a new one")
             if expires_at is None and old.expires_at is not None:
                 expires_at = now + min(old.expires_at - old.created_at, _LONGEST_LIFE)
-            terms = Terms(expires_at, old.rpm, old.tpm, old.max_parallel, old.models, old.name)
+            terms = Terms(expires_at, old.rpm, old.tpm, old.max_parallel, old.models, old.name, old.burst)
             new, secret = self._make(old.tenant, terms, records)
             end = datetime.fromtimestamp(now.timestamp() + overlap, UTC)
             records[index] = _changed(old, expires_at=min(end, old.expires_at or end))
@@ -180,6 +183,7 @@ class KeyFile:
             rpm=terms.rpm,
             tpm=terms.tpm,
             max_parallel=terms.max_parallel,
+            burst=terms.burst,
             models=terms.models,
             name=terms.name,
         )

@@ -53,6 +53,11 @@ class Metrics(Collector):
             p + "time_per_output_token_seconds", "Mean time between the tokens of one stream.", _TOKEN, ("model", "tier")
         )
         self.tokens = Counter(p + "tokens", "Tokens as the backends counted them.", ("direction",))
+        self.prompt_evidence = Counter(
+            p + "prompt_evidence",
+            "Bytes of prompts, and the tokens that backends counted in them, from which a model's bytes per token are learned.",
+            ("model", "unit"),
+        )
         self.cache_lookups = Counter(p + "cache_lookups", "Cache lookups by cache and result.", ("cache", "result"))
         self.tokens_saved = Counter(p + "cache_tokens_saved", "Completion tokens that a cache served.")
         self.verified = Counter(
@@ -78,6 +83,9 @@ class Metrics(Collector):
         for result in ("right", "wrong", "unknown"):
             self.verified.add((result,), 0)
         self._gauges: list[Gauge] = []
+        self.gauge(
+            "bytes_per_token", "Bytes of a prompt for each token, as counted since the start.", ("model",), self._bytes_per_token
+        )
         self._tenants: dict[str, None] = {}
         self._worker = worker
         self._max_tenants = _MAX_UNTOLD if worker else _MAX_TENANTS
@@ -97,6 +105,12 @@ class Metrics(Collector):
     def total(self, name: str, text: str, labels: Labels, read: Callable[[], Iterable[tuple[Labels, float]]]) -> None:
         """The same for what only rises."""
         self._gauges.append(Total("tiergate_" + name, text, labels, read))
+
+    def _bytes_per_token(self) -> Iterator[tuple[Labels, float]]:
+        evidence = self.prompt_evidence.values
+        for (model, unit), tokens in evidence.items():
+            if unit == "tokens" and tokens:
+                yield (model,), evidence[model, "bytes"] / tokens
 
     def tenant(self, name: str) -> str:
         """The label value of a tenant: its name for the first 200 seen, `other` for the rest.

@@ -42,8 +42,9 @@ from gateway.quota import rate_lines
 from gateway.refusals import REFUSED, refusal
 from gateway.relay import Sink
 from gateway.reply import Reply
-from gateway.settle import charge, spent
-from limits.estimate import prompt_tokens, reservation
+from gateway.settle import Ending, charge, spent
+from gateway.sizing import estimate_of, learn
+from limits.estimate import longest, prompt_tokens, reservation
 from limits.types import LimitExceeded, Priority, QueueFull, QueueTimeout, Spent
 from routing.decide import decide
 from routing.needs import needs_of
@@ -204,7 +205,21 @@ class Pipeline:
         resolution = self._catalog.resolve(ask.model, endpoint.served_as, principal.may_call)
         needs = needs_of(ask.fields, endpoint.name, estimate)
         wishes, passed = reading.wishes, reading.passed
-        return Job(x.id, x.arrived, endpoint, ask, principal, resolution, needs, wishes, passed, reading.patience, x.work)
+        return Job(
+            x.id,
+            x.arrived,
+            endpoint,
+            ask,
+            principal,
+            resolution,
+            needs,
+            wishes,
+            passed,
+            size,
+            ready_tokens,
+            reading.patience,
+            x.work,
+        )
 
     # -- work
 
@@ -285,7 +300,7 @@ class Pipeline:
                         call.body = self.upstream_body(job, call.model, station)
                     await self._forwarder.forward(call, station, grant, sink, job.failures)
                 finally:
-                    grant.settle(self._charge(job, call, grant.tokens), _spent(job, call))
+                    grant.settle(self._charge(job, plan, grant.tokens), _spent(job, plan))
         except (QueueFull, QueueTimeout, asyncio.CancelledError) as error:
             if began is not None:  # it left the queue without a slot
                 self._waited(job, station, self._clock() - began)
@@ -294,18 +309,20 @@ class Pipeline:
                 self._metrics.queue_refusals.add((station.name, _CLASS[job.wishes.priority], reason))
             raise
 
-    def _charge(self, job: Job, call: Call, reserved: int) -> int:
-        work = job.work
+    def _charge(self, job: Job, plan: Plan, reserved: int) -> int:
+        work, call, estimate = job.work, plan.call, plan.ask.prompt_tokens
         work.charged = charge(
             call.ending,
             stream=call.stream,
             usage=0 if job.endpoint.free else call.usage,
-            prompt_estimate=job.needs.prompt_tokens,
+            prompt_estimate=estimate,
             deltas=call.deltas,
             reserved=reserved,
         )
         if call.usage is None and work.charged:  # what no backend counted is told as it was charged
-            work.prompt_tokens, work.completion_tokens = job.needs.prompt_tokens, call.deltas
+            work.prompt_tokens, work.completion_tokens = estimate, call.deltas
+        if call.usage is not None and call.ending is Ending.COMPLETE:
+            learn(job, plan.station, self._metrics)
         work.settled = True
         return work.charged
 
@@ -324,7 +341,8 @@ class Pipeline:
 
     def _work_ask(self, job: Job, target: Target, station: Station, call: Call) -> WorkAsk:
         principal = job.principal
-        tokens, clamp = tokens_of(job, station)
+        prompt = estimate_of(job, station)
+        tokens, clamp, most = amounts(job, station, prompt)
         return WorkAsk(
             model=station.name,
             tokens=tokens,
@@ -336,9 +354,9 @@ class Pipeline:
             size=len(call.body),
             deadline=call.deadline,
             session=job.session,
-            prompt_tokens=job.needs.prompt_tokens,
+            prompt_tokens=prompt,
             form=form_of(job),
-            most=most_of(job),
+            most=most,
             due=math.inf if job.wishes.deadline is None else job.arrived + job.wishes.deadline,
             leaves=_leaves(job),
         )
@@ -386,8 +404,8 @@ def _refuse_state(ask: wire.Ask, endpoint: Endpoint) -> None:
             raise ApiError(400, "unsupported_field", message, param=name)
 
 
-def _spent(job: Job, call: Call) -> Spent | None:
-    work = job.work
+def _spent(job: Job, plan: Plan) -> Spent | None:
+    work, call = job.work, plan.call
     return spent(
         call.ending,
         stream=call.stream,
@@ -395,14 +413,9 @@ def _spent(job: Job, call: Call) -> Spent | None:
         prompt=work.prompt_tokens,
         cached=work.cached_tokens or 0,
         output=work.completion_tokens,
-        prompt_estimate=job.needs.prompt_tokens,
+        prompt_estimate=plan.ask.prompt_tokens,
         deltas=call.deltas,
     )
-
-
-def _maximums(job: Job) -> tuple[int | None, int | None]:
-    ask, limits = job.ask, job.endpoint.limits
-    return ask.integer(limits[0]), ask.integer(limits[1]) if len(limits) > 1 else None
 
 
 def _choices(ask: wire.Ask) -> int:
@@ -419,20 +432,15 @@ def form_of(job: Job) -> str:
     return f"{endpoint.name}{'+stream' if job.ask.stream else ''}{tools}{shaped}"
 
 
-def most_of(job: Job) -> int | None:
-    """The longest that all its answers can be together, None where the client named no maximum."""
-    if not job.endpoint.generates:
-        return 0
-    given = [value for value in _maximums(job) if value is not None]
-    return min(max(0, *given) * _choices(job.ask), _MOST_TOKENS) if given else None
+def amounts(job: Job, station: Station, prompt: int) -> tuple[int, bool, int | None]:
+    """(Tokens to reserve with a prompt of so many, whether a limit's burst may cut them, the longest that all answers can be).
 
-
-def tokens_of(job: Job, station: Station) -> tuple[int, bool]:
-    """What is reserved for it, and whether that may be cut down to a limit's burst: no maximum was named."""
-    ask, endpoint, prompt = job.ask, job.endpoint, job.needs.prompt_tokens
+    Of an answer whose length nobody bounds, None: the client named no maximum. What does not generate is never too large.
+    """
+    ask, endpoint = job.ask, job.endpoint
     if not endpoint.generates:
-        return reservation(prompt, 1, None, None, 0), True
-    first, second = _maximums(job)
+        return min(reservation(prompt, 1, 0, 0), _MOST_TOKENS), True, 0
     choices = _choices(ask)
-    tokens = reservation(prompt, choices, first, second, station.default_max_tokens)
-    return min(tokens, _MOST_TOKENS), first is None and second is None
+    most = longest(choices, [ask.integer(name) for name in endpoint.limits])
+    tokens = min(reservation(prompt, choices, most, station.default_max_tokens), _MOST_TOKENS)
+    return tokens, most is None, most if most is None else min(most, _MOST_TOKENS)

@@ -8,7 +8,7 @@ from typing import Any
 
 from caches.errors import CacheAway, ExactStoreAway, FlightCancelled, FlightLagged
 from gateway.errors import ApiError
-from limits.types import LimitExceeded, LimitsAway, QueueFull, QueueTimeout, WaitTooLong
+from limits.types import BURST, LimitExceeded, LimitsAway, QueueFull, QueueTimeout, WaitTooLong
 from routing.types import EndpointNotServed, ModelNotAllowed, UnknownModel, UnknownTier
 
 _UNITS = {"requests": "requests per minute", "tokens": "tokens per minute", "parallel": "parallel requests"}
@@ -26,13 +26,19 @@ def waiting(seconds: float) -> dict[str, str]:
 def _limit(error: LimitExceeded) -> ApiError:
     scope, unit = error.scope, _UNITS[error.resource]
     whose = f"{scope.kind} {scope.name or scope.id}"
-    figures = f"limit {error.limit} {unit}, used {error.used}, requested {error.requested}"
+    figures = f"limit {error.limit} {unit}{_at_once(error)}, used {error.used}, requested {error.requested}"
     if error.never:
         message = f"This request can never fit the limit of {whose}: {figures}. Ask for fewer tokens (`max_tokens`, `n`)."
         return ApiError(400, "request_too_large", message, headers={"x-should-retry": "false"}, outcome="limited")
     message = f"Rate limit of {whose} reached: {figures}. Please try again in {math.ceil(error.wait * 1000) / 1000:g}s."
     code = "concurrency_limit_exceeded" if error.resource == "parallel" else "rate_limit_exceeded"
     return ApiError(429, code, message, kind=error.resource, headers=waiting(error.wait), outcome="limited")
+
+
+def _at_once(error: LimitExceeded) -> str:
+    """How much of the limit may be used at once, where that is not a minute of it."""
+    scope = error.scope
+    return "" if error.resource == "parallel" or scope.burst == BURST else f" and {scope.at_once(error.limit)} at once"
 
 
 def _limits_away(_: LimitsAway) -> ApiError:

@@ -9,6 +9,7 @@ from caches.types import AWAY, DECLINES, ExactStore
 from gateway.dispatch.types import Lane
 from gateway.families import Labels
 from gateway.metrics import Metrics
+from gateway.shares import Shares
 from limits.types import AWAY as LIMITS_AWAY
 from limits.types import LastingLimiter, Priority
 from limits.view import classes
@@ -21,12 +22,14 @@ class Status:
 
     def __init__(self, lanes: Mapping[str, Lane], exact: ExactStore, semantic: OwnedSemantic, limiter: LastingLimiter) -> None:
         self._lanes = lanes
+        self._shares = Shares(lanes)
         self._exact = exact
         self._semantic = semantic
         self._limiter = limiter
 
     def register(self, metrics: Metrics) -> None:
         """Add the gauges."""
+        self._shares.register(metrics)
         metrics.gauge("queue_depth", "Requests waiting for a slot.", ("model", "class"), self._depths)
         metrics.gauge(
             "expected_wait_seconds",
@@ -49,7 +52,7 @@ class Status:
             self._limits_state,
         )
         metrics.total(
-            "limits_decided_alone_total",
+            "limits_decided_alone",
             "Decisions that were made without the store of limits, while it was away.",
             (),
             lambda: [((), float(self._limiter.decided_alone))],
@@ -120,6 +123,7 @@ class Status:
                 "bytes": scheduler.queued_bytes,
                 "tokens": scheduler.queued_tokens,
             },
+            "reserved": self._shares.of(lane),
             "replicas": lane.pool.stats(),
         }
 

@@ -9,6 +9,7 @@ cells.py      small records in a buffer that outlives a killed writer
 vault.py      what was spent, in such a buffer
 kept.py       the ledger that writes to it and goes on from it
 estimate.py   how many tokens to set aside for a request before it ran
+density.py    how many bytes of a model's prompts make a token, learned from its answers
 account.py    what a tenant or a class was served (pure)
 entry.py      one ask that waits or runs
 turns.py      the waiting requests of one tenant, and which is next (pure)
@@ -16,5 +17,7 @@ line.py       the waiting entries of one class, and whose turn it is among its t
 predict.py    how long an answer will be (pure)
 drain.py      how fast a queue empties (pure)
 scheduler.py  the waiting line in front of a pool: classes, bounds, deadlines (pure)
+reserved.py   shares of a pool that tenants have for themselves, and who may use his now (pure)
+provisioned.py  the waiting line where there are such shares (pure)
 slots.py      the line joined to the event loop: `async with scheduler.slot(ask)`
 """

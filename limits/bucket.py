@@ -1,7 +1,7 @@
 """What one scope has spent: two token buckets, requests and tokens, and a count of parallel slots.
 
 Rules of this file
-- The burst is one minute of the limit, and refill is continuous.
+- The burst is so many seconds of the limit, in whole requests and tokens and one at least, and refill is continuous.
 - Integers only. Time is whole microseconds, and one request or token is `UNIT`: what a limit of one a minute refills
   in UNIT microseconds. So a limit of L refills L a microsecond, and nothing is ever rounded in a balance.
 - What is kept is what was *spent*, not what is left: a scope that spent nothing is like one that was never seen,
@@ -19,7 +19,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from limits.types import LimitExceeded, Resource, Scope, Standing
+from limits.types import LimitExceeded, Resource, Scope, Standing, at_once
 
 UNIT = 60_000_000
 SLOT_HINT = 1.0
@@ -55,8 +55,8 @@ class Account:
 
     def _limit(self, scope: Scope) -> None:
         self.scope = scope
-        self.request_rate, self.request_unit, self.request_burst = _terms(scope.rpm)
-        self.token_rate, self.token_unit, self.token_burst = _terms(scope.tpm)
+        self.request_rate, self.request_unit, self.request_burst = _terms(scope.rpm, scope.burst)
+        self.token_rate, self.token_unit, self.token_burst = _terms(scope.tpm, scope.burst)
         self.max_parallel = sys.maxsize if scope.max_parallel is None else scope.max_parallel
 
     def adopt(self, scope: Scope, now: int) -> None:
@@ -115,9 +115,9 @@ class Account:
         """Why the demand does not fit; of several reasons the one that lasts longest."""
         found = []
         if requests and self.requests + requests * self.request_unit > self.request_burst:
-            found.append(self._short("requests", self.requests, requests, self.request_rate))
+            found.append(self._short("requests", self.requests, requests, self.request_rate, self.request_burst))
         if tokens is not None and self.tokens + tokens * self.token_unit > self.token_burst:
-            found.append(self._short("tokens", self.tokens, tokens, self.token_rate))
+            found.append(self._short("tokens", self.tokens, tokens, self.token_rate, self.token_burst))
         if slots and self.parallel >= self.max_parallel:
             never = self.max_parallel == 0
             wait = 0.0 if never else SLOT_HINT
@@ -134,9 +134,9 @@ class Account:
             )
         return longest(found)
 
-    def _short(self, resource: Resource, spent: int, wanted: int, limit: int) -> LimitExceeded:
-        never = wanted > limit
-        lacking = spent + wanted * UNIT - limit * UNIT
+    def _short(self, resource: Resource, spent: int, wanted: int, limit: int, burst: int) -> LimitExceeded:
+        never = wanted * UNIT > burst
+        lacking = spent + wanted * UNIT - burst
         # Up to the next microsecond, and one more for what a caller's sum of two floats may lose.
         wait = 0.0 if never else (-(-lacking // limit) + 1) / 1e6 if limit else SLOT_HINT
         used = -(-spent // UNIT)
@@ -147,9 +147,9 @@ class Account:
         return not (self.parallel or self.requests or self.tokens)
 
 
-def _terms(limit: int | None) -> tuple[int, int, int]:
+def _terms(limit: int | None, burst: float) -> tuple[int, int, int]:
     """Rate, unit and burst of a limit."""
-    return (0, 0, 0) if limit is None else (limit, UNIT, limit * UNIT)
+    return (0, 0, 0) if limit is None else (limit, UNIT, at_once(limit, burst) * UNIT)
 
 
 def longest(refusals: Iterable[LimitExceeded]) -> LimitExceeded | None:
@@ -160,8 +160,8 @@ def longest(refusals: Iterable[LimitExceeded]) -> LimitExceeded | None:
 def clamped(tokens: int, accounts: Iterable[Account]) -> int:
     """Cut down to the smallest burst. A limit of 0 is a closed door, not a burst to shrink to."""
     for account in accounts:
-        if 0 < account.token_rate < tokens:
-            tokens = account.token_rate
+        if 0 < account.token_burst < tokens * UNIT:
+            tokens = account.token_burst // UNIT
     return tokens
 
 
@@ -178,15 +178,18 @@ def standing(accounts: Iterable[Account]) -> Standing:
             left = account.token_burst - account.tokens
             if tokens is None or left < least:
                 tokens, least = account, left
-    return Standing(
-        *_place(requests.request_rate, fewest, requests.requests) if requests else _UNLIMITED,
-        *_place(tokens.token_rate, least, tokens.tokens) if tokens else _UNLIMITED,
-    )
+    found = Standing()
+    if requests is not None:
+        limit = requests.request_rate
+        found.request_limit, found.request_burst = limit, requests.request_burst // UNIT
+        found.request_remaining, found.request_reset = _place(limit, fewest, requests.requests)
+    if tokens is not None:
+        limit = tokens.token_rate
+        found.token_limit, found.token_burst = limit, tokens.token_burst // UNIT
+        found.token_remaining, found.token_reset = _place(limit, least, tokens.tokens)
+    return found
 
 
-_UNLIMITED = (None, None, None)
-
-
-def _place(limit: int, left: int, spent: int) -> tuple[int, int, float]:
-    """Limit, whole units remaining, seconds until full."""
-    return limit, left // UNIT if left > 0 else 0, spent / limit / 1e6 if limit else 0.0
+def _place(limit: int, left: int, spent: int) -> tuple[int, float]:
+    """Whole units remaining, seconds until full."""
+    return left // UNIT if left > 0 else 0, spent / limit / 1e6 if limit else 0.0

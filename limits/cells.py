@@ -16,15 +16,16 @@ import mmap
 import struct
 from collections import deque
 from collections.abc import Callable, Iterator
+from typing import cast
 from zlib import crc32
 
 Buffer = bytearray | memoryview | mmap.mmap
-Values = tuple[int, int, int, int, int, int]
+Values = tuple[int, int, int, int, int, int, int]
 """The first is signed, and all are of 64 bits."""
 
-_BODY = struct.Struct("<16sQq5Q")
+_BODY = struct.Struct("<16sQq6Q")
 _CHECK = struct.Struct("<I")
-_COPY = 80
+_COPY = 88
 CELL = 2 * _COPY
 _END = _BODY.size + _CHECK.size
 _NOTHING = bytes(_COPY)
@@ -40,7 +41,7 @@ class Cell:
         self.copy = 0
         self.seq = 0
         self.key = b""
-        self.values: Values = (0, 0, 0, 0, 0, 0)
+        self.values: Values = (0, 0, 0, 0, 0, 0, 0)
 
 
 class Cells:
@@ -121,4 +122,4 @@ def _copies(view: memoryview, start: int) -> Iterator[tuple[int, bytes, int, Val
         at = start + copy
         key, seq, *values = _BODY.unpack_from(view, at)
         if seq and _CHECK.unpack_from(view, at + _BODY.size)[0] == crc32(view[at : at + _BODY.size]):
-            yield copy, key, seq, (values[0], values[1], values[2], values[3], values[4], values[5])
+            yield copy, key, seq, cast(Values, tuple(values))

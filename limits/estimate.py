@@ -8,20 +8,27 @@ into a credit.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+
+BYTES_PER_TOKEN = 3.5
+"""Where nothing else is known: English in JSON has more, code and most other scripts fewer. See `limits.density`."""
 
 
-def prompt_tokens(n_bytes: int, bytes_per_token: float = 3.5) -> int:
+def prompt_tokens(n_bytes: int, bytes_per_token: float = BYTES_PER_TOKEN) -> int:
     """Tokens of a prompt of so many bytes, rounded up, at least one."""
     return max(1, math.ceil(n_bytes / bytes_per_token))
 
 
-def reservation(prompt: int, n: int, max_tokens: int | None, max_completion_tokens: int | None, default: int) -> int:
-    """The most that a request may use: its prompt and `n` answers, each as long as the larger maximum allows.
+def longest(n: int, maximums: Iterable[int | None]) -> int | None:
+    """The most output tokens of a request with `n` answers, each as long as the larger maximum allows; None: it names none.
 
-    `default` counts only where neither maximum is given: an explicit 0 is a value. `n` is the number of sequences
-    that are generated, so the larger of n and best_of. Both are bounded below: a negative number is a zero, and
-    there is at least one answer.
+    An explicit 0 is a value. `n` is the number of sequences that are generated, so the larger of n and best_of. Both are
+    bounded below: a negative number is a zero, and there is at least one answer.
     """
-    given = [value for value in (max_tokens, max_completion_tokens) if value is not None]
-    each = max(given, default=default)
-    return max(0, prompt) + max(1, n) * max(0, each)
+    given = [value for value in maximums if value is not None]
+    return max(1, n) * max(0, *given) if given else None
+
+
+def reservation(prompt: int, n: int, most: int | None, default: int) -> int:
+    """The most that a request may use: its prompt, and `most` tokens of answers, as `longest` tells, or `n` times the default."""
+    return max(0, prompt) + (max(1, n) * max(0, default) if most is None else most)

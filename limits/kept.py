@@ -39,7 +39,7 @@ class KeptLedger(Ledger):
         last = {account.key: account for account in self._touched}  # it may have been forgotten and opened anew meanwhile
         for key, account in last.items():
             scope = account.scope
-            put(key, account.at, account.requests, account.tokens, scope.rpm, scope.tpm)
+            put(key, account.at, account.requests, account.tokens, scope.rpm, scope.tpm, scope.burst)
         self._touched.clear()
         self._vault.commit(now)
 
@@ -72,7 +72,7 @@ class KeptLedger(Ledger):
 
 def _resumed(past: Spent, scope: Scope, now: int) -> Account:
     """Refilled up to now under the limits that it was kept with, then under those of today."""
-    account = Account(replace(scope, rpm=past.rpm, tpm=past.tpm), past.at)
+    account = Account(replace(scope, rpm=past.rpm, tpm=past.tpm, burst=past.burst), past.at)
     account.requests, account.tokens = past.requests, past.tokens
     account.adopt(scope, now)
     return account

@@ -89,6 +89,11 @@ class Line:
         """The next to serve; the line must not be empty."""
         return self._next().turns.head()
 
+    def head_of(self, tenant: str) -> Entry | None:
+        """The next of one tenant."""
+        found = self._tenants.get(tenant)
+        return found.turns.head() if found else None
+
     def due(self, entry: Entry) -> float:
         """Where the class will stand when its head has been served: the class that this is least for goes first."""
         return self.account.counter + entry.cost * self._stride
@@ -102,6 +107,12 @@ class Line:
         tenant.turns.serve(entry)
         self._charge(entry, tenant.account)
         self._place(tenant)
+        self._forget_if_empty(entry.ask.tenant)
+
+    def hand_over(self, entry: Entry) -> None:
+        """It gets a slot that is not of those which are shared: take it out, and charge nothing."""
+        tenant = self._leave(entry)
+        tenant.turns.serve(entry)
         self._forget_if_empty(entry.ask.tenant)
 
     def pass_by(self, entry: Entry, floor: float) -> None:

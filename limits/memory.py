@@ -123,6 +123,11 @@ class MemoryAdmission:
             self.refunded = True
             self._limiter.ledger.refund(self._scopes)
 
+    def conclude(self, tokens: int, *, refund: bool) -> None:
+        if refund:
+            self.refund()
+        self._limiter.ledger.settle(self._scopes, 0, tokens, self._limiter.now())
+
     def standing(self) -> Standing:
         return self._limiter.ledger.standing(self._charged, self._limiter.now())
 

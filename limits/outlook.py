@@ -138,7 +138,12 @@ class Outlook:
 
     def _rate(self) -> float:
         """Tokens a second of all slots."""
-        return self.slots * self._work / self._seconds
+        return self.slots * self.slot_rate
+
+    @property
+    def slot_rate(self) -> float:
+        """What one slot makes in a second, in tokens; 0: nobody knows."""
+        return self._work / self._seconds if self._seconds else 0.0
 
     def _share(self, priority: Priority) -> float:
         """Of a class, were all to wait on that wait now."""

@@ -22,14 +22,14 @@ from __future__ import annotations
 import heapq
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from limits.drain import Drain, spread
 from limits.entry import Entry, Load, State, Waiter
 from limits.line import Line
 from limits.outlook import Outlook
 from limits.shelf import reach
-from limits.types import Order, Priority, QueueBounds, QueueFull, QueueTimeout, SlotAsk, WaitTooLong
+from limits.types import Order, Priority, QueueBounds, QueueFull, QueueTimeout, ReservedStanding, SlotAsk, WaitTooLong
 
 _LEFTOVERS = 64
 _BLAME = 1.25
@@ -90,7 +90,7 @@ class Queue:
         self._seq += 1
         entry = Entry(ask, None, self._seq, now, ask.deadline)
         line = self._lines[ask.priority]
-        line.pass_by(entry, self._floor())
+        line.pass_by(entry, self._last.counter)
         self._last = line.account
         entry.state = State.DISPATCHED
         return entry
@@ -118,8 +118,23 @@ class Queue:
         self._drain.note(now)
         self._ended(entry, State.DISPATCHED, now)
 
-    def settle(self, entry: Entry, cost: int) -> None:
-        """It has left its slot, and this is what it really cost; to be said once of each that was dispatched."""
+    def resize(self, capacity: int) -> None:
+        """So many slots there are; the order does not depend on it."""
+        self.outlook.slots = capacity
+
+    def adopt(self, tenant: str, now: float) -> Entry | None:  # noqa: ARG002 - for orders that it means something to
+        """A request of this tenant runs that another process gave a slot to. What is to be settled at its end, if anything."""
+        return None
+
+    def reserved(self) -> Sequence[ReservedStanding]:
+        """Where the reserved shares stand."""
+        return ()
+
+    def settle(self, entry: Entry, cost: int, tokens: int | None = None) -> None:  # noqa: ARG002 - as above
+        """It has left its slot, and this is what it really cost; to be said once of each that was dispatched.
+
+        `tokens`: the same, in plain ones; None: as was thought.
+        """
         self._lines[entry.priority].correct(entry, cost)
 
     def cancel(self, entry: Entry, now: float) -> None:
@@ -261,13 +276,17 @@ class Queue:
         """Whom to push out, and whether their room was borrowed; nobody if all who may go would not be enough."""
         victims: dict[Entry, bool] = {}
         if Load(1, ask.size, ask.tokens).within(self._bound):
-            for entry, borrowed in self._own(ask) if beyond else self._others(ask):
+            for entry, borrowed in self._candidates(ask, beyond=beyond):
                 if entry not in victims:
                     victims[entry] = borrowed
                     load.remove(entry.ask)
                     if load.within(self._bound):
                         return victims
         return {}
+
+    def _candidates(self, ask: SlotAsk, *, beyond: bool) -> Iterator[tuple[Entry, bool]]:
+        """Who may go, in this order, and whether their room was borrowed."""
+        return self._own(ask) if beyond else self._others(ask)
 
     def _own(self, ask: SlotAsk) -> Iterator[tuple[Entry, bool]]:
         """What a tenant beyond its share may push out."""

@@ -14,13 +14,14 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, Self
 
 from limits.entry import Entry, State, Waiter
 from limits.predict import Predictor
+from limits.provisioned import ReservedQueue
 from limits.scheduler import Queue
-from limits.types import Order, Priority, QueueBounds, SlotAsk, Spent, cost_of
+from limits.types import Order, Priority, QueueBounds, ReservedShare, SlotAsk, Spent, cost_of
 
 _LATE = 0.001
 """A loop's timer may be a millisecond early; better once and late than twice."""
@@ -54,11 +55,13 @@ class Scheduler:
         capacity: int,
         clock: Callable[[], float] = time.monotonic,
         order: Order = _FIRST_COME,
+        reserved: Sequence[ReservedShare] = (),
         rng: random.Random | None = None,
     ) -> None:
-        self.queue = Queue(bounds, order, rng)
+        self.queue = ReservedQueue(bounds, order, reserved, rng) if reserved else Queue(bounds, order, rng)
+        self.queue.resize(max(0, capacity))
         self.predictor = Predictor()
-        self.capacity = self.queue.outlook.slots = max(0, capacity)
+        self.capacity = max(0, capacity)
         self.inflight = 0
         self.dispatched = 0
         self._clock = clock
@@ -68,9 +71,9 @@ class Scheduler:
     def slot(self, ask: SlotAsk) -> Slot:
         return Slot(self, ask)
 
-    def resume(self) -> ResumedSlot:
+    def resume(self, tenant: str = "") -> ResumedSlot:
         """The place of a request that runs already, on a slot that another process gave to it."""
-        return ResumedSlot(self)
+        return ResumedSlot(self, tenant)
 
     @property
     def full(self) -> bool:
@@ -78,7 +81,8 @@ class Scheduler:
         return self.inflight >= self.capacity
 
     def set_capacity(self, n: int) -> None:
-        self.capacity = self.queue.outlook.slots = max(0, n)
+        self.capacity = max(0, n)
+        self.queue.resize(self.capacity)
         self.fill()
 
     def depth(self, priority: Priority) -> int:
@@ -103,8 +107,8 @@ class Scheduler:
     def abandon(self, entry: Entry) -> None:
         """The waiter is cancelled."""
         if entry.state is State.DISPATCHED:
+            self.queue.settle(entry, 0, 0)
             self.release()
-            self.queue.settle(entry, 0)
         else:
             self.queue.cancel(entry, self._clock())
 
@@ -118,9 +122,17 @@ class Scheduler:
         """What it really cost, once; None: nobody knows, and it cost what was thought."""
         ask = entry.ask
         self.queue.outlook.completed(entry.cost, self._clock() - entry.enqueued - entry.waited)
-        self.queue.settle(entry, entry.cost if spent is None else cost_of(spent.prompt, spent.output))
+        if spent is None:
+            self.queue.settle(entry, entry.cost)
+        else:
+            self.queue.settle(entry, cost_of(spent.prompt, spent.output), spent.prompt + spent.output)
         if spent is not None and spent.whole and ask.form:
             self.predictor.learn(ask, spent.output)
+
+    def adopt(self, tenant: str) -> Entry | None:
+        """One more runs, free slot or not."""
+        self.inflight += 1
+        return self.queue.adopt(tenant, self._clock())
 
     def release(self) -> None:
         self.inflight -= 1
@@ -235,16 +247,17 @@ class Slot:
 class ResumedSlot(Slot):
     """Entered at once, free or not."""
 
-    __slots__ = ()
+    __slots__ = ("_tenant",)
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: Scheduler, tenant: str) -> None:
         self._scheduler = scheduler
+        self._tenant = tenant
         self._entry = self._held = None
         self.queued = 0.0
         self.spent = None
 
     async def __aenter__(self) -> Self:
-        self._scheduler.inflight += 1
+        self._held = self._scheduler.adopt(self._tenant)
         return self
 
 

@@ -14,7 +14,12 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from limits.mean import Mean
+
 Resource = Literal["requests", "tokens", "parallel"]
+
+BURST, SHORTEST_BURST, LONGEST_BURST = 60.0, 1.0, 3600.0
+"""Seconds: what a limit may be spent of at once where nothing else is said, and between what that may be set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,7 @@ class Scope:
 
     `id` names the balance: equal ids share it. Keep one Scope object for many requests: seeing the same object
     again is cheaper than comparing a new one. None is unlimited, 0 lets nothing through. `name` is for messages.
+    `burst`: the seconds of its limits that may be spent at once.
     """
 
     id: str
@@ -31,18 +37,31 @@ class Scope:
     tpm: int | None = None
     max_parallel: int | None = None
     name: str = ""
+    burst: float = BURST
 
     def __post_init__(self) -> None:
         for limit in (self.rpm, self.tpm, self.max_parallel):
             if limit is not None and limit < 0:
                 raise ValueError(f"a limit of {self.kind} {self.name or self.id!r} is negative")
+        if not SHORTEST_BURST <= self.burst <= LONGEST_BURST:
+            raise ValueError(f"the burst of {self.kind} {self.name or self.id!r} is not from 1 s to an hour")
+
+    def at_once(self, limit: int | None) -> int | None:
+        """How many requests or tokens of a limit a minute may be spent at once: whole ones, and one at least."""
+        return None if limit is None else at_once(limit, self.burst)
+
+
+def at_once(limit: int, burst: float) -> int:
+    """The whole part of so many seconds of a limit a minute, but one at least; of a closed door nothing."""
+    return limit and max(1, limit * round(burst * 1000) // 60_000)
 
 
 @dataclass(slots=True)  # made for every request: a frozen one takes three times as long to make
 class Standing:
     """Where a caller stands: for each resource the scope with the least left. None: unlimited.
 
-    A reset is the seconds until that bucket is full again if nothing more is spent.
+    A limit is that of a minute; what remains can be spent now, and is the burst when the bucket is full. A reset is the seconds
+    until it is, if nothing more is spent.
     """
 
     request_limit: int | None = None
@@ -51,6 +70,8 @@ class Standing:
     token_limit: int | None = None
     token_remaining: int | None = None
     token_reset: float | None = None
+    request_burst: int | None = None
+    token_burst: int | None = None
 
 
 class LimitExceeded(Exception):  # noqa: N818 - it names what happened, as asyncio.QueueFull does
@@ -112,6 +133,12 @@ class Admission(Protocol):
 
     def refund(self) -> None:
         """Give step 1's request back, once: something later refused the request."""
+
+    def conclude(self, tokens: int, *, refund: bool) -> None:
+        """It needs no reservation: charge so many tokens, into debt if need be, and give its request back if that is said.
+
+        Once, and nothing is reserved or given back after it.
+        """
 
     def standing(self) -> Standing:
         """Of all scopes that this request is charged to, the model scope included."""
@@ -213,7 +240,7 @@ class SlotAsk:
     output: int = 0
     form: str = ""
     most: int | None = None
-    groups: tuple[tuple[object, ...], ...] = field(default=(), repr=False, compare=False)  # the predictor's, found once
+    means: Sequence[Mean] = field(default=(), repr=False, compare=False)  # what the predictor went by, found once
 
     def __post_init__(self) -> None:
         if self.priority.__class__ is not Priority:
@@ -289,6 +316,36 @@ class Order:
             raise ValueError("per_token and cap must not be negative")
         if self.promote_after is not None and not self.promote_after > 0:
             raise ValueError("promote_after must be above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class ReservedShare:
+    """What a tenant has of one pool whatever others ask for: slots, tokens a minute (prompt and output), or both."""
+
+    tenant: str
+    slots: int | None = None
+    tpm: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.slots is None and self.tpm is None:
+            raise ValueError("a reserved share is of slots, of tokens, or of both")
+        if (self.slots is not None and self.slots < 1) or (self.tpm is not None and self.tpm < 1):
+            raise ValueError("a reserved share must be at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class ReservedStanding:
+    """Where a reserved share stands. `slots` are guaranteed just now, `used` are in use; `tokens_left` None: it names no tokens.
+
+    `reserved` and `borrowed` count the requests that got a slot, by whether it was one of these.
+    """
+
+    tenant: str
+    slots: int
+    used: int
+    tokens_left: int | None
+    reserved: int
+    borrowed: int
 
 
 class QueueFull(Exception):  # noqa: N818 - as above

@@ -23,10 +23,11 @@ from typing import NamedTuple
 from zlib import crc32
 
 from limits.cells import CELL, Buffer, Cell, Cells, Values
+from limits.types import BURST
 
 _log = logging.getLogger("tiergate.limits")
 
-_MAGIC = b"tiergate vault 1"
+_MAGIC = b"tiergate vault 2"
 _HEAD = struct.Struct("<16sIII")
 _WORD = struct.Struct("<Qq")
 _CHECK = struct.Struct("<I")
@@ -40,7 +41,7 @@ _NAME = 16
 
 
 class Spent(NamedTuple):
-    """What a scope had spent at a moment, in the units of `limits.bucket`, and its limits then.
+    """What a scope had spent at a moment, in the units of `limits.bucket`, and its limits then, with their burst in seconds.
 
     None is unlimited, and so is a limit beyond 64 bits.
     """
@@ -50,6 +51,7 @@ class Spent(NamedTuple):
     tokens: int
     rpm: int | None
     tpm: int | None
+    burst: float = BURST
 
     def rest(self) -> int:
         """The moment from which nothing is spent any more, if nobody spends meanwhile."""
@@ -88,7 +90,9 @@ class Vault:
         vault._read()
         return vault
 
-    def put(self, key: bytes, at: int, requests: int, tokens: int, rpm: int | None, tpm: int | None) -> None:
+    def put(
+        self, key: bytes, at: int, requests: int, tokens: int, rpm: int | None, tpm: int | None, burst: float = BURST
+    ) -> None:
         """Write a balance (see Spent), to be in force from the next commit on."""
         self._staged = True
         low, high = (tokens, 0) if tokens <= _TOP else (tokens & _TOP, tokens >> _WIDTH) if tokens <= _MOST else (_TOP, _TOP)
@@ -99,6 +103,7 @@ class Vault:
             high,
             _TOP if rpm is None or rpm > _TOP else rpm,
             _TOP if tpm is None or tpm > _TOP else tpm,
+            round(burst * 1000),
         )
         evicted = self._scopes.put(key, self._seq, values)
         if evicted is not None and _rest(evicted) > at:
@@ -112,7 +117,7 @@ class Vault:
     def set_mark(self, name: bytes, count: int) -> None:
         """From the next commit on, together with the balances of that batch. 0 is as good as forgotten."""
         self._staged = True
-        evicted = self._marks.put(_name(name), self._seq, (count, 0, 0, 0, 0, 0))
+        evicted = self._marks.put(_name(name), self._seq, (count, 0, 0, 0, 0, 0, 0))
         if evicted is not None and evicted.values[0]:
             self._warn("marks")
 
@@ -176,8 +181,8 @@ def _checked(data: bytes) -> bytes:
 
 
 def _spent(values: Values) -> Spent:
-    at, requests, low, high, rpm, tpm = values
-    return Spent(at, requests, high << _WIDTH | low, None if rpm == _TOP else rpm, None if tpm == _TOP else tpm)
+    at, requests, low, high, rpm, tpm, burst = values
+    return Spent(at, requests, high << _WIDTH | low, None if rpm == _TOP else rpm, None if tpm == _TOP else tpm, burst / 1000)
 
 
 def _ticks(spent: int, limit: int | None) -> int:

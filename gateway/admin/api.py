@@ -117,7 +117,7 @@ def _keys(desk: Desk) -> APIRouter:
     async def create_key(wanted: shapes.KeyTerms) -> object:
         """A new key of a tenant. It works at once."""
         models = None if wanted.models is None else tuple(wanted.models)
-        terms = Terms(wanted.expires_at, wanted.rpm, wanted.tpm, wanted.max_parallel, models, wanted.name)
+        terms = Terms(wanted.expires_at, wanted.rpm, wanted.tpm, wanted.max_parallel, models, wanted.name, wanted.burst)
         return await desk.create_key(wanted.tenant, terms)
 
     @router.post("/{key_id}/rotate", status_code=201, response_model=shapes.RotatedKey)

@@ -105,6 +105,7 @@ class Desk:
             "rpm": scope.rpm,
             "tpm": scope.tpm,
             "max_parallel": scope.max_parallel,
+            "burst": scope.burst,
             "requests_remaining": standing.request_remaining,
             "tokens_remaining": standing.token_remaining,
         }

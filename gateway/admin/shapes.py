@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
+from limits.types import BURST, LONGEST_BURST, SHORTEST_BURST
+
 _Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@+\-]{0,199}$")]
 _Model = Annotated[str, Field(pattern=r"^[A-Za-z0-9._:@+/\-*?\[\]!]{1,200}$")]
 _Limit = Annotated[int, Field(ge=1, le=10**15)]
@@ -69,12 +71,30 @@ class QueueStatus(_Told):
     tokens: int
 
 
+class ShareRequests(_Told):
+    """Slots that were given: of the share, and beyond it."""
+
+    reserved: int
+    borrowed: int
+
+
+class Share(_Told):
+    """What a tenant has of a pool for itself. `slots` and `tokens_left` are as of now; null: the share names no tokens."""
+
+    tenant: str
+    slots: int
+    used: int
+    tokens_left: int | None
+    requests: ShareRequests
+
+
 class ModelStatus(_Told):
     """One pool with its queue."""
 
     name: str
     slots: Slots
     queue: QueueStatus
+    reserved: list[Share]
     replicas: list[ReplicaStatus]
 
 
@@ -143,13 +163,14 @@ class Question(_Asked):
 
 
 class Limit(_Told):
-    """One limit of a tenant, and what is left of it now. null: unlimited."""
+    """One limit of a tenant, and what is left of it now. null: unlimited. `burst`: seconds of it that may be spent at once."""
 
     kind: str
     name: str
     rpm: int | None
     tpm: int | None
     max_parallel: int | None
+    burst: float
     requests_remaining: int | None
     tokens_remaining: int | None
 
@@ -228,6 +249,7 @@ class Key(_Told):
     rpm: int | None
     tpm: int | None
     max_parallel: int | None
+    burst: float
     models: list[str] | None
 
 
@@ -248,7 +270,7 @@ class RotatedKey(NewKey):
 
 
 class KeyTerms(_Asked):
-    """Whose key, for what and how long; null is no limit of its own."""
+    """Whose key, for what and how long; null is no limit of its own. `burst`: seconds of it that may be spent at once."""
 
     tenant: _Word
     name: Annotated[str, Field(max_length=200)] = ""
@@ -256,6 +278,7 @@ class KeyTerms(_Asked):
     rpm: _Limit | None = None
     tpm: _Limit | None = None
     max_parallel: _Limit | None = None
+    burst: Annotated[float, Field(ge=SHORTEST_BURST, le=LONGEST_BURST, allow_inf_nan=False)] = BURST
     models: Annotated[list[_Model], Field(min_length=1, max_length=100)] | None = None
 
 

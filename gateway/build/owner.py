@@ -28,6 +28,7 @@ from caches.semantic.types import OwnedSemantic
 from caches.types import ExactStore
 from gateway.config import Config
 from gateway.config.certificates import client_context
+from gateway.config.reserved_checks import promises
 from gateway.config.schema import BackendTls
 from gateway.config.schema import Model as ModelConfig
 from gateway.config.schema import Replica as Spec
@@ -38,7 +39,7 @@ from gateway.dispatch.types import Lane
 from gateway.fleet import Fleet, Terms
 from limits.memory import MemoryLimiter
 from limits.slots import Scheduler
-from limits.types import LastingLimiter, Order, QueueBounds
+from limits.types import LastingLimiter, Order, QueueBounds, ReservedShare
 from limits.vault import Vault
 
 Clock = Callable[[], float]
@@ -146,9 +147,14 @@ def _lane(config: Config, model: ModelConfig, make: Callable[[str, Spec], Replic
     )
     own = queue.order
     order = Order(own.per_token or 0.0, own.cap, own.promote_after if own.classes == "strict" else None)
-    scheduler = Scheduler(bounds, pool.capacity(), clock, order)
+    scheduler = Scheduler(bounds, pool.capacity(), clock, order, _shares(config, model))
     pool.on_capacity(scheduler.set_capacity)
     return Lane(model.name, pool, scheduler)
+
+
+def _shares(config: Config, model: ModelConfig) -> list[ReservedShare]:
+    found = promises(config, model.name)
+    return [ReservedShare(tenant.name, reserved.slots, reserved.tpm) for _, tenant, reserved in found]
 
 
 def provider_of(config: Config, model: ModelConfig) -> Replica:
@@ -208,4 +214,11 @@ def _limiter(config: Config, clock: Clock, vault: Vault | None) -> LastingLimite
         return MemoryLimiter(clock, vault)
     from limits.redis.limiter import RedisLimiter  # noqa: PLC0415 - an extra, loaded only where it is used
 
-    return RedisLimiter(config.redis.url.reveal(), on_outage=limits.on_outage, deadline=limits.timeout, clock=clock, vault=vault)
+    return RedisLimiter(
+        config.redis.url.reveal(),
+        on_outage=limits.on_outage,
+        instances=limits.instances,
+        deadline=limits.timeout,
+        clock=clock,
+        vault=vault,
+    )

@@ -28,6 +28,7 @@ from gateway.edge import AdminCalls, Edge, Face
 from gateway.entries import Entries
 from gateway.feedback import Deletes
 from gateway.forward import Forwarder, Station
+from gateway.hits import Hits
 from gateway.inner import Inner
 from gateway.keys import KeyRing
 from gateway.logs import RequestLog
@@ -145,6 +146,7 @@ def build_pipeline(
         behind=behind,
         pace=Pace(config.cache.exact.pace or 0.0),
         flights=flights,
+        hits=Hits(config.limits.hits.requests, config.limits.hits.tokens),
         stations=stations,
         versions=versions,
         secret=secret,

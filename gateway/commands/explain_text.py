@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gateway.explanation import Attempt, Balance, CacheView, Explanation, Limit, ScopeView
+from gateway.units import format_duration
 from limits.view import PlaceView
 
 _SHOWN_BODY = 2_000
@@ -113,11 +114,13 @@ def _route(told: Explanation) -> list[tuple[str, str]]:
 def _attempt(attempt: Attempt, *, live: bool) -> list[tuple[str, str]]:
     clamped = ", cut down to the burst of its limits" if attempt.clamped else ""
     lines = [("try" if attempt.when == "first" else "then", f"{attempt.model} ({attempt.tier}), {attempt.when}")]
-    lines.append(("", f"reserves {attempt.reserved} tokens{clamped}"))
+    sized = f"of which {attempt.prompt_tokens} for the prompt, at {attempt.bytes_per_token:g} bytes a token"
+    lines.append(("", f"reserves {attempt.reserved} tokens, {sized}{clamped}"))
     for limit in attempt.limits:
         given = {"rpm": limit.rpm, "tpm": limit.tpm, "max_parallel": limit.max_parallel}
         amounts = ", ".join(f"{name} {amount}" for name, amount in given.items() if amount is not None)
-        lines.append(("", f"limits of {limit.scope} {limit.name}: {amounts or 'none'}"))
+        burst = "" if limit.rpm is limit.tpm is None else f"; {format_duration(limit.burst)} of it at once"
+        lines.append(("", f"limits of {limit.scope} {limit.name}: {amounts or 'none'}{burst}"))
         if limit.balance is not None:
             lines.append(("", f"  now: {_balance(limit, limit.balance)}"))
     if attempt.queue is not None:

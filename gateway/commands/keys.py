@@ -12,10 +12,11 @@ from typing import Any
 
 from gateway.config import Config, ConfigError, load
 from gateway.config.checks import unknown_model
-from gateway.config.kinds import Instant, Pattern, Text, Unfit
+from gateway.config.kinds import Duration, Instant, Pattern, Text, Unfit
 from gateway.config.problems import quote, suggest
 from gateway.keyfile import DeadKeyError, KeyFile, KeyFileError, KeyRecord, Terms, UnknownKeyError
-from gateway.units import parse_duration
+from gateway.units import format_duration, parse_duration
+from limits.types import BURST, LONGEST_BURST, SHORTEST_BURST
 
 _LONGEST_LIFE = timedelta(days=36500)
 _COLUMNS = ("id", "tenant", "name", "prefix", "status", "created_at", "expires_at", "limits", "models")
@@ -36,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     create.add_argument("--expires", metavar="WHEN", help="30d, 12h, or a date: 2026-12-31 (its last day, UTC)")
     create.add_argument("--rpm", type=int, metavar="N", help="requests a minute with this key")
     create.add_argument("--tpm", type=int, metavar="N", help="tokens a minute with this key")
+    create.add_argument("--burst", metavar="TIME", help="how much of --rpm and --tpm may be spent at once (default: 60s of them)")
     create.add_argument("--max-parallel", type=int, metavar="N", help="requests at once with this key")
     create.add_argument("--model", action="append", metavar="NAME", help="it may call this model only, or pattern; repeatable")
     listing = actions.add_parser("list", parents=[shared], help="all keys that were made, without their secrets")
@@ -74,6 +76,7 @@ def _create(args: argparse.Namespace, config: Config, file: KeyFile, now: float)
         max_parallel=_positive("--max-parallel", args.max_parallel),
         models=models,
         name=_read(Text(longest=200), "--name", args.name),
+        burst=BURST if args.burst is None else _read(Duration(SHORTEST_BURST, LONGEST_BURST), "--burst", args.burst),
     )
     record, secret = file.create(args.tenant, terms)
     _print_new(args, record, secret, now)
@@ -176,7 +179,8 @@ def _read(kind: Any, option: str, text: str) -> Any:
 
 
 def _row(record: KeyRecord, now: float) -> tuple[str, ...]:
-    limits = ((name, getattr(record, name)) for name in ("rpm", "tpm", "max_parallel"))
+    burst = None if record.burst == BURST else format_duration(record.burst)
+    limits = (*((name, getattr(record, name)) for name in ("rpm", "tpm", "max_parallel")), ("burst", burst))
     return (
         record.id,
         record.tenant,

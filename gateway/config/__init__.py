@@ -12,7 +12,7 @@ an error: it gives what could be read, and where each value stands.
     schema     the tree: every key, its default and its doc
     reader     nodes + schema → values
     checks     what keys cannot say alone; `fleet_checks` those of discovery and TLS, `certificates` their files;
-               `folder_checks` the folders of models
+               `folder_checks` the folders of models; `reserved_checks` what tenants have for themselves
     show       back to text, secrets hidden
 """
 
@@ -29,6 +29,7 @@ from gateway.config.folder_checks import check_folders
 from gateway.config.problems import ConfigError, Problem, Problems, render_path
 from gateway.config.problems import Path as KeyPath
 from gateway.config.reader import Reader
+from gateway.config.reserved_checks import check_reserved
 from gateway.config.schema import Config, Model, Plan, Replica, Tenant, TenantKey, Timeouts, complete
 from gateway.config.secret import Secret
 from gateway.config.show import effective, plain, reference
@@ -106,6 +107,7 @@ def _interpret(text: str, path: str | Path, env: Mapping[str, str], *, files: bo
     report = Report(reader, problems)
     check(config, report)
     check_fleet(config, report, files=files)
+    check_reserved(config, report)
     if files:
         check_folders(config, report)
     return config, reader, problems

@@ -179,10 +179,15 @@ class Number(_Shown):
         return float(text)
 
 
+_TEN_YEARS = 315_360_000.0
+
+
 @dataclass(frozen=True, slots=True)
 class Duration:
     """In seconds; never zero, and at most ten years."""
 
+    shortest: float = 0.001
+    longest: float = _TEN_YEARS
     expects: str = "a duration such as 30s, 5m, 1h or 250ms"
 
     def read(self, text: str) -> float:
@@ -190,8 +195,9 @@ class Duration:
             value = units.parse_duration(text)
         except ValueError:
             raise Unfit(f"expected {self.expects}, got {{}}") from None
-        if not 0.001 <= value <= 315_360_000:
-            raise Unfit("expected a duration from 1ms to ten years, got {}")
+        if not self.shortest <= value <= self.longest:
+            longest = "ten years" if self.longest == _TEN_YEARS else self.show(self.longest)
+            raise Unfit(f"expected a duration from {self.show(self.shortest)} to {longest}, got {{}}")
         return value
 
     def show(self, value: float) -> str:

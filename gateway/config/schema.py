@@ -295,7 +295,14 @@ class Cache:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hits:
+    requests: bool = key(True, "Whether an answer that is kept, or shared with an identical request, costs a request.")
+    tokens: bool = key(False, "Whether it costs the tokens that it took to make.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
+    hits: Hits = section(Hits, "What an answer costs that no model made for the request that gets it.")
     store: Annotated[str, Choice("limits store", ("memory", "redis"))] = key(
         "memory", "Where balances are kept; `redis`: on the server of `redis.url`, for all gateways that name it."
     )
@@ -303,6 +310,9 @@ class Limits:
     on_outage: Annotated[str, Choice("way to decide", ("local", "open", "closed"))] = key(
         "local",
         "While that server is away: `local`: by the limits divided by the number of gateways; `open`: all pass; `closed`: none.",
+    )
+    instances: Annotated[int, Whole(1, 1000)] = key(
+        1, "Gateways that share that server, at least: what `local` divides by where fewer were counted."
     )
 
 
@@ -353,6 +363,7 @@ class Queue:
 class ModelLimits:
     rpm: t.Limit = key(None, "Requests a minute; null: no limit.")
     tpm: t.Limit = key(None, "Tokens a minute, prompt and output; null: no limit.")
+    burst: t.Burst = key(60.0, "How much of `rpm` and `tpm` may be spent at once: so many seconds of them, 1s to 1h.")
     max_parallel: t.Limit = key(None, "Requests at once; null: no limit.")
 
 
@@ -365,13 +376,21 @@ class OwnCache:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reserved:
+    slots: t.Count | None = key(None, "Slots that are the tenant's whenever it wants them; null: as many as its tokens need.")
+    tpm: t.Limit = key(None, "Tokens a minute that are served before all others', prompt and output; null: not counted.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     rpm: t.Limit = key(None, "Requests a minute for each tenant of the plan; null: no limit.")
     tpm: t.Limit = key(None, "Tokens a minute for each tenant of the plan, prompt and output; null: no limit.")
+    burst: t.Burst = key(60.0, "How much of `rpm` and `tpm` may be spent at once: so many seconds of them, 1s to 1h.")
     max_parallel: t.Limit = key(None, "Requests at once for each tenant of the plan; null: no limit.")
     priority: t.PriorityName = key("standard", "Class in the queue.")
     weight: t.Weight = key(1, "Share among the tenants of a class.")
     models: Mapping[t.ModelName, ModelLimits] = section(dict, "Further limits for single models.")
+    reserved: Mapping[t.ModelName, Reserved] = section(dict, "Each of its tenants' own share of a model; docs/scheduling.md.")
     cache: OwnCache = section(OwnCache, "What the caches may do for its tenants.")
 
 
@@ -382,6 +401,7 @@ class TenantKey:
     prefix: Annotated[str, Text(longest=16)] = key("", "First characters of the key, to recognise it by.")
     rpm: t.Limit = key(None, "Requests a minute with this key; null: no limit.")
     tpm: t.Limit = key(None, "Tokens a minute with this key; null: no limit.")
+    burst: t.Burst = key(60.0, "How much of `rpm` and `tpm` may be spent at once: so many seconds of them, 1s to 1h.")
     max_parallel: t.Limit = key(None, "Requests at once with this key; null: no limit.")
     expires: t.Moment = key(None, "Last day, or the moment from which the key is refused; null: never.")
     models: tuple[t.ModelPattern, ...] | None = key(None, "Models that this key may call; null: all that the tenant may.")
@@ -393,10 +413,12 @@ class Tenant:
     plan: t.Name | None = key(None, "The tenant's plan; null: none, so no limits of a plan.")
     rpm: t.Limit = key(None, "Requests a minute of all its keys, beside the plan's; null: no limit.")
     tpm: t.Limit = key(None, "Tokens a minute of all its keys, beside the plan's; null: no limit.")
+    burst: t.Burst = key(60.0, "How much of `rpm` and `tpm` may be spent at once: so many seconds of them, 1s to 1h.")
     max_parallel: t.Limit = key(None, "Requests at once of all its keys, beside the plan's; null: no limit.")
     models: tuple[t.ModelPattern, ...] = key(("*",), "Models that it may call: names or patterns.")
     priority: t.PriorityName | None = key(None, "Class in the queue; null: the plan's.")
     weight: t.Weight | None = key(None, "Share among the tenants of its class; null: the plan's.")
+    reserved: Mapping[t.ModelName, Reserved] = section(dict, "Its own share of a model, instead of what the plan says of that.")
     cache: OwnCache = section(OwnCache, "What the caches may do for it; what is left out is as in its plan.")
     keys: tuple[TenantKey, ...] = key((), "Keys that are part of the config; others are made by `tiergate keys create`.")
 

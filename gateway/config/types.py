@@ -22,9 +22,11 @@ from gateway.config.kinds import (
     Whole,
 )
 from gateway.config.secret import Digest, Hidden, RedisUrl, Secret, SecretUrl
+from limits.types import LONGEST_BURST, SHORTEST_BURST
 
 Line = Annotated[str, Text()]
 Seconds = Annotated[float, Duration()]
+Burst = Annotated[float, Duration(SHORTEST_BURST, LONGEST_BURST)]
 Bytes = Annotated[int, Size()]
 Count = Annotated[int, Whole(1)]
 Limit = Annotated[int, Whole(1)] | None

@@ -27,7 +27,7 @@ _LARGE = 64 * 1024  # bytes of a cached answer from which on a worker is sent no
 _BLOCKS = (LimitExceeded, LimitsAway, QueueFull, QueueTimeout, NoReplica)
 TO_A_CASE = (m.LookUp, m.Begin, m.Next, m.Raise, m.First)
 _MOST_COUNT = 1 << 40  # tokens that are believed
-_SHORT = 4  # times less than its limit is little
+_SHORT = 4  # times less than its burst is little
 _Waited = m.LookUp | m.Begin | m.Next | m.End
 
 
@@ -192,7 +192,7 @@ class Case:
             self._take_berth(share)
         scope = None if held.model_scope is None else self.session.scopes[held.model_scope]
         replica = None if held.serial is None else node.roster.named(held.model, held.replica)
-        work = ticket.resume(held.model, held.tokens, scope, replica, held.began)
+        work = ticket.resume(held.model, held.tokens, scope, replica, held.began, held.tenant)
         async with work as grant:
             await self._attempts(ticket, grant, work.resumed(), None, resumed=True)
 
@@ -237,7 +237,11 @@ class Case:
                 await self.ticket.leave()
 
     def _refund(self, end: m.End) -> None:
-        if end.refund and self.ticket is not None:
+        if self.ticket is None:
+            return
+        if end.extra:
+            self.ticket.conclude(_count(end.extra), refund=end.refund)
+        elif end.refund:
             self.ticket.refund()
 
     # -- the cache, and who shares
@@ -457,8 +461,8 @@ def _count(tokens: int) -> int:
 
 def _short(standing: Standing) -> bool:
     """Whether the next request may well be refused for tokens that this one gives back."""
-    limit, remaining = standing.token_limit, standing.token_remaining
-    return limit is not None and remaining is not None and remaining * _SHORT < limit
+    burst, remaining = standing.token_burst, standing.token_remaining
+    return burst is not None and remaining is not None and remaining * _SHORT < burst
 
 
 def values_of(standing: Standing) -> m.StandingValues:
@@ -469,4 +473,6 @@ def values_of(standing: Standing) -> m.StandingValues:
         standing.token_limit,
         standing.token_remaining,
         standing.token_reset,
+        standing.request_burst,
+        standing.token_burst,
     )

@@ -103,10 +103,14 @@ class LocalTicket:
         assert self._admission is not None, "a ticket is used after it was entered"
         return LocalWork(self._owner.lanes[ask.model], self._admission, ask)
 
-    def resume(self, model: str, tokens: int, scope: Scope | None, replica: Replica | None, began: float) -> ResumedWork:
+    def resume(
+        self, model: str, tokens: int, scope: Scope | None, replica: Replica | None, began: float, tenant: str
+    ) -> ResumedWork:
         """Work that an adopted request was granted before: `tokens` as reserved, the replica that was asked since `began`."""
         assert self._adopted is not None, "only an adopted request has such work"
-        return ResumedWork(self._owner.lanes[model], self._adopted.adopt_reservation(tokens, scope), tokens, replica, began)
+        return ResumedWork(
+            self._owner.lanes[model], self._adopted.adopt_reservation(tokens, scope), tokens, replica, began, tenant
+        )
 
     async def store(self, entry: Entry) -> None:
         await self._owner.exact.put(entry)
@@ -114,6 +118,10 @@ class LocalTicket:
     def refund(self) -> None:
         if self._admission is not None:
             self._admission.refund()
+
+    def conclude(self, tokens: int, *, refund: bool) -> None:
+        if self._admission is not None:
+            self._admission.conclude(tokens, refund=refund)
 
     def standing(self) -> Standing:
         return self._owner.limiter.standing(self._scopes) if self._admission is None else self._admission.standing()
@@ -203,9 +211,9 @@ class ResumedWork(LocalWork):
 
     __slots__ = ("_began", "_replica")
 
-    def __init__(self, lane: Lane, reserved: Reserved, tokens: int, replica: Replica | None, began: float) -> None:
+    def __init__(self, lane: Lane, reserved: Reserved, tokens: int, replica: Replica | None, began: float, tenant: str) -> None:
         self._lane = lane
-        self._ask = WorkAsk(lane.name, tokens, False, None, Priority.STANDARD, "", 1, 0, 0.0, None, 0)
+        self._ask = WorkAsk(lane.name, tokens, False, None, Priority.STANDARD, tenant, 1, 0, 0.0, None, 0)
         self._reserved = reserved
         self._slot = None
         self._tried = [] if replica is None else [replica]
@@ -216,7 +224,7 @@ class ResumedWork(LocalWork):
 
     async def __aenter__(self) -> Self:
         self._reservation = await self._reserved.__aenter__()
-        self._slot = self._lane.scheduler.resume()
+        self._slot = self._lane.scheduler.resume(self._ask.tenant)
         await self._slot.__aenter__()
         return self
 

@@ -11,7 +11,7 @@ import math
 import msgspec
 
 from backends.types import Outcome
-from limits.types import Priority
+from limits.types import BURST, Priority
 
 
 class ScopeTerms(msgspec.Struct, array_like=True, gc=False):
@@ -22,6 +22,7 @@ class ScopeTerms(msgspec.Struct, array_like=True, gc=False):
     tpm: int | None
     max_parallel: int | None
     name: str
+    burst: float = BURST
 
 
 class Work(msgspec.Struct, array_like=True, gc=False):
@@ -107,6 +108,7 @@ class HeldWork(msgspec.Struct, array_like=True, gc=False):
     serial: int | None
     replica: str
     began: float
+    tenant: str
 
 
 class Held(msgspec.Struct, array_like=True, gc=False):
@@ -189,7 +191,8 @@ class First(msgspec.Struct, array_like=True, tag=7, gc=False):
 class End(msgspec.Struct, array_like=True, tag=8, gc=False):
     """The work is over (`over`), or the client is (`left`), or both. Numbered, so that each is heard once.
 
-    `settled`: tokens to charge; None charges none, and gives the model's request back. `spent`: `limits.types.Spent`.
+    `settled`: tokens to charge; None charges none, and gives the model's request back. `spent`: `limits.types.Spent`. `extra`:
+    tokens to charge that were not reserved.
     """
 
     seq: int
@@ -200,6 +203,7 @@ class End(msgspec.Struct, array_like=True, tag=8, gc=False):
     settled: int | None
     report: Report | None
     spent: tuple[int, int, bool] | None = None
+    extra: int = 0
 
 
 class Store(msgspec.Struct, array_like=True, tag=9, gc=False):
@@ -270,7 +274,7 @@ class Grant(msgspec.Struct, array_like=True, gc=False):
     tell_first: bool
 
 
-StandingValues = tuple[int | None, int | None, float | None, int | None, int | None, float | None]
+StandingValues = tuple[int | None, int | None, float | None, int | None, int | None, float | None, int | None, int | None]
 
 
 class Answer(msgspec.Struct, array_like=True, tag=34, gc=False):

@@ -137,7 +137,8 @@ class Session:
 
     def learn(self, added: list[m.ScopeTerms]) -> None:
         for terms in added:
-            scope = self.node.scope(Scope(terms.id, terms.kind, terms.rpm, terms.tpm, terms.max_parallel, terms.name))
+            made = Scope(terms.id, terms.kind, terms.rpm, terms.tpm, terms.max_parallel, terms.name, terms.burst)
+            scope = self.node.scope(made)
             self.scopes[terms.number] = scope
             self.numbers[id(scope)] = terms.number
 

@@ -41,6 +41,7 @@ class RemoteTicket:
         "_at_once",
         "_away_since",
         "_deadline",
+        "_extra",
         "_fresh",
         "_granted",
         "_impatience",
@@ -102,6 +103,7 @@ class RemoteTicket:
         self._left = self._said_left = False
         self._over = False
         self._refund = False
+        self._extra = 0
         self._settled: int | None = None
         self._spent: tuple[int, int, bool] | None = None
         self._report: m.Report | None = None
@@ -188,6 +190,13 @@ class RemoteTicket:
         if not self._refund and not self._refunded:
             self._refund = True
             _give_request_back(self._standing)
+
+    def conclude(self, tokens: int, *, refund: bool) -> None:
+        if refund:
+            self.refund()
+        self._extra = tokens
+        self.soon = self.soon or tokens > 0
+        _give_tokens_back(self._standing, -tokens)
 
     def standing(self) -> Standing:
         return self._standing
@@ -293,11 +302,12 @@ class RemoteTicket:
 
     def end(self, seq: int) -> tuple[m.End, m.Held | None]:
         """What is to be said, what was held before, and that it was said."""
-        end = m.End(seq, self.n, self._over, self._left, self._refund, self._settled, self._report, self._spent)
+        end = m.End(seq, self.n, self._over, self._left, self._refund, self._settled, self._report, self._spent, self._extra)
         held = self.held(seq) if self.admitted else None
         self.queued_end = False
         self._refunded = self._refunded or self._refund
         self._over, self._refund, self._settled, self._spent, self._report, self._past = False, False, None, None, None, None
+        self._extra = 0
         self._said_left = self._left
         return end, held
 
@@ -311,7 +321,7 @@ class RemoteTicket:
     def _prospect(self, ask: WorkAsk, grant: m.Grant) -> m.HeldWork:
         """Work that was granted with the admission, and that nobody has taken up yet."""
         scopes = self._link.scopes
-        return m.HeldWork(0, ask.model, grant.tokens, scopes.maybe(ask.model_scope), None, "", self._link.clock())
+        return m.HeldWork(0, ask.model, grant.tokens, scopes.maybe(ask.model_scope), None, "", self._link.clock(), ask.tenant)
 
     def hear(self, heard: Heard) -> None:
         if not isinstance(heard, m.Answer) and heard.w != self._works:
@@ -399,17 +409,17 @@ class RemoteTicket:
 
 def _give_tokens_back(standing: Standing, tokens: int) -> None:
     """What a settlement changes, as far as it is known here. What refilled meanwhile is left out: no client is told too much."""
-    limit = standing.token_limit
-    if limit and standing.token_remaining is not None and standing.token_reset is not None:
-        standing.token_remaining = max(0, min(limit, standing.token_remaining + tokens))
+    limit, burst = standing.token_limit, standing.token_burst
+    if limit and burst and standing.token_remaining is not None and standing.token_reset is not None:
+        standing.token_remaining = max(0, min(burst, standing.token_remaining + tokens))
         standing.token_reset = _less(standing.token_reset, tokens * 60 / limit)
 
 
 def _give_request_back(standing: Standing) -> None:
     """The same for a request."""
-    limit = standing.request_limit
-    if limit and standing.request_remaining is not None and standing.request_reset is not None:
-        standing.request_remaining = min(limit, standing.request_remaining + 1)
+    limit, burst = standing.request_limit, standing.request_burst
+    if limit and burst and standing.request_remaining is not None and standing.request_reset is not None:
+        standing.request_remaining = min(burst, standing.request_remaining + 1)
         standing.request_reset = _less(standing.request_reset, 60 / limit)
 
 

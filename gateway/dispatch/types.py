@@ -154,6 +154,9 @@ class Ticket(Protocol):
     def refund(self) -> None:
         """Give the request back, once: something later refused it."""
 
+    def conclude(self, tokens: int, *, refund: bool) -> None:
+        """No model is asked for it: charge so many tokens, and give the request back if that is said. Once."""
+
     def standing(self) -> Standing:
         """Of all scopes that it is charged to. Also before entering, and after a refusal, as far as it is known here."""
 

@@ -67,6 +67,12 @@ class RedisAdmission:
             self.refunded = True
             self._limiter.correct(self._place, b"q" + self._id, [(known, 1) for known in self._scopes], 0)
 
+    def conclude(self, tokens: int, *, refund: bool) -> None:
+        """As one correction, for the debit of the request, by whose name it counts, is corrected once."""
+        back, self.refunded = int(refund and not self.refunded), self.refunded or refund
+        charged = [(known, back) for known in self._scopes]
+        self._limiter.correct(self._place, b"q" + self._id, charged, min(max(tokens, 0), LARGEST))
+
     def standing(self) -> Standing:
         return self._limiter.standing_of(self._charged)
 

@@ -15,9 +15,11 @@ _SHOWN = 120  # characters of what a server says
 
 
 class Call:
-    """`answer`: of what is only said there is none to wait for. `size`: the bytes that the script returns."""
+    """`answer`: of what is only said there is none to wait for. `size`: the bytes that the script returns. `tries`: how often it
+    was refused.
+    """
 
-    __slots__ = ("answer", "data", "script", "sent", "size", "words")
+    __slots__ = ("answer", "data", "script", "sent", "size", "tries", "words")
 
     def __init__(
         self, script: Script, words: Sequence[bytes], size: int = 0, answer: asyncio.Future[bytes] | None = None
@@ -28,6 +30,7 @@ class Call:
         self.answer = answer
         self.data = _packed((b"EVALSHA", script.digest, *words))
         self.sent = 0.0
+        self.tries = 0
 
     def spell_out(self) -> None:
         """The server does not know the script, or not any more."""

@@ -25,14 +25,17 @@ _log = logging.getLogger("tiergate.limits")
 
 
 class Held:
-    def __init__(self, line: Line, words: Words, rng: random.Random) -> None:
+    """`instances`: as many nodes there are at least."""
+
+    def __init__(self, line: Line, words: Words, rng: random.Random, instances: int) -> None:
         self._line = line
         self._words = words
         self._rng = rng
         self._slots: dict[bytes, tuple[Known, ...]] = {}
         self._unknown: set[bytes] = set()  # of these, those of which the server was not told yet
         self._renewed = float("-inf")
-        self.nodes = 1  # as of the last answer
+        self._instances = instances
+        self.nodes = instances  # as of the last answer
 
     def add(self, lease: bytes, scopes: Sequence[Known], *, told: bool) -> None:
         limited = tuple([known for known in scopes if known.slots])
@@ -66,7 +69,7 @@ class Held:
         if asyncio.get_running_loop().time() - self._renewed >= _RENEWALS and self._line.up:
             self.renew()
         answer = await self._line.ask(*self._words.count(gone), 8, probe=True)
-        self.nodes = min(max(1, int.from_bytes(answer, "big")), _MOST)
+        self.nodes = max(self._instances, min(int.from_bytes(answer, "big"), _MOST))
 
     def renew(self) -> None:
         self._renewed = asyncio.get_running_loop().time()

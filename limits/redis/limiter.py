@@ -36,8 +36,9 @@ _ONE, _TWO = struct.Struct(">q"), struct.Struct(">2q")
 
 
 class RedisLimiter(LastingLimiter):
-    """`on_outage`: who decides while the server is away: `local`, `open` or `closed`. `vault`: what a successor of this process
-    finds its name in. `moment`: the time that the server is to go by, in whole microseconds, for tests; else its own.
+    """`on_outage`: who decides while the server is away: `local`, `open` or `closed`. `instances`: how many nodes share it, at
+    least. `vault`: what a successor of this process finds its name in. `moment`: the time that the server is to go by, in whole
+    microseconds, for tests; else its own.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class RedisLimiter(LastingLimiter):
         url: str,
         *,
         on_outage: str = "local",
+        instances: int = 1,
         deadline: float = 0.05,
         clock: Callable[[], float] = time.monotonic,
         vault: Vault | None = None,
@@ -67,7 +69,7 @@ class RedisLimiter(LastingLimiter):
         self._share = Share()
         self._alone: dict[bytes, Sequence[Known]] = {}  # slots that are held in the share, by lease
         self.line = Line(url, deadline=deadline, rng=rng, changed=self._changed)
-        self.held = Held(self.line, self._words, rng)
+        self.held = Held(self.line, self._words, rng, instances)
         self._beating: asyncio.Task[None] | None = None
         self._begun = False  # the share has begun for this outage
 

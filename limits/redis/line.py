@@ -11,7 +11,9 @@ Rules of this file
    anything else. So it must come to the same however often it is heard.
 3. Only a probe that is answered in time makes a server one that is asked again: late answers show that it is slow. How long that
    takes is drawn at random, so that many nodes do not come back at one instant.
-4. What is kept is bounded: too much, and the oldest is forgotten.
+4. A correction that is refused (no memory, a replica by now) is kept as well, and said again when a probe is answered, for then
+   the server takes what is written. What is refused even then, a few times, is forgotten.
+5. What is kept is bounded: too much, and the oldest is forgotten.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from limits.redis.call import Call, class_of, place_of, said_by
-from limits.redis.scripts import ALL, Script
+from limits.redis.scripts import ADOPT, ALL, CORRECT, Script
 from limits.redis.words import Said
 
 _log = logging.getLogger("tiergate.limits")
@@ -42,6 +44,8 @@ _SILENCE = 2.0  # after which a connection is given up
 _PAUSES = (0.1, 2.0)  # between attempts to connect: the shortest and the longest
 _RETURN = 1.0  # at most, from hearing it again to asking it again
 _MOST = 16_384  # that may be said and not answered
+_AGAIN = (CORRECT, ADOPT)
+_TRIES = 3
 
 
 class Away(Exception):  # noqa: N818 - it names what happened
@@ -67,6 +71,7 @@ class Line:
         self._connection: AbstractConnection | None = None
         self._under_way: deque[Call] = deque()
         self._unsaid: deque[Call] = deque()
+        self._refused: deque[Call] = deque()
         self._buffer: list[bytes] = []
         self._wake = asyncio.Event()
         self._first = asyncio.Event()
@@ -142,10 +147,26 @@ class Line:
             self._keep(call)
 
     def _keep(self, call: Call) -> None:
-        self._unsaid.append(call)
-        if len(self._unsaid) > _MOST:
-            self._unsaid.popleft()
+        self._bounded(self._unsaid, call)
+
+    def _bounded(self, kept: deque[Call], call: Call) -> None:
+        kept.append(call)
+        if len(kept) > _MOST:
+            kept.popleft()
             self.forgotten += 1
+
+    def _put_off(self, call: Call) -> None:
+        call.tries += 1
+        if call.script in _AGAIN and call.tries <= _TRIES:
+            self._bounded(self._refused, call)
+        else:
+            self.forgotten += 1
+
+    def _say_again(self) -> None:
+        if self._refused and self._connection is not None:
+            refused, self._refused = self._refused, deque()
+            for call in refused:
+                self._send(call)
 
     def _send(self, call: Call) -> None:
         call.sent = asyncio.get_running_loop().time()
@@ -182,6 +203,7 @@ class Line:
             self._changed()
 
     def _heard(self) -> None:
+        self._say_again()
         if self.up or self._returning is not None:
             return
         if self._told is None:
@@ -290,7 +312,8 @@ class Line:
             error = answer if isinstance(answer, ResponseError) else ResponseError("that is no answer to what was asked")
             self._refusing = True
             if call.answer is None:
-                self.forgotten += 1
+                self._put_off(call)
             elif not call.answer.done():
                 call.answer.set_exception(error)
-            self._failed(error)
+            if call.tries <= 1:  # what is refused again is at fault itself
+                self._failed(error)

@@ -13,14 +13,16 @@ from hashlib import blake2b
 
 from limits.bucket import UNIT, Account
 from limits.redis.scripts import LARGEST
-from limits.types import Scope
+from limits.types import Scope, at_once
 
-PREFIX = b"tiergate:limits:1:"
+PREFIX = b"tiergate:limits:2:"
 _MOST = 65_536
 
 
 class Known:
-    """`account` is what the server last said, under the scope's own limits; `terms` are rpm, tpm and slots as it reads them."""
+    """`account` is what the server last said, under the scope's own limits. `terms` are these limits as it reads them: requests a
+    minute and at once, tokens a minute and at once, slots.
+    """
 
     __slots__ = ("account", "balance", "leases", "part", "parts", "scope", "tag", "terms", "warm")
 
@@ -30,7 +32,7 @@ class Known:
         self.tag = _digest(scope.id.partition(":")[2].partition("/")[0])
         place = PREFIX + b"{" + self.tag + b"}:" + _digest(scope.id)
         self.balance, self.leases = place, place + b":slots"
-        self.terms = (_term(scope.rpm), _term(scope.tpm), _term(scope.max_parallel))
+        self.terms = (*_terms(scope.rpm, scope), *_terms(scope.tpm, scope), _term(scope.max_parallel))
         self.part = scope  # this node's own, of one in `parts`
         self.parts = 1
         self.warm = 0  # the outage for which its part has taken over what was spent
@@ -41,7 +43,7 @@ class Known:
 
     def learn(self, now: int, values: tuple[int, ...]) -> None:
         """What the server says: see `scripts.ACCOUNT`."""
-        requests, rest, tokens, token_rest, _, _, slots = values
+        requests, rest, tokens, token_rest, slots = values
         account = self.account
         account.at = now
         account.requests = requests * UNIT + rest
@@ -91,6 +93,11 @@ class Names:
 
 def _term(limit: int | None) -> bytes:
     return b"-1" if limit is None or limit > LARGEST else b"%d" % limit
+
+
+def _terms(limit: int | None, scope: Scope) -> tuple[bytes, bytes]:
+    """A limit and what may be spent of it at once."""
+    return (b"-1", b"-1") if limit is None or limit > LARGEST else (b"%d" % limit, b"%d" % at_once(limit, scope.burst))
 
 
 def _part(limit: int | None, nodes: int) -> int | None:

@@ -23,7 +23,7 @@ from typing import Final
 
 LEASE: Final = 10.0  # seconds for which a slot is held that nobody renews, and after which a node is taken for dead
 LARGEST: Final = 1 << 40
-ACCOUNT: Final = ">7q"  # whole requests, a rest of sixty-millionths, the same of tokens, both limits, slots in use
+ACCOUNT: Final = ">5q"  # whole requests, a rest of sixty-millionths, the same of tokens, slots in use
 _OPEN = 3600.0
 _LONGEST = 30 * 86400.0  # that a balance is kept
 
@@ -59,52 +59,54 @@ local function less(w, u, wholes, units)  -- never below nothing
     if u < units then return w - wholes - 1, u + UNIT - units end
     return w - wholes, u - units
 end
-local function over(w, u, more, limit)
-    return limit >= 0 and (w + more > limit or (w + more == limit and u > 0))
+local function over(w, u, more, burst)
+    return burst >= 0 and (w + more > burst or (w + more == burst and u > 0))
 end
-local function cut(w, u, old, new)  -- a lower limit makes no debt of what was none
+local function cut(w, u, old, new)  -- a lower burst makes no debt of what was none
     if new < 0 then return 0, 0 end
     local debt, rest = math.max(0, w - math.max(old, 0)), 0
     if w >= old then rest = u end
     if w > new + debt or (w == new + debt and u > rest) then return new + debt, rest end
     return w, u
 end
-local function read(key, now, rpm, tpm)  -- refilled up to now. Moment, requests and rest, tokens and rest, both limits
+local function given(at)  -- a scope's limits: requests a minute and at once, tokens a minute and at once
+    return {{tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])}}
+end
+local function read(key, now, l)  -- refilled up to now. Moment, requests and rest, tokens and rest, limits as given
     local value = redis.call('GET', key)
-    if not value or #value ~= 56 then return {{now, 0, 0, 0, 0, rpm, tpm}} end
-    local a = {{struct.unpack('>i8i8i8i8i8i8i8', value)}}
-    a[8] = nil
+    if not value or #value ~= 72 then return {{now, 0, 0, 0, 0, l[1], l[2], l[3], l[4]}} end
+    local a = {{struct.unpack('>i8i8i8i8i8i8i8i8i8', value)}}
     local elapsed = now - a[1]
     if elapsed > 0 then
         a[1] = now
         if a[6] > 0 then a[2], a[3] = less(a[2], a[3], refilled(elapsed, a[6])) end
-        if a[7] > 0 then a[4], a[5] = less(a[4], a[5], refilled(elapsed, a[7])) end
+        if a[8] > 0 then a[4], a[5] = less(a[4], a[5], refilled(elapsed, a[8])) end
     end
     return a
 end
-local function under(a, rpm, tpm)  -- goes on under these limits; whether they are others
-    if a[6] == rpm and a[7] == tpm then return false end
-    a[2], a[3] = cut(a[2], a[3], a[6], rpm)
-    a[4], a[5] = cut(a[4], a[5], a[7], tpm)
-    a[6], a[7] = rpm, tpm
+local function under(a, l)  -- goes on under these limits; whether they are others
+    if a[6] == l[1] and a[7] == l[2] and a[8] == l[3] and a[9] == l[4] then return false end
+    a[2], a[3] = cut(a[2], a[3], a[7], l[2])
+    a[4], a[5] = cut(a[4], a[5], a[9], l[4])
+    a[6], a[7], a[8], a[9] = l[1], l[2], l[3], l[4]
     return true
 end
 local function take(a, requests, tokens)
     if a[6] >= 0 then a[2] = a[2] + requests end
-    if a[7] >= 0 then a[4] = a[4] + tokens end
+    if a[8] >= 0 then a[4] = a[4] + tokens end
 end
 local function give(a, requests, tokens)
     if a[6] >= 0 and requests > 0 then a[2], a[3] = less(a[2], a[3], requests, 0) end
-    if a[7] >= 0 and tokens > 0 then a[4], a[5] = less(a[4], a[5], tokens, 0) end
+    if a[8] >= 0 and tokens > 0 then a[4], a[5] = less(a[4], a[5], tokens, 0) end
 end
 local function lasts(w, u, limit)  -- milliseconds
     if w == 0 and u == 0 then return 0 end
     return limit > 0 and (w + 1) / limit * 60000 or LONGEST
 end
 local function write(key, a)
-    local left = math.max(lasts(a[2], a[3], a[6]), lasts(a[4], a[5], a[7]))
+    local left = math.max(lasts(a[2], a[3], a[6]), lasts(a[4], a[5], a[8]))
     if left == 0 then redis.call('DEL', key) return end
-    local value = struct.pack('>i8i8i8i8i8i8i8', a[1], a[2], a[3], a[4], a[5], a[6], a[7])
+    local value = struct.pack('>i8i8i8i8i8i8i8i8i8', a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9])
     redis.call('SET', key, value, 'PX', string.format('%.0f', math.min(left + 1000, LONGEST)))
 end
 local function held(key, now, most)
@@ -120,26 +122,26 @@ local function open(key, name)
     redis.call('SADD', key, name)
     redis.call('PEXPIRE', key, OPEN)
 end
-local function told(a, slots) return struct.pack('>i8i8i8i8i8i8i8', a[2], a[3], a[4], a[5], a[6], a[7], slots) end
+local function told(a, slots) return struct.pack('>i8i8i8i8i8', a[2], a[3], a[4], a[5], slots) end
 """
 
 ADMIT: Final = Script(
     _COMMON
-    + """-- open, then balance and leases of each scope; moment, id, then rpm, tpm, slots of each -> fits?, accounts
+    + """-- open, then balance and leases of each scope; moment, id, then limits and slots of each -> fits?, accounts
 local now, id, n, fits = moment(ARGV[1]), ARGV[2], (#KEYS - 1) / 2, true
 local accounts, changed, slots, answer = {}, {}, {}, {}
 for i = 1, n do
-    local rpm, tpm, most = tonumber(ARGV[3 * i]), tonumber(ARGV[3 * i + 1]), tonumber(ARGV[3 * i + 2])
-    local a = read(KEYS[2 * i], now, rpm, tpm)
-    changed[i], slots[i] = under(a, rpm, tpm), held(KEYS[2 * i + 1], now, most)
-    fits = fits and not over(a[2], a[3], 1, rpm) and (most < 0 or slots[i] < most)
+    local l, most = given(5 * i - 2), tonumber(ARGV[5 * i + 2])
+    local a = read(KEYS[2 * i], now, l)
+    changed[i], slots[i] = under(a, l), held(KEYS[2 * i + 1], now, most)
+    fits = fits and not over(a[2], a[3], 1, a[7]) and (most < 0 or slots[i] < most)
     accounts[i] = a
 end
 for i = 1, n do
     local a = accounts[i]
     if fits then
         take(a, 1, 0)
-        if tonumber(ARGV[3 * i + 2]) >= 0 then
+        if tonumber(ARGV[5 * i + 2]) >= 0 then
             hold(KEYS[2 * i + 1], now, id)
             slots[i] = slots[i] + 1
         end
@@ -155,23 +157,23 @@ return struct.pack('>i8', fits and 1 or 0) .. table.concat(answer)
 RESERVE: Final = Script(
     _COMMON
     + """-- open, then balance and leases of each scope, a model's last; moment, the admission's id, id, requests, tokens, clamp,
--- model?, then rpm, tpm, slots of each -> fits? (2: no, and the admission's request was given back), tokens, accounts
+-- model?, then limits and slots of each -> fits? (2: no, and the admission's request was given back), tokens, accounts
 local now, request, id, n = moment(ARGV[1]), 'q' .. ARGV[2], ARGV[3], (#KEYS - 1) / 2
 local requests, tokens, model = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[7] == '1' and n or 0
 local accounts, slots, answer, changed, fits = {}, {}, {}, false, true
 for i = 1, n do
-    local rpm, tpm = tonumber(ARGV[3 * i + 5]), tonumber(ARGV[3 * i + 6])
-    local a = read(KEYS[2 * i], now, rpm, tpm)
-    if i == model then changed = under(a, rpm, tpm) end
-    slots[i] = held(KEYS[2 * i + 1], now, tonumber(ARGV[3 * i + 7]))
-    if ARGV[6] == '1' and a[7] > 0 then tokens = math.min(tokens, a[7]) end
+    local l = given(5 * i + 3)
+    local a = read(KEYS[2 * i], now, l)
+    if i == model then changed = under(a, l) end
+    slots[i] = held(KEYS[2 * i + 1], now, tonumber(ARGV[5 * i + 7]))
+    if ARGV[6] == '1' and a[9] > 0 then tokens = math.min(tokens, a[9]) end
     accounts[i] = a
 end
 for i = 1, n do
     local a, ask = accounts[i], i == model and 1 or requests
-    if ask > 0 and over(a[2], a[3], ask, a[6]) or over(a[4], a[5], tokens, a[7]) then fits = false end
+    if ask > 0 and over(a[2], a[3], ask, a[7]) or over(a[4], a[5], tokens, a[9]) then fits = false end
     if i == model then
-        local most = tonumber(ARGV[3 * i + 7])
+        local most = tonumber(ARGV[5 * i + 7])
         fits = fits and (most < 0 or slots[i] < most)
     end
 end
@@ -180,7 +182,7 @@ for i = 1, n do
     local a = accounts[i]
     if fits then
         take(a, i == model and 1 or requests, tokens)
-        if i == model and tonumber(ARGV[3 * i + 7]) >= 0 then
+        if i == model and tonumber(ARGV[5 * i + 7]) >= 0 then
             hold(KEYS[2 * i + 1], now, id)
             slots[i] = slots[i] + 1
         end
@@ -200,19 +202,19 @@ return struct.pack('>i8i8', fits and 1 or back and 2 or 0, tokens) .. table.conc
 CORRECT: Final = Script(
     _COMMON
     + """-- open, then balance and leases of each scope; moment, the name of what is corrected (it counts once; empty: nothing
--- is), the lease that ends, then of each scope rpm, tpm, requests back, tokens to add, end its lease?
+-- is), the lease that ends, then of each scope its limits, requests back, tokens to add, end its lease?
 local now, name = moment(ARGV[1]), ARGV[2]
 local counts = name ~= '' and redis.call('SREM', KEYS[1], name) == 1
 for i = 1, (#KEYS - 1) / 2 do
-    local at = 5 * i - 1
-    local requests, tokens = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
+    local at = 7 * i - 3
+    local requests, tokens = tonumber(ARGV[at + 4]), tonumber(ARGV[at + 5])
     if counts and (requests ~= 0 or tokens ~= 0) then
-        local a = read(KEYS[2 * i], now, tonumber(ARGV[at]), tonumber(ARGV[at + 1]))
+        local a = read(KEYS[2 * i], now, given(at))
         if tokens > 0 then take(a, 0, tokens) end
         give(a, requests, -tokens)
         write(KEYS[2 * i], a)
     end
-    if ARGV[at + 4] == '1' then redis.call('ZREM', KEYS[2 * i + 1], ARGV[3]) end
+    if ARGV[at + 6] == '1' then redis.call('ZREM', KEYS[2 * i + 1], ARGV[3]) end
 end
 return ''
 """

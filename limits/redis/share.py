@@ -2,7 +2,7 @@
 
 - It begins warm: with its part of what was spent when the server last spoke, and with the slots that this node holds.
 - A part is whole, and one at least: with more nodes than a limit has requests, together they let in more than it.
-- A demand that fits the limit and not the part passes when the part is full, and makes a debt: else it could never pass here.
+- A demand that fits the burst and not its part passes when the part is full, and makes a debt: else it could never pass here.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ class _WarmLedger(Ledger):
 
 
 def _never(known: Known, tokens: int) -> LimitExceeded | None:
-    limit = known.scope.tpm
-    return None if limit is None or tokens <= limit else known.account.refusal(0, tokens, 0)
+    most = known.scope.at_once(known.scope.tpm)
+    return None if most is None or tokens <= most else known.account.refusal(0, tokens, 0)
 
 
 def _of_the_whole(refused: LimitExceeded, scopes: Iterable[Known]) -> LimitExceeded:

@@ -41,7 +41,7 @@ class Words:
     def correct(self, name: bytes, lease: bytes, scopes: Sequence[Correction]) -> Said:
         words = [*self._keys([known for known, *_ in scopes]), self._moment(), name, lease]
         for known, requests, tokens, ends in scopes:
-            words += (*known.terms[:2], b"%d" % requests, b"%d" % tokens, b"1" if ends and known.slots else b"0")
+            words += (*known.terms[:4], b"%d" % requests, b"%d" % tokens, b"1" if ends and known.slots else b"0")
         return CORRECT, words
 
     def adopt(self, name: bytes, lease: bytes, charged: Known, slots: Sequence[Known], gone: bytes) -> Said:

@@ -48,6 +48,8 @@ CASES = {
     "a number out of range": ("8000}", "65536}", '1:16: server.port: expected a whole number from 0 to 65535, got "65536"'),
     "no limit at zero": ("rpm: 10", "rpm: 0", '14:14: plans.pro.rpm: expected a whole number, at least 1, got "0"'),
     "no fraction": ("rpm: 10", "rpm: 1.5", "14:14: plans.pro.rpm: expected a whole number"),
+    "a burst too short": ("rpm: 10", "rpm: 10, burst: 500ms", "14:25: plans.pro.burst: expected a duration from 1s to 1h"),
+    "a burst too long": ("rpm: 10", "rpm: 10, burst: 2h", "14:25: plans.pro.burst: expected a duration from 1s to 1h"),
     "no duration": ("{port: 8000}", "{drain_timeout: 2 fortnights}", "1:25: server.drain_timeout: expected a duration such as"),
     "a duration of nothing": ("{port: 8000}", "{drain_timeout: 0}", "1:25: server.drain_timeout: expected a duration from 1ms"),
     "no size": ("{port: 8000}", "{max_body: 16 blocks}", "1:20: server.max_body: expected a size such as"),

@@ -73,7 +73,7 @@ def test_texts_are_taken_as_written():
 def test_numbers_may_have_underscores_or_quotes():
     """`20_000`, and a number inside quotes, as variables need them."""
     plan = parse(ONE + 'plans: {free: {rpm: 20_000, tpm: "30", max_parallel: null}}').plans["free"]
-    assert (plan.rpm, plan.tpm, plan.max_parallel) == (20_000, 30, None)
+    assert (plan.rpm, plan.tpm, plan.max_parallel, plan.burst) == (20_000, 30, None, 60.0)
 
 
 def test_variables_are_filled_in():

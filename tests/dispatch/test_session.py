@@ -91,7 +91,7 @@ def ask(n: int) -> m.Ask:
 
 
 def held(n: int, ended: int = 0, *, left: bool = False) -> m.Held:
-    return m.Held(n, (1,), left, False, None, False, m.HeldWork(0, "small", RESERVED, None, 1, "s1", 0.0), ended)
+    return m.Held(n, (1,), left, False, None, False, m.HeldWork(0, "small", RESERVED, None, 1, "s1", 0.0, "acme"), ended)
 
 
 async def until(condition: Callable[[], bool]) -> None:

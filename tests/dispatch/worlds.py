@@ -37,16 +37,18 @@ models:
   - {name: sticky, balance: {kind: consistent_hash}, concurrency: {max: 1}, replicas: [%(three)s]}
 queue: {max_requests: 4, max_wait: {realtime: 30s, standard: 40s, batch: 50s}}
 breaker: {failures: 2, open: 5s, max_open: 20s}
-tenants: []
+tenants:
+  - {name: acme, reserved: {least: {slots: 2}, turns: {slots: 1}}}
+  - {name: globex, reserved: {least: {tpm: 3000}, quick: {slots: 1, tpm: 500}}}
 """ % {count: ", ".join(f'{{name: r{n}, url: "http://127.0.0.1:9/r{n}"}}' for n in range(number))
        for count, number in (("two", 2), ("three", 3))}  # fmt: skip
 PLAN = Scope("plan:pro", "plan", 40, 19000, 14, "pro")
 SCOPES = {
     "acme": (Scope("key:a", "key", 29, None, 9, "a"), Scope("tenant:acme", "tenant", 30, 9000, None, "acme"), PLAN),
     "initech": (Scope("tenant:initech", "tenant", 40, 6000, None, "initech"),),  # its Ends wait for company
-    "globex": (Scope("tenant:globex", "tenant", None, 6000, 8, "globex"), PLAN),
+    "globex": (Scope("tenant:globex", "tenant", None, 2400, 8, "globex", 150.0), PLAN),
 }
-MODEL_SCOPES = {("acme", "turns"): Scope("acme:turns", "model", 12, 3000, 4, "acme turns")}
+MODEL_SCOPES = {("acme", "turns"): Scope("acme:turns", "model", 12, 3000, 4, "acme turns", 150.0)}
 
 
 class Clock:
@@ -324,6 +326,7 @@ class World:
                 )
                 for name, lane in lanes.items()
             },
+            "shares": {name: lane.scheduler.queue.reserved() for name, lane in lanes.items()},
             "replicas": {
                 f"{name}/{replica.name}": (
                     replica.inflight, replica.ready, replica.breaker.tripped, replica.breaker.epoch, replica.breaker.open_until,

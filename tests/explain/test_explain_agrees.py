@@ -165,6 +165,8 @@ async def test_telling_changes_nothing(stack):
         ({"tpm": 500}, {"max_tokens": 1000}, True),  # more than the burst, and asked for
         ({"tpm": 500}, {}, False),  # clamped: no maximum was named
         ({"tpm": 5000}, {"max_tokens": 1000, "n": 8}, True),
+        ({"tpm": 5000, "burst": "10s"}, {"max_tokens": 1000}, True),
+        ({"tpm": 500, "burst": "5m"}, {"max_tokens": 1000}, False),
         ({"models": {"large-model": {"tpm": 100}}}, {"max_tokens": 1000}, False),  # `auto` goes on to the small one
         ({"models": {"large-model": {"tpm": 100}}}, {"max_tokens": 1000, "model": "large-model"}, True),
     ],

@@ -124,13 +124,13 @@ def test_a_refused_request_is_an_exit_code(cli):
 
 def test_a_key_is_explained_with_its_own_limits(cli):
     """What a key of the key file may do holds, and the key itself is not repeated."""
-    _, made, _ = cli("create", "--tenant", "acme", "--rpm", "7", "--json", command="keys")
+    _, made, _ = cli("create", "--tenant", "acme", "--rpm", "7", "--burst", "90s", "--json", command="keys")
     secret = next(
         value for value in json.loads(made).values() if isinstance(value, str) and value.startswith("tg-") and len(value) > 30
     )
     code, out, _ = cli("hi", "--key", secret)
     assert code == 0
-    assert "rpm 7" in out
+    assert "rpm 7; 90s of it at once" in out
     assert secret not in out
 
 

@@ -24,11 +24,13 @@ async def made(stack, **terms):
 
 async def test_a_made_key_works_at_once_and_a_revoked_one_no_more(stack):
     """Create, list, use, revoke: no restart and no wait between them, and the secret is shown once."""
-    key = await made(stack, name="laptop", rpm=100, models=["small-*"])
+    key = await made(stack, name="laptop", rpm=100, burst=5, models=["small-*"])
     assert (await ask(stack, chat(), key=key["secret"])).status_code == 200
     assert (await ask(stack, chat(model="large-model"), key=key["secret"])).status_code == 403
     listed = (await stack.client.get("/admin/keys", params={"tenant": "acme"}, headers=OWNER)).json()["keys"]
-    assert [(one["id"], one["name"], one["rpm"], one["status"]) for one in listed] == [(key["id"], "laptop", 100, "active")]
+    assert [(one["id"], one["name"], one["rpm"], one["burst"], one["status"]) for one in listed] == [
+        (key["id"], "laptop", 100, 5.0, "active")
+    ]
     assert "secret" not in listed[0]
     assert "sha256" not in listed[0]
     assert (await stack.client.get("/admin/keys?tenant=globex", headers=OWNER)).json() == {"keys": []}
@@ -60,6 +62,7 @@ async def test_rotation_overlaps(stack):
         ({"tenant": "acme", "models": []}, "models"),
         ({"tenant": "acme", "rpm": 0}, "rpm"),
         ({"tenant": "acme", "rpm": 10**30}, "rpm"),
+        ({"tenant": "acme", "burst": 0.5}, "burst"),
         ({"tenant": "acme", "expires_at": "2020-01-01T00:00:00Z"}, "expires_at"),
         ({"tenant": "acme", "expires_at": "tomorrow"}, "expires_at"),
         ({"tenant": "acme", "sha256": "0" * 64}, "sha256"),

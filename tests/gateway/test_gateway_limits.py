@@ -121,6 +121,42 @@ async def test_requests_at_once(start, scope):
     await stack.at_rest()
 
 
+@SCOPES
+async def test_a_burst_is_spent_at_once_and_refills_at_the_limits_pace(start, scope):
+    """Ten seconds of 12 a minute are two requests; the headers keep the limit a minute, and a third comes after five seconds."""
+    stack = await start(limited(scope, rpm=12, burst="10s"))
+    clock = freeze_limits(stack)
+    for left in (1, 0):
+        answer = await ask(stack, chat())
+        assert answer.status_code == 200
+        if scope != "model":
+            assert answer.headers["x-ratelimit-limit-requests"] == "12"
+            assert answer.headers["x-ratelimit-remaining-requests"] == str(left)
+    refused = await ask(stack, chat())
+    assert refused.status_code == 429
+    assert "limit 12 requests per minute and 2 at once, used 2, requested 1" in refused.json()["error"]["message"]
+    if scope != "model":
+        assert refused.headers["x-ratelimit-reset-requests"] == "10s"
+    assert wait_of(refused) == pytest.approx(5, abs=0.01)
+    clock.advance(wait_of(refused))
+    assert (await ask(stack, chat())).status_code == 200
+
+
+@pytest.mark.parametrize(("burst", "at_once"), [("1s", 100), ("30s", 3000), ("10m", 60_000)])
+async def test_tokens_at_once_are_the_bursts(start, burst, at_once):
+    """What remains is what can be spent now; more than that can never pass, and what names no maximum is cut down to it."""
+    stack = await start(limited("tenant", tpm=6000, burst=burst), fakes={"s1": Options(tokens=10), "l1": Options()})
+    freeze_limits(stack)
+    never = await ask(stack, chat(max_tokens=at_once))
+    assert (never.status_code, never.json()["error"]["code"]) == (400, "request_too_large")
+    assert never.headers["x-should-retry"] == "false"
+    assert never.headers["x-ratelimit-remaining-tokens"] == str(at_once)
+    answer = await ask(stack, chat())
+    assert answer.status_code == 200
+    assert answer.headers["x-ratelimit-limit-tokens"] == "6000"
+    assert answer.headers["x-ratelimit-remaining-tokens"] == str(at_once - usage(answer)["total_tokens"])
+
+
 async def test_a_models_limit_leaves_the_other_models_alone(start):
     """The plan's limit of one model refuses that model only."""
     stack = await start(limited("model", rpm=1))
@@ -234,6 +270,56 @@ async def test_the_reservation_is_the_prompt_and_the_most_that_may_come(start, f
     wake()
     await task
     assert held == estimate_of(body) + choices * most
+
+
+async def held_by(stack, body):
+    """What a request reserves, and what its backend then counts in its prompt."""
+    before, wake, fake = await remaining(stack), hold(stack.small), stack.small
+    known = len(posts(fake))
+    task = asyncio.create_task(ask(stack, body))
+    await stack.until(lambda: len(posts(fake)) > known)
+    held = before - await remaining(stack)
+    wake()
+    assert (await task).status_code == 200
+    await stack.until(stack.idle)
+    return held, posts(fake)[-1].prompt_tokens
+
+
+async def test_bytes_per_token_are_learned_from_what_the_backend_counts(start):
+    """Text that takes eight bytes of JSON a token reserves twice too much at first, and nearly what it is after some requests."""
+    stack = await start(limited("tenant", tpm=PLENTY))
+    freeze_limits(stack)
+    body = chat("\u4f60" * 1200, max_tokens=1)
+    held, counted = await held_by(stack, body)
+    assert held > 2 * counted
+    for _ in range(20):
+        await asyncio.gather(*(ask(stack, body) for _ in range(8)))
+    held, counted = await held_by(stack, body)
+    assert counted < held < 1.25 * counted
+    found = await scrape(stack)
+    assert total(found, "tiergate_bytes_per_token", model="small-model") == pytest.approx(len(encoded(body)) / counted)
+    assert total(found, "tiergate_bytes_per_token", model="large-model") == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        (
+            chat(
+                [{"type": "text", "text": "x" * 999}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]
+            ),
+            None,
+        ),
+        ({"model": "small-model", "prompt": list(range(999)), "max_tokens": 1}, "/v1/completions"),
+        (chat("hi"), None),
+    ],
+    ids=["an image", "token ids", "tiny"],
+)
+async def test_what_is_not_text_teaches_nothing(start, body, path):
+    """Images, ready token ids and tiny prompts leave the ratio as it was."""
+    stack = await start()
+    assert (await ask(stack, body, **({"path": path} if path else {}))).status_code == 200
+    assert total(await scrape(stack), "tiergate_prompt_evidence_total") == 0
 
 
 async def test_a_request_refused_for_slots_burns_no_request(start):

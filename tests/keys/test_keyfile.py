@@ -66,6 +66,7 @@ def test_the_file_is_readable_by_people_and_programs(file, tmp_path):
             "rpm": None,
             "tpm": None,
             "max_parallel": None,
+            "burst": 60.0,
             "models": ["a"],
             "name": "",
         }

@@ -57,8 +57,25 @@ def test_create_shows_the_secret_once(run, file):
 
 def test_create_takes_limits(run, file):
     """All that a key may have of its own."""
-    made = make(run, "--rpm", "5", "--tpm", "600", "--max-parallel", "2", "--expires", "30d", "--model", "small", "--model", "s*")
+    made = make(
+        run,
+        "--rpm",
+        "5",
+        "--tpm",
+        "600",
+        "--burst",
+        "10s",
+        "--max-parallel",
+        "2",
+        "--expires",
+        "30d",
+        "--model",
+        "small",
+        "--model",
+        "s*",
+    )
     assert (made["rpm"], made["tpm"], made["max_parallel"], made["models"]) == (5, 600, 2, ["small", "s*"])
+    assert made["burst"] == 10.0
     assert (made["expires_at"], made["status"], made["tenant"]) == ("2027-02-14T08:00:00Z", "active", "acme")
     assert "sha256" not in made
     assert file.records()[0].rpm == 5
@@ -88,6 +105,7 @@ def test_a_key_may_expire(run, when, moment):
         ),
         (["create", "--tenant", "acme", "--expires", "2020-01-01"], "--expires is in the past"),
         (["create", "--tenant", "acme", "--rpm", "0"], "--rpm must be at least 1"),
+        (["create", "--tenant", "acme", "--burst", "2h"], "--burst: expected a duration from 1s to 1h"),
         (["create", "--tenant", "acme", "--tpm", "-5"], "--tpm must be at least 1"),
         (["create", "--tenant", "acme", "--model", "smal"], 'unknown model "smal"; did you mean "small"?'),
         (["create", "--tenant", "acme", "--name", "a\nb"], "--name: expected a text of"),
@@ -137,12 +155,12 @@ def test_revoke_takes_effect_and_may_be_repeated(run, file):
 
 def test_rotate_shows_the_new_secret_and_the_old_end(run, file):
     """A day of overlap unless told otherwise."""
-    made = make(run, "--rpm", "5")
+    made = make(run, "--rpm", "5", "--burst", "90s")
     code, out, _ = run("rotate", made["id"], "--json")
     rotated = json.loads(out)
     assert code == 0
     assert rotated["secret"] != made["secret"]
-    assert rotated["rpm"] == 5
+    assert (rotated["rpm"], rotated["burst"]) == (5, 90.0)
     assert (rotated["replaces"]["id"], rotated["replaces"]["expires_at"]) == (made["id"], "2027-01-16T08:00:00Z")
     assert f"replaces {rotated['id']}, which works until 2027-01-15 09:00Z" in run("rotate", rotated["id"], "--overlap", "1h")[1]
     assert len(file.records()) == 3

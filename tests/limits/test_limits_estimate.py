@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limits.estimate import prompt_tokens, reservation
+from limits.estimate import longest, prompt_tokens, reservation
 
 
 @pytest.mark.parametrize(("n_bytes", "tokens"), [(0, 1), (1, 1), (3, 1), (4, 2), (7, 2), (8, 3), (3500, 1000), (3501, 1001)])
@@ -39,7 +39,7 @@ def test_density_is_the_callers():
 )
 def test_reservation_takes_the_larger_maximum_for_each_answer(n, max_tokens, max_completion_tokens, expected):
     """Prompt plus n times the larger of both maxima; the default only where neither is given; 0 is a value."""
-    assert reservation(10, n, max_tokens, max_completion_tokens, 1024) == expected
+    assert reservation(10, n, longest(n, [max_tokens, max_completion_tokens]), 1024) == expected
 
 
 @given(
@@ -50,7 +50,7 @@ def test_reservation_takes_the_larger_maximum_for_each_answer(n, max_tokens, max
 )
 def test_no_number_makes_a_credit(prompt, n, max_tokens, max_completion_tokens):
     """Whatever numbers a request holds, what is set aside is at least each maximum that it asked for, never below 0."""
-    tokens = reservation(prompt, n, max_tokens, max_completion_tokens, 1024)
+    tokens = reservation(prompt, n, longest(n, [max_tokens, max_completion_tokens]), 1024)
     assert tokens >= max(0, prompt)
     assert tokens >= max(max_tokens or 0, max_completion_tokens or 0)
 

@@ -48,8 +48,9 @@ VARIANTS = [
     (Scope("b", "tenant", rpm=60, tpm=333), Scope("b", "tenant", tpm=10)),
     (Scope("c", "plan", tpm=10, max_parallel=2), Scope("c", "plan", rpm=1)),
     (Scope("d", "key"), Scope("d", "key", rpm=0, tpm=1 << 41)),
+    (Scope("e", "key", rpm=60, tpm=900, burst=2.5), Scope("e", "key", rpm=60, tpm=900, burst=90.0)),
 ]
-MODELS = [Scope("m", "model", rpm=3, tpm=600, max_parallel=1), Scope("n", "model", tpm=77)]
+MODELS = [Scope("m", "model", rpm=3, tpm=600, max_parallel=1), Scope("n", "model", tpm=77, burst=10.0)]
 
 
 @dataclass
@@ -144,6 +145,15 @@ class Restarts(RuleBasedStateMachine):
         request.refunded = True
         for admission in request.admissions:
             admission.refund()
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data(), tokens=st.integers(0, 5000), refund=st.booleans())
+    def conclude(self, data, tokens, refund):
+        request = self.some(data, reserved=False)
+        if request is not None:
+            for admission in request.admissions:
+                admission.conclude(tokens, refund=refund)
+            self.close(request)
 
     @precondition(lambda self: self.open)
     @rule(data=st.data())
@@ -348,6 +358,18 @@ async def test_a_lower_limit_at_a_restart_makes_no_debt(clock, buffer):
     scope = Scope("k", "key", tpm=60)
     limiter = make(clock, buffer)
     assert limiter.standing([scope]).token_reset == 60.0
+
+
+async def test_a_shorter_burst_at_a_restart_makes_no_debt(clock, buffer):
+    """What was no debt under the burst of then is none under that of now; what was one stays."""
+    limiter = make(clock, buffer)
+    for name, used in (("k", 6000), ("debtor", 6300)):
+        async with limiter.admit([Scope(name, "key", tpm=6000)]) as admission, admission.reserve(6000) as reservation:
+            reservation.settle(used)
+    limiter.commit()
+    limiter = make(clock, buffer)
+    assert limiter.standing([Scope("k", "key", tpm=6000, burst=2.0)]).token_reset == 2.0
+    assert limiter.standing([Scope("debtor", "key", tpm=6000, burst=2.0)]).token_reset == 5.0
 
 
 async def test_adopted_requests_take_slots_beyond_the_limit(clock, buffer):

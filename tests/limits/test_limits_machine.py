@@ -34,13 +34,14 @@ class Bucket:
     """What is left, the plain way: refill first, never above the burst."""
 
     limit: int | None
+    burst: int | None
     left: Fraction = Fraction(0)
     at: Fraction = Fraction(0)
     flow: list[tuple[Fraction, int, bool]] = field(default_factory=list)  # when, net debit, was it an admission
 
     def refill(self, now: Fraction) -> None:
         if self.limit is not None:
-            self.left = min(Fraction(self.limit), self.left + (now - self.at) * self.limit / 60)
+            self.left = min(Fraction(self.burst), self.left + (now - self.at) * self.limit / 60)
         self.at = now
 
     def fits(self, amount: int) -> bool:
@@ -48,14 +49,20 @@ class Bucket:
 
     def debit(self, amount: int, *, admission: bool) -> None:
         if self.limit is not None:
-            self.left = min(Fraction(self.limit), self.left - amount)
+            self.left = min(Fraction(self.burst), self.left - amount)
         self.flow.append((self.at, amount, admission))
+
+
+def whole_burst(limit: int | None, seconds: float) -> int | None:
+    """So many seconds of a limit a minute, in whole ones and one at least."""
+    return None if limit is None else max(1, int(Fraction(str(seconds)) * limit / 60))
 
 
 class Oracle:
     def __init__(self, scope: Scope, now: Fraction) -> None:
-        self.requests = Bucket(scope.rpm, Fraction(scope.rpm or 0), now)
-        self.tokens = Bucket(scope.tpm, Fraction(scope.tpm or 0), now)
+        requests, tokens = whole_burst(scope.rpm, scope.burst), whole_burst(scope.tpm, scope.burst)
+        self.requests = Bucket(scope.rpm, requests, Fraction(requests or 0), now)
+        self.tokens = Bucket(scope.tpm, tokens, Fraction(tokens or 0), now)
         self.slots = scope.max_parallel
         self.held = 0
 
@@ -95,11 +102,18 @@ SCOPES = [
     Scope("a", "key", rpm=7, tpm=1000, max_parallel=3),
     Scope("b", "tenant", rpm=60, tpm=333),
     Scope("c", "plan", tpm=10, max_parallel=2),
-    Scope("d", "key", rpm=1),
+    Scope("d", "key", rpm=1, burst=1.0),
     Scope("e", "tenant"),
-    Scope("f", "key", rpm=2_000_001, tpm=3_000_000_019),
+    Scope("f", "key", rpm=2_000_001, tpm=3_000_000_019, burst=3600.0),
+    Scope("g", "tenant", rpm=60, tpm=333, burst=7.5),
+    Scope("h", "plan", rpm=100, tpm=50, burst=90.001),
 ]
-MODELS = [Scope("m", "model", rpm=3, tpm=600, max_parallel=1), Scope("n", "model", tpm=77), Scope("o", "model", rpm=2)]
+MODELS = [
+    Scope("m", "model", rpm=3, tpm=600, max_parallel=1),
+    Scope("n", "model", tpm=77),
+    Scope("o", "model", rpm=2, burst=600.0),
+    Scope("p", "model", rpm=30, tpm=6000, burst=1.5),
+]
 
 
 class Limits(RuleBasedStateMachine):
@@ -149,7 +163,7 @@ class Limits(RuleBasedStateMachine):
             return
         model = data.draw(st.none() | st.sampled_from(MODELS))
         oracles, others = self.refilled(request.scopes), self.refilled([model] if model else [])
-        bursts = [oracle.tokens.limit for oracle in oracles + others if oracle.tokens.limit is not None]
+        bursts = [oracle.tokens.burst for oracle in oracles + others if oracle.tokens.burst is not None]
         due = min([max(tokens, 0), *(bursts if clamp else [])])
         again = int(request.refunded)
         fits = all(o.fits(again, due, 0) for o in oracles) and all(o.fits(1, due, 1) for o in others)
@@ -213,6 +227,18 @@ class Limits(RuleBasedStateMachine):
         request.refunded = True
         request.admission.refund()
 
+    @precondition(lambda self: any(request.reservation is None for request in self.open))
+    @rule(data=st.data(), tokens=st.integers(0, 50) | st.integers(0, 5000), refund=st.booleans())
+    def conclude(self, data, tokens, refund):
+        request = data.draw(st.sampled_from([request for request in self.open if request.reservation is None]))
+        for oracle in self.refilled(request.scopes):
+            oracle.tokens.debit(tokens, admission=False)
+        if refund and not request.refunded:
+            self.give_request(request.scopes)
+        request.refunded = request.refunded or refund
+        request.admission.conclude(tokens, refund=refund)
+        self.close(request)
+
     @precondition(lambda self: self.open)
     @rule(data=st.data())
     def leave(self, data):
@@ -238,7 +264,7 @@ class Limits(RuleBasedStateMachine):
             requests, tokens, held = kept.get(name, (0, 0, 0))
             assert held == oracle.held
             for spent, bucket in ((requests, oracle.requests), (tokens, oracle.tokens)):
-                assert Fraction(spent, UNIT) == (0 if bucket.limit is None else bucket.limit - bucket.left)
+                assert Fraction(spent, UNIT) == (0 if bucket.limit is None else bucket.burst - bucket.left)
 
     def teardown(self):
         if not hasattr(self, "limiter"):
@@ -255,7 +281,9 @@ class Limits(RuleBasedStateMachine):
         self.clock = float(self.now) + 1e7
         for scope in SCOPES + MODELS:
             place = self.limiter.standing([scope])
-            assert (place.request_remaining, place.token_remaining) == (scope.rpm, scope.tpm)
+            most = whole_burst(scope.rpm, scope.burst), whole_burst(scope.tpm, scope.burst)
+            assert (place.request_remaining, place.token_remaining) == most == (place.request_burst, place.token_burst)
+            assert (place.request_limit, place.token_limit) == (scope.rpm, scope.tpm)
         assert all(account.idle() for account in self.limiter.ledger._accounts.values())
 
 
@@ -268,7 +296,7 @@ def check_flow(bucket: Bucket) -> None:
             total = 0
             for start, amount, _ in reversed(bucket.flow[: last + 1]):
                 total += amount
-                assert total <= bucket.limit + (end - start) * bucket.limit / 60
+                assert total <= bucket.burst + (end - start) * bucket.limit / 60
 
 
 class TestLimits(Limits.TestCase):

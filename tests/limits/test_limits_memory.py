@@ -113,7 +113,7 @@ async def test_explicit_need_beyond_the_burst_can_never_fit(limiter, where):
     )  # fmt: skip
     assert error.scope is (other if where == "model" else scope)
     assert limiter.standing([scope]).request_remaining == 5
-    assert limiter.standing([other]) == Standing(5, 5, 0.0, 100, 100, 0.0)
+    assert limiter.standing([other]) == Standing(5, 5, 0.0, 100, 100, 0.0, 5, 100)
 
 
 async def test_never_is_told_before_a_wait(limiter):
@@ -353,7 +353,7 @@ async def test_unsettled_reservation_gives_the_models_request_back(limiter):
     async with limiter.admit(scopes) as admission:
         async with admission.reserve(10, model_scope=big):
             assert admission.standing().request_remaining == 4
-        assert limiter.standing([big]) == Standing(5, 5, 0.0, 100, 100, 0.0)
+        assert limiter.standing([big]) == Standing(5, 5, 0.0, 100, 100, 0.0, 5, 100)
         async with admission.reserve(10, model_scope=big) as reservation:
             reservation.settle(0)
         assert limiter.standing([big]).request_remaining == 4
@@ -387,12 +387,12 @@ async def test_standing_is_of_the_tightest_scope_for_each_resource(limiter):
     """For each resource the scope with the least left, with its own limit and its own reset."""
     scopes = [key(rpm=10, tpm=1000), tenant(rpm=100, tpm=500), Scope("plan", "plan")]
     async with limiter.admit(scopes) as admission:
-        assert admission.standing() == Standing(10, 9, 6.0, 500, 500, 0.0)
+        assert admission.standing() == Standing(10, 9, 6.0, 500, 500, 0.0, 10, 500)
         async with admission.reserve(250, model_scope=model(rpm=4, tpm=2000)) as reservation:
-            assert admission.standing() == Standing(4, 3, 15.0, 500, 250, 30.0)
+            assert admission.standing() == Standing(4, 3, 15.0, 500, 250, 30.0, 4, 500)
             reservation.settle(50)
-            assert admission.standing() == Standing(4, 3, 15.0, 500, 450, 6.0)
-    assert limiter.standing(scopes) == Standing(10, 9, 6.0, 500, 450, 6.0)
+            assert admission.standing() == Standing(4, 3, 15.0, 500, 450, 6.0, 4, 500)
+    assert limiter.standing(scopes) == Standing(10, 9, 6.0, 500, 450, 6.0, 10, 500)
 
 
 async def test_standing_of_the_unlimited_is_nothing(limiter):
@@ -501,21 +501,22 @@ async def test_longest_reason_is_told(limiter, clock):
 
 
 limits = st.none() | st.integers(1, 10) | st.integers(1, 10**7)
+bursts = st.just(60.0) | st.floats(1.0, 3600.0)
 
 
 @given(
     start=st.sampled_from([0.0, 1.1, 12345.678901, 987654.3210987, 1.79e9]) | st.floats(0, 2e9),
-    shapes=st.lists(st.tuples(limits, limits), min_size=1, max_size=3),
-    other=st.none() | st.tuples(limits, limits),
+    shapes=st.lists(st.tuples(limits, limits, bursts), min_size=1, max_size=3),
+    other=st.none() | st.tuples(limits, limits, bursts),
     spends=st.lists(st.tuples(st.floats(0, 100), st.integers(0, 2000), st.integers(0, 20_000)), max_size=8),
     need=st.integers(0, 1000),
 )
 def test_waiting_as_long_as_told_is_enough_and_not_too_long(start, shapes, other, spends, need):
-    """Alone, after exactly the told wait, the same demand always passes; three microseconds earlier it does not."""
+    """Alone, after exactly the told wait, the same demand always passes, whatever the bursts; three microseconds earlier not."""
     now = start
     limiter = MemoryLimiter(lambda: now)
-    scopes = [Scope(f"s{i}", "key", rpm=rpm, tpm=tpm) for i, (rpm, tpm) in enumerate(shapes)]
-    extra = None if other is None else Scope("m", "model", rpm=other[0], tpm=other[1])
+    scopes = [Scope(f"s{i}", "key", rpm=rpm, tpm=tpm, burst=burst) for i, (rpm, tpm, burst) in enumerate(shapes)]
+    extra = None if other is None else Scope("m", "model", rpm=other[0], tpm=other[1], burst=other[2])
 
     def attempt(tokens, used=None) -> LimitExceeded | None:
         try:
@@ -541,6 +542,44 @@ def test_waiting_as_long_as_told_is_enough_and_not_too_long(start, shapes, other
     assert attempt(need) is None
 
 
+@pytest.mark.parametrize(
+    ("seconds", "requests", "tokens"),
+    [(1.0, 1, 100), (10.0, 5, 1000), (59.999, 29, 5999), (60.0, 30, 6000), (3600.0, 1800, 360_000)],
+)
+async def test_a_burst_is_what_may_be_spent_at_once(limiter, clock, seconds, requests, tokens):
+    """So many seconds of the limits, one request at least; what comes after it comes at the pace of the limit."""
+    scopes = [tenant(rpm=30, tpm=6000, burst=seconds)]
+    for _ in range(requests):
+        await once(limiter, scopes)
+    with pytest.raises(LimitExceeded) as refused:
+        await once(limiter, scopes)
+    assert (refused.value.limit, refused.value.used, refused.value.never) == (30, requests, False)
+    clock.pass_(2.001)
+    async with limiter.admit(scopes) as admission:
+        with pytest.raises(LimitExceeded) as refused:
+            await admission.reserve(tokens + 1).__aenter__()
+        assert refused.value.never
+        async with admission.reserve(10 * tokens, clamp=True) as reservation:
+            assert reservation.tokens == tokens
+
+
+async def test_new_bursts_apply_at_once_and_make_no_debt(limiter, clock):
+    """A shorter burst leaves at most nothing, a longer one gives room, and a real debt stays."""
+    await once(limiter, [tenant(tpm=600)], 600)
+    async with limiter.admit([tenant(tpm=600, burst=1.0)]) as admission:
+        assert admission.standing() == Standing(None, None, None, 600, 0, 1.0, None, 10)
+    await once(limiter, [tenant(tpm=600, burst=120.0)], 1190, used=1210)
+    async with limiter.admit([tenant(tpm=600, burst=1.0)]) as admission:
+        assert admission.standing().token_reset == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.999, 3600.001, -1.0, float("nan"), float("inf")])
+def test_a_burst_is_from_a_second_to_an_hour(seconds):
+    """Anything else is no scope."""
+    with pytest.raises(ValueError, match="from 1 s to an hour"):
+        tenant(rpm=1, burst=seconds)
+
+
 async def test_new_limits_apply_at_once_and_make_no_debt(limiter, clock):
     """Lower limits leave at most nothing; higher ones give room at once; a real debt stays."""
     await once(limiter, [tenant(rpm=600, tpm=1000)], 1000, used=1500)
@@ -548,7 +587,7 @@ async def test_new_limits_apply_at_once_and_make_no_debt(limiter, clock):
         await once(limiter, [tenant(rpm=600)])
     assert limiter.standing([tenant(rpm=600)]).request_remaining == 300
     async with limiter.admit([tenant(rpm=301, tpm=None)]) as admission:
-        assert admission.standing() == Standing(301, 0, 60.0, None, None, None)
+        assert admission.standing() == Standing(301, 0, 60.0, request_burst=301)
     with pytest.raises(LimitExceeded) as refused:
         await once(limiter, [tenant(rpm=6)])
     assert refused.value.wait == pytest.approx(10, abs=1e-5)

@@ -63,7 +63,7 @@ class Line(RuleBasedStateMachine):
     @rule(ask=ASKS, wait=st.floats(-1, 50))
     def arrive(self, ask, wait):
         ask = replace(ask, deadline=self.now + wait)
-        priority, tenant, need = ask.priority, ask.tenant, (1, ask.size, ask.tokens)
+        tenant, need = ask.tenant, (1, ask.size, ask.tokens)
         fits = all(b + e <= limit for b, e, limit in zip(used(self.waiting), need, self.bound, strict=True))
         beyond = self.beyond(tenant, need)
         entry, victims, error = self.pushed(ask)
@@ -79,12 +79,16 @@ class Line(RuleBasedStateMachine):
         self.came += 1
         assert bool(victims) != fits
         for victim in victims:
-            assert victim.ask.tenant == tenant or not beyond
-            assert victim.priority > priority or (victim.priority == priority and self.beyond(victim.ask.tenant))
+            self.check_victim(victim, ask, beyond=beyond)
             line = [e for e in self.waiting if (e.ask.tenant, e.priority) == (victim.ask.tenant, victim.priority)]
             assert line[-1] is victim
             self.ended(victim, State.PUSHED_OUT)
         self.waiting.append(entry)
+
+    def check_victim(self, victim, ask, *, beyond):
+        """Before it is taken out of `waiting`."""
+        assert victim.ask.tenant == ask.tenant or not beyond
+        assert victim.priority > ask.priority or (victim.priority == ask.priority and self.beyond(victim.ask.tenant))
 
     def pushed(self, ask):
         try:
@@ -150,6 +154,10 @@ class Line(RuleBasedStateMachine):
             assert isinstance(entry.failure, QueueTimeout)
             self.ended(entry, State.EXPIRED)
 
+    def charged(self):
+        """How many running requests await that their charge is corrected."""
+        return sum(line.account.running for line in self.queue._lines)
+
     @invariant()
     def nothing_is_lost_or_counted_twice(self):
         queue = self.queue
@@ -161,7 +169,7 @@ class Line(RuleBasedStateMachine):
         assert all(entry.state is State.WAITING for entry in self.waiting)
         assert (queue.head(self.now) is None) == (not self.waiting)
         assert queue.next_deadline() == min((entry.deadline for entry in self.waiting), default=None)
-        assert sum(line.account.running for line in queue._lines) == len(self.running)
+        assert self.charged() == len(self.running)
         assert len(queue._deadlines) <= 2 * len(self.waiting) + 64
         assert set(queue._tenants) == {entry.ask.tenant for entry in self.waiting}
         assert set(queue._borrowers) == {tenant for tenant in TENANTS if self.beyond(tenant)}

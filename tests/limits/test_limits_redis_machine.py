@@ -18,12 +18,14 @@ VARIANTS = [
     (Scope("tenant:t", "tenant", rpm=60, tpm=333), Scope("tenant:t", "tenant", tpm=10)),
     (Scope("plan:t/p", "plan", tpm=10, max_parallel=2), Scope("plan:t/p", "plan", rpm=1, max_parallel=2)),
     (Scope("key:t/d", "key"), Scope("key:t/d", "key", rpm=0, tpm=1 << 39)),
+    (Scope("key:t/e", "key", rpm=60, tpm=900, burst=1.5), Scope("key:t/e", "key", rpm=60, tpm=900, burst=90.001)),
+    (Scope("key:t/g", "key", rpm=7, tpm=(1 << 40) - 1, burst=3600.0), Scope("key:t/g", "key", rpm=1, tpm=7, burst=1.0)),
     (Scope("key:t/f", "key", rpm=2_000_001, tpm=3_000_000_019), Scope("key:t/f", "key", rpm=1, tpm=(1 << 40) - 1)),
 ]
 MODELS = [
     Scope("model:t/m", "model", rpm=3, tpm=600, max_parallel=1),
     Scope("model:t/n", "model", tpm=77),
-    Scope("model:t/o", "model", rpm=2),
+    Scope("model:t/o", "model", rpm=2, burst=10.0),
 ]
 LARGE = 1 << 45
 
@@ -156,6 +158,20 @@ class Same(RuleBasedStateMachine):
         self.runner.run(refund())
 
     @precondition(lambda self: self.open)
+    @rule(data=st.data(), tokens=st.integers(0, 50) | st.integers(0, 5000) | st.just(LARGE), refund=st.booleans())
+    def conclude(self, data, tokens, refund):
+        request = self.some(data, reserved=False)
+        if request is None or any(admission.refunded for admission in request.admissions):
+            return
+
+        async def conclude():
+            for admission in request.admissions:
+                admission.conclude(tokens, refund=refund)
+
+        self.runner.run(conclude())
+        self.close(request)
+
+    @precondition(lambda self: self.open)
     @rule(data=st.data())
     def leave_admission(self, data):
         self.close(data.draw(st.sampled_from(self.open)))
@@ -194,8 +210,8 @@ class Same(RuleBasedStateMachine):
         value = self.value(b"GET", self.key(scope))
         if value == b"$-1":
             return 0, 0
-        at, *numbers = map(int, struct.unpack(">7q", value))
-        rpm, tpm = [None if limit < 0 else limit for limit in numbers[4:]]
+        at, *numbers = map(int, struct.unpack(">9q", value))
+        rpm, tpm = [None if limit < 0 else limit for limit in numbers[4::2]]
         account = Account(Scope(scope.id, scope.kind, rpm, tpm), at)
         account.requests, account.tokens = numbers[0] * UNIT + numbers[1], numbers[2] * UNIT + numbers[3]
         account.advance(self.memory.now())

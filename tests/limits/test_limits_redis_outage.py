@@ -106,6 +106,23 @@ async def test_a_demand_above_a_part_passes_and_makes_a_debt(own_redis):
         assert limiter.standing([OPEN]).token_remaining == 250
 
 
+async def test_parts_have_parts_of_the_burst(own_redis):
+    """Two nodes of 600 requests a minute with a burst of ten seconds: each has fifty at once, and five a second."""
+    clock = 1000.0
+    async with nodes(own_redis.url, 2, deadline=0.2, clock=lambda: clock) as (limiter, _):
+        own_redis.kill()
+        await away(limiter)
+        scope = Scope("tenant:t", "tenant", rpm=600, tpm=6000, burst=10.0, name="t")
+        found = [await refused(limiter.admit([scope])) for _ in range(51)]
+        assert [error is None for error in found] == [True] * 50 + [False]
+        assert found[-1].wait == pytest.approx(0.2, abs=1e-5)
+        clock += 0.2001
+        admission = limiter.admit([scope])
+        assert await refused(admission) is None
+        assert (await refused(admission.reserve(1001))).never
+        assert await refused(admission.reserve(1000)) is None
+
+
 async def test_open_lets_everybody_in_and_closed_nobody(own_redis):
     """And both count what they decided."""
     async with nodes(own_redis.url, deadline=0.2, on_outage="open") as (limiter,):
@@ -145,9 +162,28 @@ async def test_a_server_that_is_not_there_at_the_start_is_found_later(own_redis)
             assert slots(own_redis) == 1
 
 
+@pytest.mark.parametrize(("instances", "passed"), [(1, 10), (4, 2), (20, 1)])
+async def test_a_node_that_starts_in_an_outage_goes_by_the_expected_number_of_nodes(own_redis, instances, passed):
+    """Its part is that of one of so many from the first request on; one at least."""
+    own_redis.kill()
+    async with nodes_later(own_redis.url, instances=instances) as limiter:
+        found = [await refused(limiter.admit([Scope("tenant:t", "tenant", rpm=10)])) for _ in range(11)]
+        assert [error is None for error in found].count(True) == passed
+
+
+@pytest.mark.parametrize(("instances", "count", "passed"), [(4, 1, 2), (2, 3, 3)])
+async def test_more_nodes_than_expected_are_counted(own_redis, instances, count, passed):
+    """The expected number is the least that a limit is divided by; when more are there, by as many."""
+    async with nodes(own_redis.url, count, instances=instances, deadline=0.2) as (limiter, *_):
+        own_redis.kill()
+        await away(limiter)
+        found = [await refused(limiter.admit([Scope("tenant:t", "tenant", rpm=10)])) for _ in range(11)]
+        assert [error is None for error in found].count(True) == passed
+
+
 class nodes_later:
-    def __init__(self, url):
-        self.node = Node(url)
+    def __init__(self, url, **options):
+        self.node = Node(url, **options)
 
     async def __aenter__(self):
         return await self.node.start()
@@ -285,6 +321,52 @@ async def test_a_server_without_memory_is_away(own_redis):
         assert limiter.state.away == "failed"
         own_redis.command(b"CONFIG", b"SET", b"maxmemory", b"0")
         await back(limiter)
+
+
+async def test_corrections_that_were_refused_are_said_again(own_redis):
+    """What a server without its replicas would not take it takes when it has them: the tokens that were not used are back."""
+    scope = Scope("tenant:t", "tenant", rpm=100, tpm=1000, max_parallel=5)
+    async with nodes(own_redis.url) as (limiter,):
+        admission = limiter.admit([scope])
+        reservation = admission.reserve(900)
+        assert (await refused(admission), await refused(reservation)) == (None, None)
+        own_redis.command(b"CONFIG", b"SET", b"min-replicas-to-write", b"1")
+        reservation.settle(100)
+        await leave(reservation)
+        admission.refund()
+        await leave(admission)
+        await until(lambda: not limiter.line._under_way or not limiter.line.up)
+        await until(lambda: len(limiter.line._refused) >= 2)
+        own_redis.command(b"CONFIG", b"SET", b"min-replicas-to-write", b"0")
+        await back(limiter)
+        await heard(limiter)
+        async with limiter.admit([scope]):
+            requests, tokens = spent(limiter, scope)
+            assert (requests, limiter.line.forgotten) == (1, 0)
+            assert tokens <= 100
+        await heard(limiter)
+        assert keys(own_redis, b"*:open:*") == keys(own_redis, b"*:slots") == []
+
+
+async def test_what_is_refused_again_and_again_is_forgotten_and_costs_others_nothing(own_redis):
+    """Where something else has overwritten a key, corrections are given up after a few tries, and the server is asked on."""
+    scopes = [Scope(f"tenant:t{number}", "tenant", rpm=100) for number in range(8)]
+    async with nodes(own_redis.url) as (limiter,):
+        held = [limiter.admit([scope]) for scope in scopes]
+        assert [await refused(admission) for admission in held] == [None] * 8
+        for key in keys(own_redis, b"*"):
+            if b":open:" in key:
+                own_redis.command(b"SET", key, b"overwritten")
+        for admission in held:
+            async with limiter.admit([TENANT]):
+                admission.refund()
+                await heard(limiter)
+        await until(lambda: limiter.line.forgotten == 8)
+        assert not limiter.line._refused
+        assert limiter.line.up
+        own_redis.command(b"FLUSHALL")
+        for admission in held:
+            await leave(admission)
 
 
 async def test_a_replica_by_now_is_given_up_for_what_answers_in_its_place(own_redis):

@@ -48,7 +48,7 @@ class Door:
             return None
 
     async def _let_in(self, scope: Scope, length: Length) -> Visit:
-        tokens = reservation(length.prompt, 1, length.most, None, _DEFAULT_MOST)
+        tokens = reservation(length.prompt, 1, length.most, _DEFAULT_MOST)
         async with AsyncExitStack() as stack:
             admission = await stack.enter_async_context(self._limiter.admit((scope,)))
             reserved = await stack.enter_async_context(admission.reserve(tokens, clamp=length.most is None))
