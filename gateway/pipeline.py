@@ -204,22 +204,10 @@ class Pipeline:
         estimate = 0 if endpoint.free else prompt_tokens(size) + ready_tokens
         resolution = self._catalog.resolve(ask.model, endpoint.served_as, principal.may_call)
         needs = needs_of(ask.fields, endpoint.name, estimate)
-        wishes, passed = reading.wishes, reading.passed
         return Job(
-            x.id,
-            x.arrived,
-            endpoint,
-            ask,
-            principal,
-            resolution,
-            needs,
-            wishes,
-            passed,
-            size,
-            ready_tokens,
-            reading.patience,
-            x.work,
-        )
+            x.id, x.arrived, endpoint, ask, principal, resolution, needs, reading.wishes, reading.passed, size, ready_tokens,
+            reading.patience, x.work,
+        )  # fmt: skip
 
     # -- work
 

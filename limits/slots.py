@@ -121,7 +121,8 @@ class Scheduler:
     def settle(self, entry: Entry, spent: Spent | None) -> None:
         """What it really cost, once; None: nobody knows, and it cost what was thought."""
         ask = entry.ask
-        self.queue.outlook.completed(entry.cost, self._clock() - entry.enqueued - entry.waited)
+        if ask.prompt or ask.output:  # of what another process began nothing is known
+            self.queue.outlook.completed(entry.cost, self._clock() - entry.enqueued - entry.waited)
         if spent is None:
             self.queue.settle(entry, entry.cost)
         else:
