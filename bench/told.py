@@ -47,7 +47,7 @@ class Queueing(Fleet):
         super().__init__(jobs, ours(order), _SLOTS, _SPEED)
         bounds = QueueBounds(_MOST, _MOST * _MOST, _MOST * _MOST, (most, most, most), refuse_early=refuse_early)
         self.told = Told()
-        self.scheduler = Scheduler(bounds, _SLOTS, self.timeline.clock, order, random.Random(0))
+        self.scheduler = Scheduler(bounds, _SLOTS, self.timeline.clock, order, rng=random.Random(0))
 
     def _ask(self, job: Job) -> SlotAsk:
         ask = super()._ask(job)

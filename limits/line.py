@@ -141,6 +141,8 @@ class Line:
         """Tokens by weight by which a request that joined now would be behind who is next: what its tenant was served more than
         that one, and what stands before it in its tenant's own line.
         """
+        if not self._tenants:
+            return 0.0
         tenant, weight = self._tenants.get(ask.tenant), max(1, ask.weight)
         account = self.account_of(ask.tenant)
         ahead = 0.0 if account is None else max(0.0, account.counter - self._least())

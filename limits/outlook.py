@@ -4,7 +4,8 @@ Rules of this file
 - A class is served in turns: all its tenants that wait get as much by weight. So what each gets by weight in a second is the
   pace of the class, and whoever has so much before it waits so long. The pace is measured, as it is: what other classes take,
   what tenants take that come and go, what replicas can do now.
-- Where little has been measured, the pace leans on what is known beforehand: what a slot makes in a second, and the shares.
+- Where little has been measured, the pace leans on what is known beforehand: what a slot makes in a second, and the shares, but
+  not that those who share will go on to: at the latest all is served that waits now.
 - Work is counted as it was predicted when it began, as is what waits, so that an error that all predictions have is none here.
 - Whoever is put back in its tenant's line is overtaken by most of those that come meanwhile.
 - Who is let in and is late all the same shows that estimates are too short; whoever is served, that they are not. So the margin
@@ -104,14 +105,12 @@ class Outlook:
     def wait(self, ask: SlotAsk, key: float, put_back: float, now: float) -> float | None:
         """Seconds until this one would have a slot, if it joined at this place in its tenant's line; None: nobody knows."""
         line = self.lines[ask.priority]
-        pace = self.pace(ask.priority, line.weight_of(ask), now)
-        if not pace:
+        seconds = self._until(ask.priority, line.before(ask, key), line.weight_of(ask), now)
+        if seconds is None:
             return None
-        seconds = line.before(ask, key) / pace
         seconds += min(seconds, _OVERTAKEN * put_back)
         if self._promote_after is not None:  # once it is as urgent as any, only what waits by now comes before it
-            waiting = sum([other.work for other in self.lines])
-            seconds = min(seconds, ask.priority * self._promote_after + waiting / self._rate())
+            seconds = min(seconds, ask.priority * self._promote_after + self._all() / self._rate())
         return min(seconds, _LONGEST)
 
     def whole(self, priority: Priority, now: float) -> float | None:
@@ -119,22 +118,28 @@ class Outlook:
         line = self.lines[priority]
         if not line.entries:
             return 0.0
-        pace = self.pace(priority, line.weights, now)
-        return min(line.work / line.weights / pace, _LONGEST) if pace else None
+        seconds = self._until(priority, line.work / line.weights, line.weights, now)
+        return None if seconds is None else min(seconds, _LONGEST)
 
-    def pace(self, priority: Priority, weights: int, now: float) -> float:
-        """Tokens by weight a second; 0: nobody knows. `weights`: of the tenants that wait."""
-        if not self._count or not self._seconds or not self.slots:
+    def _until(self, priority: Priority, before: float, weights: int, now: float) -> float | None:
+        """Seconds until a class has been served so many tokens by weight, where tenants of these weights wait in it."""
+        if not self._count or not self._work or not self._seconds or not self.slots:
+            return None
+        if not before:
             return 0.0
-        rate = self._rate() * self._share(priority)
-        known = rate / weights
+        rate = self._rate()
+        known = min(before * weights / (rate * self._share(priority)), self._all() / rate)
         lean = _LEAN * self._work / self._count / rate
         pace = self._paces[priority]
         if self.lines[priority].entries:
             pace.advance(now)
         else:
             pace.begin(now)
-        return (pace.served + known * lean) / (pace.time + lean)
+        return before * (pace.time + lean) / (pace.served + lean * before / known)
+
+    def _all(self) -> int:
+        """What all that waits costs."""
+        return sum([line.work for line in self.lines])
 
     def _rate(self) -> float:
         """Tokens a second of all slots."""
