@@ -157,8 +157,7 @@ def test_it_is_the_tenants_fault_where_it_has_more_than_its_part():
     assert flood.value.tenant
     crowd = told()
     with pytest.raises(WaitTooLong) as equal:
-        for _ in range(100):
-            join(crowd, *(ask(name) for name in "abcd"))
+        join(crowd, *(ask(name) for _ in range(100) for name in "abcd"))
     assert not equal.value.tenant
 
 
@@ -224,7 +223,7 @@ class TestView:
         assert classes(scheduler)["realtime"].expected_wait == 0.0
 
     def test_a_place_shows_what_a_request_would_meet(self):
-        """Slots, depths, what of its tenant waits and runs, its wait and whether it would be refused; nothing changes by looking."""
+        """Slots, depths, what of its tenant waits and runs, its wait, whether it would be refused; looking changes nothing."""
         clock = [0.0]
         scheduler = Scheduler(bounds(max_wait=(30.0, 5.0, 30.0), refuse_early=True), 1, lambda: clock[0])
         scheduler.queue.outlook.completed(100, 1.0)
@@ -249,7 +248,7 @@ def test_when_to_come_back_is_within_bounds(seconds, seed):
 
 @pytest.mark.parametrize("seconds", [0.0, 1.0, 10.0, 1000.0])
 def test_a_refused_crowd_does_not_come_back_at_once(seconds):
-    """Of 200 that are refused in one moment and obey, no second sees a third, be it that they count whole ones, nor a tenth any 50 ms."""
+    """Of 200 that are refused in one moment and obey, no whole second sees more than a third, no 50 ms more than a tenth."""
     rng = random.Random(7)
     times = [spread(seconds, rng) for _ in range(200)]
     assert max(Counter(math.ceil(time) for time in times).values()) <= 200 / 3
@@ -311,10 +310,10 @@ def test_more_before_it_is_never_told_a_shorter_wait(most, fewer, slots, weights
     for priority in Priority:
         join(queue, *many(most, "much", priority), *many(min(fewer, most), "little", priority), *many(3, "other", priority))
     for tenant in ("much", "little"):
-        waits = [queue.expected(ask(tenant, priority), 0.0) for priority in Priority]
+        waits = [round(queue.expected(ask(tenant, priority), 0.0), 9) for priority in Priority]
         assert waits == sorted(waits)
     for priority in Priority:
-        assert queue.expected(ask("little", priority), 0.0) <= queue.expected(ask("much", priority), 0.0)
+        assert queue.expected(ask("little", priority), 0.0) <= queue.expected(ask("much", priority), 0.0) + 1e-9
 
 
 class History(RuleBasedStateMachine):
@@ -334,19 +333,23 @@ class History(RuleBasedStateMachine):
         one = ask(tenant, priority, prompt=prompt, output=output, weight=weight, deadline=self.now + within)
         alone, before = not self.queue.load.requests, self.queue.load.requests
         line, expected = self.queue._lines[priority], self.queue.expected(one, self.now)
-        try:
-            self.queue.push(one, Nobody(), self.now)
-        except WaitTooLong as refused:
+        refused = self.pushed(one)
+        if isinstance(refused, WaitTooLong):
             assert not alone
             assert refused.expected > refused.most / 1.5
             assert 1 <= refused.retry_after <= 60
             assert self.queue.load.requests == before
-        except (QueueFull, QueueTimeout):
-            return
-        else:
+        elif refused is None:
             again = ask(tenant, priority, prompt=prompt, output=output, weight=weight)
             after = self.queue.expected(again, self.now)
-            assert expected is None or line.weights > weight or after >= expected
+            assert expected is None or line.weights > weight or after >= expected - 1e-6
+
+    def pushed(self, one):
+        try:
+            self.queue.push(one, Nobody(), self.now)
+        except (QueueFull, QueueTimeout) as error:
+            return error
+        return None
 
     @rule(seconds=st.floats(-5, 60))
     def pass_time(self, seconds):
