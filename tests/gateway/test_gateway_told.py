@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 
 import openai
 import pytest
@@ -115,18 +116,40 @@ async def test_an_sdks_own_timeout_does_not_cut_an_answer(start):
     assert not [name for name in posts(stack.small)[0].headers if "stainless" in name.lower()]
 
 
-@pytest.mark.parametrize(
-    "value", ["", "nan", "inf", "-1", "0", "1e-9", "1_0", "+1", "0x1", "soon", "1.2.3", "9" * 400, "\u00b2", "\xff"]
-)
-async def test_what_is_no_timeout_says_nothing(start, value):
+async def test_what_is_no_timeout_says_nothing(start):
     """A header that the SDK would not have sent is no mistake of the client's, and no limit."""
     line = await held(start)
     async with wire(line.stack.gateway.port) as one:
-        one.send(chat("patient", max_tokens=1), headers={SDK_WAIT: value})
+        one.send(chat("patient", max_tokens=1), headers={SDK_WAIT: "0.0", "x-stainless-timeout": "nan"})
         await line.stack.until(lambda: queued(line.stack) == 1)
         line.wake()
         assert (await one.answer()).status_code == 200
     assert await line.over() == [200]
+
+
+NO_TIMEOUTS = [
+    b"",
+    b".",
+    b"nan",
+    b"inf",
+    b"-1",
+    b"0",
+    b"1e-9",
+    b"1_0",
+    b"+1",
+    b"0x1",
+    b"soon",
+    b"1.2.3",
+    b"9" * 400,
+    b"\xb2",
+    b" 1",
+]
+
+
+@pytest.mark.parametrize("value", NO_TIMEOUTS)
+def test_what_is_no_number_of_seconds_is_no_timeout(value):
+    """Whatever it is, nothing is raised and nothing bounded."""
+    assert patience_of(value) == math.inf
 
 
 @pytest.mark.parametrize(
