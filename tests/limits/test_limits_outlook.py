@@ -13,10 +13,11 @@ from queue_talk import FAR, Nobody, bounds
 from limits.drain import spread
 from limits.line import Line
 from limits.outlook import Pace
+from limits.provisioned import ReservedQueue
 from limits.scheduler import Queue
 from limits.shelf import Shelf
 from limits.slots import Scheduler
-from limits.types import Order, Priority, QueueBounds, QueueFull, QueueTimeout, SlotAsk, WaitTooLong
+from limits.types import Order, Priority, QueueBounds, QueueFull, QueueTimeout, ReservedShare, SlotAsk, WaitTooLong
 from limits.view import classes, place
 
 REALTIME, STANDARD, BATCH = Priority
@@ -408,3 +409,19 @@ def test_a_line_that_is_empty_has_nothing_before_it():
     queue.settle(queue.take(ask(prompt=10**6), 0.0), 10**7)
     assert isinstance(queue._lines[STANDARD], Line)
     assert queue._lines[STANDARD].before(ask(), 0.0) == 0.0
+
+
+def test_an_owners_share_shortens_what_it_is_told():
+    """Half of the slots for itself: its line goes by them and by its turns together; others hear what they did before."""
+    queue = ReservedQueue(bounds(), Order(), [ReservedShare("acme", 2, None)])
+    queue.resize(4)
+    queue.outlook.completed(100, 1.0)
+    join(queue, *many(20), *many(20, "globex"))
+    assert queue.expected(ask("globex"), 0.0) == pytest.approx(10.0)
+    assert queue.expected(ask(), 0.0) == pytest.approx(5.0)
+    assert queue.expected(ask("third"), 0.0) == 0.0
+    small = ReservedQueue(bounds(), Order(), [ReservedShare("acme", 2, 60)])
+    small.resize(4)
+    small.outlook.completed(100, 1.0)
+    join(small, *many(20), *many(20, "globex"))
+    assert 9.0 < small.expected(ask(), 0.0) <= 10.0
