@@ -23,6 +23,7 @@ from typing import Protocol
 
 from gateway.config import Config, Plan, Tenant
 from gateway.config.kinds import is_pattern
+from gateway.config.schema import Budget
 from gateway.errors import ApiError
 from gateway.keys import KeyRing
 from limits.types import Priority, Scope
@@ -31,6 +32,7 @@ _HEADERS = frozenset({b"authorization", b"api-key", b"x-api-key"})
 _LONGEST_KEY = 512
 _LONGEST_NAME = 256
 _MEMO = 64  # names that a caller makes up take room too
+_NO_BUDGET = Budget()
 _log = logging.getLogger("tiergate.keys")
 
 Allowed = Callable[[str], bool]
@@ -159,8 +161,8 @@ class _Tenant:
         self._priority = Priority[(tenant.priority or plan.priority).upper()]
         self._weight = tenant.weight or plan.weight
         self._scopes: tuple[Scope, ...] = (
-            *_scope(f"tenant:{tenant.name}", "tenant", tenant.name, tenant),
-            *_scope(f"plan:{tenant.name}/{self.plan}", "plan", self.plan, plan),
+            *_scope(f"tenant:{tenant.name}", "tenant", tenant.name, tenant, tenant.budget),
+            *_scope(f"plan:{tenant.name}/{self.plan}", "plan", self.plan, plan, plan.budget),
         )
         scopes = {name: _scope(f"model:{tenant.name}/{name}", "model", name, each) for name, each in plan.models.items()}
         self._model_scopes = MappingProxyType({name: scope for name, found in scopes.items() for scope in found})
@@ -184,11 +186,11 @@ class _Tenant:
         )
 
 
-def _scope(scope_id: str, kind: str, name: str, limits: _Limits) -> tuple[Scope, ...]:
+def _scope(scope_id: str, kind: str, name: str, limits: _Limits, budget: Budget = _NO_BUDGET) -> tuple[Scope, ...]:
     """One scope, or none where nothing is limited."""
-    if limits.rpm is limits.tpm is limits.max_parallel is None:
+    if limits.rpm is limits.tpm is limits.max_parallel is budget.day is budget.month is None:
         return ()
-    return (Scope(scope_id, kind, limits.rpm, limits.tpm, limits.max_parallel, name, limits.burst),)
+    return (Scope(scope_id, kind, limits.rpm, limits.tpm, limits.max_parallel, name, limits.burst, budget.day, budget.month),)
 
 
 def _allow(names: Iterable[str]) -> tuple[Allowed, ...]:

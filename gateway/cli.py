@@ -15,6 +15,7 @@ COMMANDS = {
     "doctor": ("gateway.commands.doctor", "reach every backend, and say what to mend"),
     "explain": ("gateway.commands.explain", "what would happen to a request, without sending it"),
     "keys": ("gateway.commands.keys", "make, list, revoke and rotate API keys"),
+    "budgets": ("gateway.commands.budgets", "what tenants of a running gateway have used of their budgets"),
     "cache": ("gateway.commands.cache", "look at and empty the caches of a running gateway"),
     "load": ("gateway.lab.load.command", "open-loop load on an OpenAI-compatible endpoint, and what came of it"),
     "simulate": ("gateway.lab.simulate.command", "what an order of the queue does to waiting times, in virtual time"),

@@ -22,6 +22,7 @@ from caches.semantic.types import OwnedSemantic
 from caches.types import ExactStore
 from gateway.answers import not_cached
 from gateway.auth import Principal
+from gateway.budgets import budgets_of
 from gateway.dispatch.local import slot_ask
 from gateway.dispatch.types import Lane
 from gateway.endpoints import Endpoint
@@ -101,7 +102,9 @@ async def _explain(
     decided = clock()
     told.route = _route(pipeline, job, decision)
     told.attempts = await _attempts(node, job, decision)
-    told.limits_store = str(node.limiter.state) if node.live else ""
+    if node.live:
+        told.limits_store = str(node.limiter.state)
+        told.budgets = tuple(budgets_of(await node.limiter.ask_budgets(job.principal.scopes)))
     edited = clock()
     told.upstream = _upstream(pipeline, job, decision.target)
     told.microseconds = {

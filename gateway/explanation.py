@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from backends.pool import ReplicaStats
+from gateway.budgets import Budget
 from limits.view import PlaceView
 
 
@@ -206,5 +207,6 @@ class Explanation(msgspec.Struct):
     upstream: Upstream | None = None
     refusal: Refusal | None = None
     live: bool = False
+    budgets: tuple[Budget, ...] = ()  # of the tenant and its plan, used so far; empty where nothing runs
     limits_store: str = ""  # where balances are kept, and whether that answers; empty where nothing runs
     microseconds: dict[str, float] = {}

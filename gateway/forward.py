@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import msgspec
@@ -39,6 +41,7 @@ MAX_ATTEMPTS = 3
 MAX_ANSWER = 64 * 1024 * 1024
 _MAX_ERROR = 1024 * 1024
 _MAX_FIRST = 16 * 1024
+_LATEST = 31 * 86_400.0  # seconds that a backend may ask to be left alone
 _MOVE_ON = frozenset({408, 429, 500, 502, 503, 504})
 _PASSED_ON = frozenset({400, 413, 422})
 _MISCONFIGURED = frozenset({*range(300, 400), 401, 403, 404, 405})  # by nothing that a client can send
@@ -101,7 +104,7 @@ class Failures:
             message = "No replica of this model is ready. Please try again shortly."
             return ApiError(503, "no_replica_ready", message, kind="overloaded_error", headers=waiting(1.0), outcome="rejected")
         message = f"Every attempt to reach this model failed; the last one: {self.last}."
-        return ApiError(502, "upstream_error", message, headers={"retry-after": self.retry_after} if self.retry_after else None)
+        return ApiError(502, "upstream_error", message, headers=_when(self.retry_after) if self.retry_after else None)
 
 
 class AttemptFailed(Exception):  # noqa: N818 - it is an outcome, told to the loop of this file only
@@ -310,10 +313,15 @@ def _head(call: Call, replica: Replica) -> bytes:
 
 
 def _when(after: str | None) -> dict[str, str]:
-    """The backend's own `retry-after`, in both our forms; a second where it named none. A date passes as it is."""
-    if after is None or (after.isascii() and after.isdigit() and len(after) < 9):
-        return waiting(float(after or 1))
-    return {"retry-after": after}
+    """The backend's own `retry-after`, in both our forms; a second where it named none that can be read."""
+    if after is not None and after.isascii() and after.isdigit():
+        return waiting(min(float(after), _LATEST))
+    try:
+        moment = parsedate_to_datetime(after or "")
+    except ValueError:
+        return waiting(1.0)
+    moment = moment.replace(tzinfo=moment.tzinfo or UTC)
+    return waiting(min(max(1.0, (moment - datetime.now(UTC)).total_seconds()), _LATEST))
 
 
 def _broken(message: str, *, timeout: bool = False) -> ApiError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from caches.errors import CacheAway, ExactStoreAway, FlightCancelled, FlightLagged
@@ -12,6 +13,7 @@ from limits.types import BURST, LimitExceeded, LimitsAway, QueueFull, QueueTimeo
 from routing.types import EndpointNotServed, ModelNotAllowed, UnknownModel, UnknownTier
 
 _UNITS = {"requests": "requests per minute", "tokens": "tokens per minute", "parallel": "parallel requests"}
+_PERIODS = {"daily_budget": "daily", "monthly_budget": "monthly"}
 _MAX_WAIT = 60.0  # SDKs that obey retry-after hold a worker that long; past it a retry is not worth waiting for
 
 
@@ -23,7 +25,23 @@ def waiting(seconds: float) -> dict[str, str]:
     return headers
 
 
+def _budget(error: LimitExceeded) -> ApiError:
+    """A budget is used up: until its period ends no retry helps. Nobody is told to wait for hours, a minute is worth it."""
+    scope, period = error.scope, _PERIODS[error.resource]
+    whose = f"{scope.kind} {scope.name or scope.id}"
+    end = datetime.fromtimestamp(error.until, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    figures = f"limit {error.limit} tokens, used {error.used}, requested {error.requested}"
+    message = f"The {period} budget of {whose} does not hold this request: {figures}. The period ends at {end}."
+    if error.never:
+        message += " This request is larger than the whole budget."
+    headers = waiting(error.wait) if 0 < error.wait <= _MAX_WAIT else {}
+    headers["x-should-retry"] = "false"
+    return ApiError(429, "insufficient_quota", message, kind="insufficient_quota", headers=headers, outcome="limited")
+
+
 def _limit(error: LimitExceeded) -> ApiError:
+    if error.budget:
+        return _budget(error)
     scope, unit = error.scope, _UNITS[error.resource]
     whose = f"{scope.kind} {scope.name or scope.id}"
     figures = f"limit {error.limit} {unit}{_at_once(error)}, used {error.used}, requested {error.requested}"

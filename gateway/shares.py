@@ -60,13 +60,13 @@ class Shares:
                 "tokens_left": share.tokens_left,
                 "requests": {"reserved": share.reserved, "borrowed": share.borrowed},
             }
-            for share in lane.scheduler.queue.reserved()
+            for share in lane.scheduler.reserved()
         ]
 
     def _read(self, label: Callable[[str], str], values: _Values) -> list[tuple[Labels, float]]:
         sums: Counter[Labels] = Counter()
         for name, lane in self._lanes.items():
-            for share in lane.scheduler.queue.reserved():
+            for share in lane.scheduler.reserved():
                 for more, value in values(share):
                     sums[name, label(share.tenant), *more] += int(value)
         return [(labels, float(value)) for labels, value in sums.items()]

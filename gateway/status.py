@@ -75,6 +75,8 @@ class Status:
             "exact_cache": str(self._exact.state),
             "limits": str(self._limiter.state),
         }
+        if self._limiter.kept:
+            told["budgets"] = "ok" if self._limiter.kept == "ok" else f"in memory only: {self._limiter.kept}"
         semantic = self._semantic.standing()
         if semantic is not None:
             told["semantic_cache"] = semantic.store

@@ -19,7 +19,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from limits.types import LimitExceeded, Resource, Scope, Standing, at_once
+from limits.types import BURST, LimitExceeded, Resource, Scope, Standing, at_once
 
 UNIT = 60_000_000
 SLOT_HINT = 1.0
@@ -149,7 +149,9 @@ class Account:
 
 def _terms(limit: int | None, burst: float) -> tuple[int, int, int]:
     """Rate, unit and burst of a limit."""
-    return (0, 0, 0) if limit is None else (limit, UNIT, at_once(limit, burst) * UNIT)
+    if limit is None:
+        return 0, 0, 0
+    return limit, UNIT, (limit if burst == BURST else at_once(limit, burst)) * UNIT  # which is quick where a minute is the burst
 
 
 def longest(refusals: Iterable[LimitExceeded]) -> LimitExceeded | None:

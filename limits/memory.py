@@ -6,6 +6,7 @@ Rules of this file
 - Admission and reservation hold scopes and plain values, never an account, so that a store elsewhere can hand out
   the same.
 - A clock that goes back stands still here until it has caught up: no time is refilled twice.
+- Budgets are told first: of two reasons it is the one that lasts longer.
 - With a vault, balances outlive the process (see `limits.kept`), and what a request had debited is there when it is
   adopted: adopting takes its slots, whatever their number, and debits nothing.
 """
@@ -16,9 +17,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Self
 
+from limits.budget import Budgets, Used
+from limits.journal import Journal
+from limits.keepers import Keepers
 from limits.kept import KeptLedger
 from limits.ledger import Ledger
-from limits.types import LastingLimiter, LimitExceeded, LimitsState, Scope, Standing
+from limits.types import Budgeted, LastingLimiter, LimitExceeded, LimitsState, Scope, Standing
 from limits.vault import Vault
 
 
@@ -26,16 +30,30 @@ class MemoryLimiter(LastingLimiter):
     state = LimitsState("memory")
     decided_alone = 0
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, vault: Vault | None = None) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        vault: Vault | None = None,
+        *,
+        wall: Callable[[], float] = time.time,
+        journal: Journal | None = None,
+    ) -> None:
         self.ledger = Ledger() if vault is None else KeptLedger(vault)
+        self._keeper = Keepers(journal, vault)
+        self.spending = Budgets(wall, self._keeper)
         self._clock = clock
         self._now = max(int(clock() * 1e6), self.ledger.since)
 
     async def start(self) -> None:
-        """It is there."""
+        """Raises JournalInUse."""
+        await self._keeper.start()
 
     async def close(self) -> None:
-        """Nothing is open."""
+        await self._keeper.close()
+
+    @property
+    def kept(self) -> str:
+        return self._keeper.state
 
     def now(self) -> int:
         """Microseconds, never less than before."""
@@ -59,6 +77,7 @@ class MemoryLimiter(LastingLimiter):
 
     def commit(self) -> None:
         """What was decided so far outlives this process, if there is a vault. Without one it costs nothing."""
+        self._keeper.commit()
         self.ledger.commit(self._now)
 
     def standing(self, scopes: Sequence[Scope]) -> Standing:
@@ -73,6 +92,16 @@ class MemoryLimiter(LastingLimiter):
     def crowded(self, scopes: Sequence[Scope]) -> bool:
         """Whether one of them has most of its parallel slots in use."""
         return self.ledger.crowded(scopes)
+
+    def budgets(self, scopes: Sequence[Scope]) -> list[Budgeted]:
+        return self.spending.standing(scopes)
+
+    async def ask_budgets(self, scopes: Sequence[Scope]) -> list[Budgeted]:
+        return self.spending.standing(scopes)
+
+    async def set_back_budgets(self, scopes: Sequence[Scope]) -> None:
+        self.spending.set_back(scopes)
+        self.commit()
 
 
 class MemoryAdmission:
@@ -93,30 +122,34 @@ class MemoryAdmission:
     async def __aexit__(self, *_exc: object) -> None:
         self._limiter.ledger.release(self._scopes)
 
-    def reserve(self, tokens: int, *, model_scope: Scope | None = None, clamp: bool = False) -> MemoryReservation:
-        return MemoryReservation(self, self._limiter, tokens, model_scope, clamp=clamp)
+    def reserve(self, tokens: int, *, model_scope: Scope | None = None, clamp: bool = False, least: int = 1) -> MemoryReservation:
+        return MemoryReservation(self, self._limiter, tokens, model_scope, clamp=clamp, least=least)
 
-    def debit(self, tokens: int, model: Scope | None, *, clamp: bool) -> tuple[int, Sequence[Scope]]:
-        """Step 2, for the reservation: the tokens taken, and the scopes that they were taken from.
+    def debit(self, tokens: int, model: Scope | None, *, clamp: bool, least: int) -> tuple[int, Sequence[Scope], Sequence[Used]]:
+        """Step 2, for the reservation: the tokens taken, and the scopes and budgets that they were taken from.
 
         A request that was given back, by an earlier refusal on another model, is taken again with the tokens.
         """
         limiter, scopes = self._limiter, self._scopes
         requests = 1 if self.refunded else 0
+        charged = scopes if model is None else (*scopes, model)
         try:
+            tokens, budgets = limiter.spending.fit(charged, tokens, clamp=clamp, least=least)
             taken = limiter.ledger.reserve(scopes, model, requests, tokens, clamp=clamp, now=limiter.now())
         except LimitExceeded:
             self.refund()
             raise
+        if budgets:
+            limiter.spending.take(budgets, taken)
         self.refunded = False
-        self._charged = scopes if model is None else (*scopes, model)
-        return taken, self._charged
+        self._charged = charged
+        return taken, charged, budgets
 
-    def resume(self, model: Scope | None) -> Sequence[Scope]:
-        """The same for a reservation that was made before: its scopes, and a slot of the model's."""
+    def resume(self, model: Scope | None) -> tuple[Sequence[Scope], Sequence[Used]]:
+        """The same for a reservation that was made before: its scopes, a slot of the model's, and its budgets."""
         limiter, scopes = self._limiter, self._scopes
         self._charged = scopes if model is None else (*scopes, *limiter.ledger.resume((model,), limiter.now()))
-        return self._charged
+        return self._charged, limiter.spending.of(self._charged)
 
     def refund(self) -> None:
         if not self.refunded:
@@ -127,6 +160,7 @@ class MemoryAdmission:
         if refund:
             self.refund()
         self._limiter.ledger.settle(self._scopes, 0, tokens, self._limiter.now())
+        self._limiter.spending.charge(self._scopes, tokens)
 
     def standing(self) -> Standing:
         return self._limiter.ledger.standing(self._charged, self._limiter.now())
@@ -135,21 +169,35 @@ class MemoryAdmission:
 class MemoryReservation:
     """Tokens of one admission, and a slot of the model's scope, from entering to leaving."""
 
-    __slots__ = ("_admission", "_charged", "_clamp", "_limiter", "_model", "_settled", "tokens")
+    __slots__ = ("_admission", "_budgets", "_charged", "_clamp", "_least", "_limiter", "_model", "_settled", "day", "tokens")
 
     def __init__(
-        self, admission: MemoryAdmission, limiter: MemoryLimiter, tokens: int, model: Scope | None, *, clamp: bool
+        self,
+        admission: MemoryAdmission,
+        limiter: MemoryLimiter,
+        tokens: int,
+        model: Scope | None,
+        *,
+        clamp: bool = False,
+        least: int = 1,
     ) -> None:
         self._admission = admission
         self._limiter = limiter
         self._model = model
         self._clamp = clamp
+        self._least = least
         self._settled = False
         self._charged: Sequence[Scope] = ()
+        self._budgets: Sequence[Used] = ()
         self.tokens = tokens
+        self.day = 0
 
     async def __aenter__(self) -> Self:
-        self.tokens, self._charged = self._admission.debit(self.tokens, self._model, clamp=self._clamp)
+        self.tokens, self._charged, self._budgets = self._admission.debit(
+            self.tokens, self._model, clamp=self._clamp, least=self._least
+        )
+        if self._budgets:
+            self.day = self._budgets[0].day
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
@@ -164,7 +212,10 @@ class MemoryReservation:
     def settle(self, tokens: int) -> None:
         if not self._settled:
             self._settled = True
-            self._limiter.ledger.settle(self._charged, self.tokens, tokens, self._limiter.now())
+            limiter = self._limiter
+            limiter.ledger.settle(self._charged, self.tokens, tokens, limiter.now())
+            if self._budgets:
+                limiter.spending.settle(self._budgets, self.day, self.tokens, tokens)
 
 
 class AdoptedAdmission(MemoryAdmission):
@@ -177,14 +228,16 @@ class AdoptedAdmission(MemoryAdmission):
         self._scopes = self._charged = limiter.ledger.resume(self._scopes, limiter.now())
         return self
 
-    def adopt_reservation(self, tokens: int, model_scope: Scope | None = None) -> AdoptedReservation:
-        """The reservation that it held: `tokens` are what was set aside, after clamping."""
-        return AdoptedReservation(self, self._limiter, tokens, model_scope, clamp=False)
+    def adopt_reservation(self, tokens: int, model_scope: Scope | None = None, *, day: int = 0) -> AdoptedReservation:
+        """The reservation that it held: `tokens` are what was set aside, after clamping; see `Reservation.day`."""
+        reservation = AdoptedReservation(self, self._limiter, tokens, model_scope)
+        reservation.day = day
+        return reservation
 
 
 class AdoptedReservation(MemoryReservation):
     __slots__ = ()
 
     async def __aenter__(self) -> Self:
-        self._charged = self._admission.resume(self._model)
+        self._charged, self._budgets = self._admission.resume(self._model)
         return self

@@ -50,8 +50,8 @@ class ReservedQueue(Queue):
             own = max(own, work / 2 * 60 / max(1, owner.share.tpm))  # a token costs two at most
         return shared * own / (shared + own)
 
-    def reserved(self) -> Sequence[ReservedStanding]:
-        return [owner.standing() for owner in self._owners.values()]
+    def reserved(self, now: float) -> Sequence[ReservedStanding]:
+        return [owner.standing(now) for owner in self._owners.values()]
 
     def take(self, ask: SlotAsk, now: float) -> Entry:
         owner = self._owners.get(ask.tenant)

@@ -42,9 +42,11 @@ class Owner:
         account.advance(_micros(now))
         return account.fits(0, min(tokens, account.token_rate), 0)
 
-    def standing(self) -> ReservedStanding:
-        account = self.tokens
-        left = None if account is None else max(0, account.token_burst - account.tokens) // UNIT
+    def standing(self, now: float) -> ReservedStanding:
+        account, left = self.tokens, None
+        if account is not None:
+            account.advance(_micros(now))
+            left = max(0, account.token_burst - account.tokens) // UNIT
         return ReservedStanding(self.tenant, self.slots, self.running, left, self.reserved, self.borrowed)
 
 

@@ -126,7 +126,7 @@ class Queue:
         """A request of this tenant runs that another process gave a slot to. What is to be settled at its end, if anything."""
         return None
 
-    def reserved(self) -> Sequence[ReservedStanding]:
+    def reserved(self, now: float) -> Sequence[ReservedStanding]:  # noqa: ARG002 - as above
         """Where the reserved shares stand."""
         return ()
 

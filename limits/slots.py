@@ -21,7 +21,7 @@ from limits.entry import Entry, State, Waiter
 from limits.predict import Predictor
 from limits.provisioned import ReservedQueue
 from limits.scheduler import Queue
-from limits.types import Order, Priority, QueueBounds, ReservedShare, SlotAsk, Spent, cost_of
+from limits.types import Order, Priority, QueueBounds, ReservedShare, ReservedStanding, SlotAsk, Spent, cost_of
 
 _LATE = 0.001
 """A loop's timer may be a millisecond early; better once and late than twice."""
@@ -84,6 +84,10 @@ class Scheduler:
         self.capacity = max(0, n)
         self.queue.resize(self.capacity)
         self.fill()
+
+    def reserved(self) -> Sequence[ReservedStanding]:
+        """Where the reserved shares stand."""
+        return self.queue.reserved(self._clock())
 
     def depth(self, priority: Priority) -> int:
         """Requests of this class that wait."""

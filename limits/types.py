@@ -9,14 +9,22 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from limits.mean import Mean
 
-Resource = Literal["requests", "tokens", "parallel"]
+Resource = Literal["requests", "tokens", "parallel", "daily_budget", "monthly_budget"]
+
+_WHAT: Mapping[Resource, str] = {
+    "requests": "requests per minute",
+    "tokens": "tokens per minute",
+    "parallel": "parallel requests",
+    "daily_budget": "tokens a day",
+    "monthly_budget": "tokens a month",
+}
 
 BURST, SHORTEST_BURST, LONGEST_BURST = 60.0, 1.0, 3600.0
 """Seconds: what a limit may be spent of at once where nothing else is said, and between what that may be set."""
@@ -29,6 +37,7 @@ class Scope:
     `id` names the balance: equal ids share it. Keep one Scope object for many requests: seeing the same object
     again is cheaper than comparing a new one. None is unlimited, 0 lets nothing through. `name` is for messages.
     `burst`: the seconds of its limits that may be spent at once.
+    `day` and `month` are budgets: tokens of a calendar day and month, in UTC.
     """
 
     id: str
@@ -38,9 +47,11 @@ class Scope:
     max_parallel: int | None = None
     name: str = ""
     burst: float = BURST
+    day: int | None = None
+    month: int | None = None
 
     def __post_init__(self) -> None:
-        for limit in (self.rpm, self.tpm, self.max_parallel):
+        for limit in (self.rpm, self.tpm, self.max_parallel, self.day, self.month):
             if limit is not None and limit < 0:
                 raise ValueError(f"a limit of {self.kind} {self.name or self.id!r} is negative")
         if not SHORTEST_BURST <= self.burst <= LONGEST_BURST:
@@ -74,18 +85,38 @@ class Standing:
     token_burst: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Budgeted:
+    """What a scope has used of its budgets, and when their periods end: seconds since 1970."""
+
+    scope: Scope
+    day_used: int
+    month_used: int
+    day_ends: int
+    month_ends: int
+
+
 class LimitExceeded(Exception):  # noqa: N818 - it names what happened, as asyncio.QueueFull does
     """A limit refused; no balance was changed. `used`, `limit` and `requested` are whole requests, tokens or slots.
 
     After `wait` seconds the same demand passes, if nobody else spends meanwhile. When a slot is what lacks, nobody
     knows the time, and `wait` is a hint. `never`: the demand is larger than the whole burst, so no waiting helps
-    and `wait` is 0.
+    and `wait` is 0. `until`: when the period of a budget ends, seconds since 1970; of other limits 0.
     """
 
     def __init__(
-        self, scope: Scope, resource: Resource, *, limit: int, used: int, requested: int, wait: float, never: bool = False
+        self,
+        scope: Scope,
+        resource: Resource,
+        *,
+        limit: int,
+        used: int,
+        requested: int,
+        wait: float,
+        never: bool = False,
+        until: int = 0,
     ) -> None:
-        super().__init__(scope, resource, limit, used, requested, wait, never)
+        super().__init__(scope, resource, limit, used, requested, wait, never, until)
         self.scope = scope
         self.resource: Resource = resource
         self.limit = limit
@@ -93,10 +124,15 @@ class LimitExceeded(Exception):  # noqa: N818 - it names what happened, as async
         self.requested = requested
         self.wait = wait
         self.never = never
+        self.until = until
+
+    @property
+    def budget(self) -> bool:
+        return self.until > 0
 
     def __str__(self) -> str:
         whose = f"{self.scope.kind} {self.scope.name}".rstrip()
-        what = "parallel requests" if self.resource == "parallel" else f"{self.resource} per minute"
+        what = _WHAT[self.resource]
         end = "it can never fit" if self.never else f"try again in {self.wait:.3f} s"
         return f"{what} of {whose}: limit {self.limit}, used {self.used}, requested {self.requested}; {end}"
 
@@ -112,6 +148,10 @@ class Reservation(Protocol):
     def tokens(self) -> int:
         """What was set aside, after clamping."""
 
+    @property
+    def day(self) -> int:
+        """Of whose budgets it was, in days since 1970; 0: of none."""
+
     def settle(self, tokens: int) -> None:
         """Charge what was really used. The first call wins; more than was set aside makes a debt that is carried.
 
@@ -123,11 +163,12 @@ class Admission(Protocol):
     """A request that passed step 1 and holds one parallel slot of every scope until its scope is left."""
 
     def reserve(
-        self, tokens: int, *, model_scope: Scope | None = None, clamp: bool = False
+        self, tokens: int, *, model_scope: Scope | None = None, clamp: bool = False, least: int = 1
     ) -> AbstractAsyncContextManager[Reservation]:
-        """Step 2, atomic: tokens of every scope; of `model_scope` also one request and a parallel slot.
+        """Step 2, atomic: tokens of every scope and its budgets; of `model_scope` also one request and a parallel slot.
 
-        `clamp` (the caller named no maximum): more than the smallest burst is cut down to it. Without it such a
+        `clamp` (the caller named no maximum): more than the smallest burst is cut down to it, and to what is left of a
+        budget, where that is `least` (the prompt) at least. Without it such a
         demand can never pass. A refusal raises LimitExceeded and gives step 1's request back.
         """
 
@@ -157,12 +198,18 @@ class Limiter(Protocol):
 class Adopted(AbstractAsyncContextManager[Admission], Protocol):
     """A request that a predecessor of this process admitted. Entering takes its slots, free or not, and debits nothing."""
 
-    def adopt_reservation(self, tokens: int, model_scope: Scope | None = None) -> AbstractAsyncContextManager[Reservation]:
-        """The reservation that it held: `tokens` are what was set aside, after clamping."""
+    def adopt_reservation(
+        self, tokens: int, model_scope: Scope | None = None, *, day: int = 0
+    ) -> AbstractAsyncContextManager[Reservation]:
+        """The reservation that it held: `tokens` are what was set aside, after clamping; see `Reservation.day`."""
 
 
 AWAY = ("timeout", "connection", "password", "failed")
 """Why a store of limits decides nothing: it is slow or silent, not to be reached, or closed to us, or does what it must not."""
+
+
+KEPT = ("full", "failed")
+"""Why budgets are in memory only: the disk is full, or the file cannot be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +255,21 @@ class LastingLimiter(Limiter, Protocol):
     def parallel(self, scope: Scope) -> int:
         """Its parallel slots that are held."""
 
+    @property
+    def kept(self) -> str:
+        """Whether what is used of budgets outlives this gateway: `ok`, or why not, one of KEPT; empty: that is not its task."""
+
     def crowded(self, scopes: Sequence[Scope]) -> bool:
         """Whether one of them has most of its parallel slots in use: the end of a request then matters to others at once."""
+
+    def budgets(self, scopes: Sequence[Scope]) -> list[Budgeted]:
+        """Of those that have one, as far as it is known here."""
+
+    async def ask_budgets(self, scopes: Sequence[Scope]) -> list[Budgeted]:
+        """The same, as it is where it is kept, while that can be asked."""
+
+    async def set_back_budgets(self, scopes: Sequence[Scope]) -> None:
+        """Nothing is used of them. Raises LimitsAway."""
 
 
 class Priority(enum.IntEnum):

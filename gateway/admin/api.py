@@ -58,8 +58,13 @@ def _state(desk: Desk) -> APIRouter:
 
     @router.get("/tenants", response_model=shapes.Tenants)
     async def tenants() -> object:
-        """Tenants with their limits, and what is left of them."""
-        return {"tenants": desk.tenants()}
+        """Tenants with their limits and budgets, and what is left of them."""
+        return {"tenants": await desk.tenants()}
+
+    @router.post("/tenants/{tenant}/budgets/reset", response_model=shapes.TenantBudgets)
+    async def set_back(tenant: _Id) -> object:
+        """Nothing is used of a tenant's budgets any more, its plan's included, and their day is the clock's."""
+        return await desk.set_back(tenant)
 
     @router.post("/explain")
     async def explain(wanted: shapes.Question) -> dict[str, Any]:

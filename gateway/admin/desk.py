@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from caches.errors import CacheAway
 from caches.semantic.types import OwnedSemantic
 from caches.types import ExactStore
 from caches.which import Which
+from gateway.budgets import BudgetDesk
 from gateway.config import Config
 from gateway.config.checks import unknown_model
 from gateway.config.problems import quote, suggest
@@ -28,7 +29,7 @@ from gateway.fleet import Fleet, MemberStatus, spec_of
 from gateway.keyfile import DeadKeyError, KeyFile, KeyFileError, KeyRecord, Terms, UnknownKeyError
 from gateway.pipeline import Pipeline
 from gateway.refusals import refusal
-from limits.types import LastingLimiter, Scope
+from limits.types import LastingLimiter, LimitsAway, Scope
 
 _log = logging.getLogger("tiergate")
 _LATEST = datetime(9998, 12, 31, tzinfo=UTC).timestamp()
@@ -46,6 +47,7 @@ class Desk:
     semantic: OwnedSemantic
     both: Both
     limiter: LastingLimiter
+    budgets: BudgetDesk
     pipeline: Pipeline
     lanes: Mapping[str, Lane]
     fleet: Fleet
@@ -90,12 +92,23 @@ class Desk:
 
     # -- tenants
 
-    def tenants(self) -> list[dict[str, Any]]:
-        """Each tenant with its limits and what is left of them."""
-        return [self._tenant(name, plan, scopes) for name, plan, scopes in self.pipeline.authenticator.tenants()]
+    async def tenants(self) -> list[dict[str, Any]]:
+        """Each tenant with its limits and budgets, and what is left of them."""
+        return [await self._tenant(name, plan, scopes) for name, plan, scopes in self.pipeline.authenticator.tenants()]
 
-    def _tenant(self, name: str, plan: str, scopes: Sequence[Scope]) -> dict[str, Any]:
-        return {"name": name, "plan": plan or None, "limits": [self._limit(scope) for scope in scopes]}
+    async def set_back(self, tenant: str) -> dict[str, Any]:
+        """Nothing is used of a tenant's budgets any more. Raises ApiError 404 and 503."""
+        try:
+            budgets = await self.budgets.set_back(tenant)
+        except LimitsAway as away:
+            raise refusal(away) from None
+        if budgets is None:
+            raise ApiError(404, "tenant_not_found", "There is no tenant of this name.")
+        return {"name": tenant, "budgets": budgets}
+
+    async def _tenant(self, name: str, plan: str, scopes: tuple[Scope, ...]) -> dict[str, Any]:
+        limits, budgets = [self._limit(scope) for scope in scopes], await self.budgets.of(scopes)
+        return {"name": name, "plan": plan or None, "limits": limits, "budgets": budgets}
 
     def _limit(self, scope: Scope) -> dict[str, Any]:
         standing = self.limiter.standing((scope,))

@@ -175,8 +175,24 @@ class Limit(_Told):
     tokens_remaining: int | None
 
 
-class Tenant(_Told):
+class Budget(_Told):
+    """Tokens of a calendar day or month in UTC: of the tenant, or of its plan."""
+
+    kind: str
     name: str
+    period: str
+    limit: int
+    used: int
+    remaining: int
+    ends_at: datetime
+
+
+class TenantBudgets(_Told):
+    name: str
+    budgets: list[Budget]
+
+
+class Tenant(TenantBudgets):
     plan: str | None
     limits: list[Limit]
 

@@ -37,6 +37,7 @@ from gateway.discovery.watch import Watch
 from gateway.dispatch.local import LocalDispatcher
 from gateway.dispatch.types import Lane
 from gateway.fleet import Fleet, Terms
+from limits.journal import Journal
 from limits.memory import MemoryLimiter
 from limits.slots import Scheduler
 from limits.types import LastingLimiter, Order, QueueBounds, ReservedShare
@@ -64,7 +65,7 @@ def build_owner(config: Config, clock: Clock, wall: Clock, secret: bytes, vault:
     """`vault`: where balances outlive this process."""
     make = replica_maker(config)
     lanes = {model.name: _lane(config, model, make, clock) for model in config.models}
-    (exact, orders), limiter = _exact(config, wall, secret), _limiter(config, clock, vault)
+    (exact, orders), limiter = _exact(config, wall, secret), _limiter(config, clock, wall, vault)
     fleet = _fleet(config, lanes, make)
     monitor, watches = _monitor(config, lanes, clock), _watches(config, fleet)
     local = LocalDispatcher(limiter, exact, lanes)
@@ -147,7 +148,7 @@ def _lane(config: Config, model: ModelConfig, make: Callable[[str, Spec], Replic
     )
     own = queue.order
     order = Order(own.per_token or 0.0, own.cap, own.promote_after if own.classes == "strict" else None)
-    scheduler = Scheduler(bounds, pool.capacity(), clock, order, _shares(config, model))
+    scheduler = Scheduler(bounds, pool.capacity(), clock, order, reserved=_shares(config, model))
     pool.on_capacity(scheduler.set_capacity)
     return Lane(model.name, pool, scheduler)
 
@@ -208,10 +209,11 @@ def _exact(config: Config, wall: Clock, secret: bytes) -> tuple[ExactStore, Orde
     return TwoLevelStore(shared, exact.max_bytes, max_entry=exact.max_entry, clock=wall), RedisOrders(shared)
 
 
-def _limiter(config: Config, clock: Clock, vault: Vault | None) -> LastingLimiter:
+def _limiter(config: Config, clock: Clock, wall: Clock, vault: Vault | None) -> LastingLimiter:
     limits = config.limits
     if limits.store == "memory":
-        return MemoryLimiter(clock, vault)
+        journal = Journal(limits.budgets.path) if config.any_budget else None
+        return MemoryLimiter(clock, vault, wall=wall, journal=journal)
     from limits.redis.limiter import RedisLimiter  # noqa: PLC0415 - an extra, loaded only where it is used
 
     return RedisLimiter(
@@ -220,5 +222,6 @@ def _limiter(config: Config, clock: Clock, vault: Vault | None) -> LastingLimite
         instances=limits.instances,
         deadline=limits.timeout,
         clock=clock,
+        wall=wall,
         vault=vault,
     )

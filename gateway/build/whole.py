@@ -13,6 +13,7 @@ from caches.types import ExactStore
 from gateway.admin import Admin, Application, Loaded
 from gateway.admin.desk import Desk
 from gateway.behind import Behind
+from gateway.budgets import BudgetDesk
 from gateway.build.owner import Owner, build_owner
 from gateway.build.requests import Understanding, build_edge, build_pipeline, draw_secret
 from gateway.config import Config
@@ -74,9 +75,11 @@ def build_calls(
     config: Config, owner: Owner, own: Understanding, status: Status, keys_changed: Callable[[], Awaitable[object]]
 ) -> Loaded:
     """The admin calls, where the state is."""
+    budgets = BudgetDesk(owner.limiter, own.pipeline.authenticator.tenants)
+    budgets.register(own.metrics)
     desk = Desk(
-        config, status.report, status.queues, owner.exact, owner.semantic, owner.both, owner.limiter, own.pipeline, owner.lanes,
-        owner.fleet, KeyFile(config.keys.path), keys_changed, time.time,
+        config, status.report, status.queues, owner.exact, owner.semantic, owner.both, owner.limiter, budgets, own.pipeline,
+        owner.lanes, owner.fleet, KeyFile(config.keys.path), keys_changed, time.time,
     )  # fmt: skip
     return Loaded(lambda: _admin_calls(desk))
 

@@ -9,7 +9,7 @@ import sys
 from typing import Any
 from urllib.parse import quote
 
-from gateway.commands.running import request, where
+from gateway.commands.remote import options, request, where
 from gateway.config import ConfigError
 from gateway.units import parse_duration
 
@@ -26,10 +26,7 @@ class _Once(argparse.Action):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--config", default="config.yaml", help="where the address and the admin key are read from")
-    shared.add_argument("--url", help="address of the gateway, instead of the config's; the key is then TIERGATE_ADMIN_KEY's")
-    shared.add_argument("--json", action="store_true", help="print JSON")
+    shared = options()
     actions = parser.add_subparsers(dest="action", required=True)
     actions.add_parser("stats", parents=[shared], help="what is kept, and what was learned of wrong hits")
     flush = actions.add_parser("flush", parents=[shared], help="delete entries; the conditions given must all hold")
@@ -65,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "eval":
         return _eval(args)
     try:
-        url, key = where(args.config, args.url)
+        url, key = where(args)
         result = _call(args, url, key)
     except (ConfigError, OSError, ValueError, http.client.HTTPException) as error:
         print(f"tiergate cache: {error}", file=sys.stderr)

@@ -20,7 +20,7 @@ from gateway.auth import Principal
 from gateway.build import Parts, build
 from gateway.build.requests import known_secret
 from gateway.commands.explain_text import text
-from gateway.commands.running import request, where
+from gateway.commands.remote import request, where
 from gateway.config import Config, ConfigError, load
 from gateway.endpoints import BY_NAME, Endpoint
 from gateway.errors import ApiError
@@ -71,7 +71,7 @@ def _run_live(args: argparse.Namespace) -> int:
     try:
         config = load(args.config)
         tenant = _tenant(args, config)
-        url, key = where(args.config, args.url)
+        url, key = where(args)
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in map(_header, args.header)}
         question = {"tenant": tenant, "endpoint": args.endpoint, "body": _object(_body(args, config)), "headers": headers}
         told = msgspec.convert(request(url, key, "POST", "/admin/explain", question), Explanation)

@@ -21,6 +21,9 @@ def text(told: Explanation) -> str:
         lines.append(("class", f"{told.priority}, weight {told.weight}"))
         if told.live:
             lines.append(("limits", f"kept in {told.limits_store}"))
+            for one in told.budgets:
+                used = f"{one.used} of {one.limit} tokens used, until {one.ends_at:%Y-%m-%d %H:%M} UTC"
+                lines.append(("", f"budget of {one.kind} {one.name}, {one.period}: {used}"))
         else:
             lines.append(("now", "not known: this asks no running gateway, so no balance, queue or replica; --live asks it"))
         lines += _upstream(told)

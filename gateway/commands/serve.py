@@ -13,6 +13,7 @@ from dataclasses import replace
 from gateway.config import Config, ConfigError, load
 from gateway.config.certificates import TlsError
 from gateway.keyfile import KeyFileError
+from limits.journal import JournalInUse
 
 MAX_WORKERS = 256
 _MANY_DESCRIPTORS = 1_048_576
@@ -63,7 +64,7 @@ def serve(config: Config, reload: Callable[[], Config] | None = None) -> int:
     except TlsError as error:
         print(f"tiergate serve: tls.{error.key}: {error}", file=sys.stderr)
         return 2
-    except KeyFileError as error:
+    except (KeyFileError, JournalInUse) as error:
         print(f"tiergate serve: {error}", file=sys.stderr)
         return 2
     except OSError as error:

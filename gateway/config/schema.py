@@ -295,6 +295,11 @@ class Cache:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Budgets:
+    path: t.File = key(Path("data/budgets"), "store memory: directory of what was used of budgets; made when there is one.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Hits:
     requests: bool = key(True, "Whether an answer that is kept, or shared with an identical request, costs a request.")
     tokens: bool = key(False, "Whether it costs the tokens that it took to make.")
@@ -314,6 +319,7 @@ class Limits:
     instances: Annotated[int, Whole(1, 1000)] = key(
         1, "Gateways that share that server, at least: what `local` divides by where fewer were counted."
     )
+    budgets: Budgets = section(Budgets, "What was used of budgets.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -368,6 +374,12 @@ class ModelLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    day: t.Allowance = key(None, "Tokens of a calendar day in UTC, prompt and output; null: no budget.")
+    month: t.Allowance = key(None, "Tokens of a calendar month in UTC; null: no budget.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCache:
     keep: t.Keep | None = key(None, "Which answers are kept; null: as `cache.exact.keep`.")
     ttl: t.Seconds | None = key(None, "How long answers are kept, by either cache at most; null: as the caches have it.")
@@ -387,10 +399,11 @@ class Plan:
     tpm: t.Limit = key(None, "Tokens a minute for each tenant of the plan, prompt and output; null: no limit.")
     burst: t.Burst = key(60.0, "How much of `rpm` and `tpm` may be spent at once: so many seconds of them, 1s to 1h.")
     max_parallel: t.Limit = key(None, "Requests at once for each tenant of the plan; null: no limit.")
+    budget: Budget = section(Budget, "What each tenant of the plan may use in a day and a month.")
     priority: t.PriorityName = key("standard", "Class in the queue.")
     weight: t.Weight = key(1, "Share among the tenants of a class.")
     models: Mapping[t.ModelName, ModelLimits] = section(dict, "Further limits for single models.")
-    reserved: Mapping[t.ModelName, Reserved] = section(dict, "Each of its tenants' own share of a model; docs/scheduling.md.")
+    reserved: Mapping[t.ModelName, Reserved] = section(dict, "Each of its tenants' own share of a model; docs/tenants.md.")
     cache: OwnCache = section(OwnCache, "What the caches may do for its tenants.")
 
 
@@ -415,6 +428,7 @@ class Tenant:
     tpm: t.Limit = key(None, "Tokens a minute of all its keys, beside the plan's; null: no limit.")
     burst: t.Burst = key(60.0, "How much of `rpm` and `tpm` may be spent at once: so many seconds of them, 1s to 1h.")
     max_parallel: t.Limit = key(None, "Requests at once of all its keys, beside the plan's; null: no limit.")
+    budget: Budget = section(Budget, "What all its keys may use in a day and a month, beside the plan's.")
     models: tuple[t.ModelPattern, ...] = key(("*",), "Models that it may call: names or patterns.")
     priority: t.PriorityName | None = key(None, "Class in the queue; null: the plan's.")
     weight: t.Weight | None = key(None, "Share among the tenants of its class; null: the plan's.")
@@ -502,6 +516,11 @@ class Config:
         return self.cache.semantic.enabled if own is None else own
 
     @property
+    def any_budget(self) -> bool:
+        budgets = [plan.budget for plan in self.plans.values()] + [tenant.budget for tenant in self.tenants]
+        return any(budget != Budget() for budget in budgets)
+
+    @property
     def any_semantic(self) -> bool:
         return any(self.semantic_of(tenant) for tenant in self.tenants)
 
@@ -534,6 +553,7 @@ def complete(config: Config, directory: Path) -> Config:
         config,
         server=replace(config.server, tls=_located(config.server.tls, directory)),
         models=tuple(_model_located(model, directory) for model in config.models),
+        limits=replace(config.limits, budgets=Budgets(path=directory / config.limits.budgets.path)),
         routing=replace(config.routing, tiers=tiers, classifier=classifier),
         cache=replace(config.cache, semantic=replace(semantic, qdrant=qdrant, embedder=embedder, verifier=verifier)),
         keys=replace(config.keys, path=directory / config.keys.path),

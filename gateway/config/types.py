@@ -30,6 +30,7 @@ Burst = Annotated[float, Duration(SHORTEST_BURST, LONGEST_BURST)]
 Bytes = Annotated[int, Size()]
 Count = Annotated[int, Whole(1)]
 Limit = Annotated[int, Whole(1)] | None
+Allowance = Annotated[int, Whole(0)] | None
 Name = Annotated[str, Label()]
 ModelName = Annotated[str, Label(slash=True)]
 ModelPattern = Annotated[str, Pattern()]

@@ -192,7 +192,7 @@ class Case:
             self._take_berth(share)
         scope = None if held.model_scope is None else self.session.scopes[held.model_scope]
         replica = None if held.serial is None else node.roster.named(held.model, held.replica)
-        work = ticket.resume(held.model, held.tokens, scope, replica, held.began, held.tenant)
+        work = ticket.resume(held.model, held.tokens, scope, replica, held.began, held.tenant, held.day)
         async with work as grant:
             await self._attempts(ticket, grant, work.resumed(), None, resumed=True)
 
@@ -382,7 +382,7 @@ class Case:
         if told:
             self.session.send(m.Another(self.n, self._w, serial, first))
             return
-        granted = m.Grant(grant.tokens, grant.queued, serial, first)
+        granted = m.Grant(grant.tokens, grant.queued, serial, first, grant.day)
         if answer is None or answer.pending:
             self.session.send(m.Granted(self.n, self._w, granted, values_of(ticket.standing())))
         else:
@@ -425,7 +425,9 @@ class Case:
     def _refusal(self, error: Exception) -> m.Refusal:
         if isinstance(error, LimitExceeded):
             number = self.session.numbers.get(id(error.scope), 0)
-            return m.Refusal("limit", number, error.resource, error.limit, error.used, error.requested, error.wait, error.never)
+            return m.Refusal(
+                "limit", number, error.resource, error.limit, error.used, error.requested, error.wait, error.never, error.until
+            )
         if isinstance(error, LimitsAway):
             return m.Refusal("away")
         if isinstance(error, WaitTooLong):

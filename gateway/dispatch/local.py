@@ -104,13 +104,12 @@ class LocalTicket:
         return LocalWork(self._owner.lanes[ask.model], self._admission, ask)
 
     def resume(
-        self, model: str, tokens: int, scope: Scope | None, replica: Replica | None, began: float, tenant: str
+        self, model: str, tokens: int, scope: Scope | None, replica: Replica | None, began: float, tenant: str, day: int = 0
     ) -> ResumedWork:
-        """Work that an adopted request was granted before: `tokens` as reserved, the replica that was asked since `began`."""
+        """Work that an adopted request was granted before: `tokens` as reserved on `day`, the replica asked since `began`."""
         assert self._adopted is not None, "only an adopted request has such work"
-        return ResumedWork(
-            self._owner.lanes[model], self._adopted.adopt_reservation(tokens, scope), tokens, replica, began, tenant
-        )
+        reserved = self._adopted.adopt_reservation(tokens, scope, day=day)
+        return ResumedWork(self._owner.lanes[model], reserved, tokens, replica, began, tenant)
 
     async def store(self, entry: Entry) -> None:
         await self._owner.exact.put(entry)
@@ -142,7 +141,9 @@ class LocalWork:
     def __init__(self, lane: Lane, admission: Admission, ask: WorkAsk) -> None:
         self._lane = lane
         self._ask = ask
-        self._reserved: Reserved = admission.reserve(ask.tokens, model_scope=ask.model_scope, clamp=ask.clamp)
+        self._reserved: Reserved = admission.reserve(
+            ask.tokens, model_scope=ask.model_scope, clamp=ask.clamp, least=ask.prompt_tokens
+        )
         self._slot: Slot | None = None
         self._tried: list[Replica] = []
         self.on_wait: Callable[[], None] | None = None  # called when it has its tokens and is about to wait for a slot
@@ -188,6 +189,11 @@ class LocalWork:
         self._reservation.settle(tokens)
         if self._slot is not None:
             self._slot.spent = spent
+
+    @property
+    def day(self) -> int:
+        """Of whose budgets its tokens are; see `limits.types.Reservation`."""
+        return self._reservation.day
 
     def crowded(self) -> bool:
         """Whether who asks for a slot now has to wait."""

@@ -23,6 +23,8 @@ class ScopeTerms(msgspec.Struct, array_like=True, gc=False):
     max_parallel: int | None
     name: str
     burst: float = BURST
+    day: int | None = None
+    month: int | None = None
 
 
 class Work(msgspec.Struct, array_like=True, gc=False):
@@ -99,7 +101,10 @@ class Known(msgspec.Struct, array_like=True, gc=False):
 
 
 class HeldWork(msgspec.Struct, array_like=True, gc=False):
-    """Work that a worker was granted: its tokens as reserved, the replica if one is asked just now, when that began."""
+    """Work that a worker was granted: its tokens as reserved, the replica if one is asked just now, when that began.
+
+    `day`: see `limits.types.Reservation`.
+    """
 
     w: int
     model: str
@@ -109,6 +114,7 @@ class HeldWork(msgspec.Struct, array_like=True, gc=False):
     replica: str
     began: float
     tenant: str
+    day: int = 0
 
 
 class Held(msgspec.Struct, array_like=True, gc=False):
@@ -261,6 +267,7 @@ class Refusal(msgspec.Struct, array_like=True, gc=False):
     requested: int = 0
     wait: float = 0.0
     flag: bool = False
+    until: int = 0
     seconds: float = 0.0
     most: float = 0.0
 
@@ -272,6 +279,7 @@ class Grant(msgspec.Struct, array_like=True, gc=False):
     queued: float
     serial: int | None
     tell_first: bool
+    day: int = 0  # of whose budgets the tokens were taken; see `limits.types.Reservation`
 
 
 StandingValues = tuple[int | None, int | None, float | None, int | None, int | None, float | None, int | None, int | None]

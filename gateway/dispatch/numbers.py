@@ -64,4 +64,6 @@ class ScopeNumbers:
 
 
 def _terms(number: int, scope: Scope) -> m.ScopeTerms:
-    return m.ScopeTerms(number, scope.id, scope.kind, scope.rpm, scope.tpm, scope.max_parallel, scope.name, scope.burst)
+    return m.ScopeTerms(
+        number, scope.id, scope.kind, scope.rpm, scope.tpm, scope.max_parallel, scope.name, scope.burst, scope.day, scope.month
+    )

@@ -35,6 +35,7 @@ def raise_refusal(refusal: Refusal, scopes: Scopes) -> NoReturn:
             requested=refusal.requested,
             wait=refusal.wait,
             never=refusal.flag,
+            until=refusal.until,
         )
     if refusal.kind == "away":
         raise LimitsAway

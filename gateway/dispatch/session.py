@@ -137,7 +137,9 @@ class Session:
 
     def learn(self, added: list[m.ScopeTerms]) -> None:
         for terms in added:
-            made = Scope(terms.id, terms.kind, terms.rpm, terms.tpm, terms.max_parallel, terms.name, terms.burst)
+            made = Scope(
+                terms.id, terms.kind, terms.rpm, terms.tpm, terms.max_parallel, terms.name, terms.burst, terms.day, terms.month
+            )
             scope = self.node.scope(made)
             self.scopes[terms.number] = scope
             self.numbers[id(scope)] = terms.number

@@ -321,7 +321,9 @@ class RemoteTicket:
     def _prospect(self, ask: WorkAsk, grant: m.Grant) -> m.HeldWork:
         """Work that was granted with the admission, and that nobody has taken up yet."""
         scopes = self._link.scopes
-        return m.HeldWork(0, ask.model, grant.tokens, scopes.maybe(ask.model_scope), None, "", self._link.clock(), ask.tenant)
+        return m.HeldWork(
+            0, ask.model, grant.tokens, scopes.maybe(ask.model_scope), None, "", self._link.clock(), ask.tenant, grant.day
+        )
 
     def hear(self, heard: Heard) -> None:
         if not isinstance(heard, m.Answer) and heard.w != self._works:

@@ -92,7 +92,9 @@ class RemoteWork:
         if not self._next:
             return None
         ask, scope = self._ask, self._ticket.link.scopes.maybe(self._ask.model_scope)
-        return m.HeldWork(self._ticket.w, ask.model, self.tokens, scope, self._serial, self._name, self._began, ask.tenant)
+        return m.HeldWork(
+            self._ticket.w, ask.model, self.tokens, scope, self._serial, self._name, self._began, ask.tenant, self._grant.day
+        )
 
     def first_byte(self) -> None:
         link = self._ticket.link

@@ -26,6 +26,7 @@ from gateway.node.sockets import listen
 from gateway.node.supervisor import CANNOT_START, Reread, Supervisor
 from gateway.serving import AGAIN, metrics_address
 from gateway.tls import Certificate
+from limits.journal import JournalInUse
 
 _log = logging.getLogger("tiergate.node")
 
@@ -114,7 +115,7 @@ def _child(main: Main, configs: Configs, inherited: Inherited) -> Callable[[Chil
         _name(child)
         try:
             return uvloop.run(main(child, configs.config, inherited))
-        except (KeyFileError, TlsError) as error:
+        except (KeyFileError, TlsError, JournalInUse) as error:
             _log.error("it cannot start: %s", error)
             return CANNOT_START
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from limits.redis.names import Known
 from limits.redis.place import Place
-from limits.redis.scripts import LARGEST
+from limits.redis.scripts import LARGEST, TODAY
 from limits.types import LimitExceeded, LimitsAway, Scope, Standing
 
 if TYPE_CHECKING:
@@ -38,24 +38,28 @@ class RedisAdmission:
         there = self._place is Place.SERVER and not self.refunded
         self._limiter.release(self._id, self._scopes, b"q" + self._id if there else b"")
 
-    def reserve(self, tokens: int, *, model_scope: Scope | None = None, clamp: bool = False) -> RedisReservation:
-        return RedisReservation(self, self._limiter, tokens, model_scope, clamp=clamp)
+    def reserve(self, tokens: int, *, model_scope: Scope | None = None, clamp: bool = False, least: int = 1) -> RedisReservation:
+        return RedisReservation(self, self._limiter, tokens, model_scope, clamp=clamp, least=least)
 
-    async def debit(self, lease: bytes, tokens: int, model: Known | None, *, clamp: bool) -> tuple[Place, int, Sequence[Known]]:
-        """Step 2, for the reservation: where the tokens were taken, how many, and of which scopes.
+    async def debit(
+        self, lease: bytes, tokens: int, model: Known | None, *, clamp: bool, least: int
+    ) -> tuple[Place, int, int, Sequence[Known]]:
+        """Step 2, for the reservation: where the tokens were taken, how many, of which day's budgets, and of which scopes.
 
         A request that was given back, by an earlier refusal on another model, is taken again with the tokens.
         """
         scopes, requests = self._scopes, int(self.refunded and bool(self._scopes))
         try:
-            place, taken = await self._limiter.debit_tokens((self._id, lease), scopes, model, requests, tokens, clamp=clamp)
+            place, taken, day = await self._limiter.debit_tokens(
+                (self._id, lease), scopes, model, requests, tokens, clamp=clamp, least=least
+            )
         except (LimitExceeded, LimitsAway):
             self.refund()
             raise
         if self.refunded:
             self._place, self.refunded = place, False
         self._charged = scopes if model is None else [*scopes, model]
-        return place, taken, self._charged
+        return place, taken, day, self._charged
 
     def charge(self, model: Known | None) -> Sequence[Known]:
         """The scopes of a reservation that was made before."""
@@ -71,7 +75,7 @@ class RedisAdmission:
         """As one correction, for the debit of the request, by whose name it counts, is corrected once."""
         back, self.refunded = int(refund and not self.refunded), self.refunded or refund
         charged = [(known, back) for known in self._scopes]
-        self._limiter.correct(self._place, b"q" + self._id, charged, min(max(tokens, 0), LARGEST))
+        self._limiter.correct(self._place, b"q" + self._id, charged, min(max(tokens, 0), LARGEST), TODAY)
 
     def standing(self) -> Standing:
         return self._limiter.standing_of(self._charged)
@@ -80,24 +84,35 @@ class RedisAdmission:
 class RedisReservation:
     """Tokens of one admission, and a slot of the model's scope, from entering to leaving."""
 
-    __slots__ = ("_admission", "_charged", "_clamp", "_id", "_limiter", "_model", "_place", "_settled", "tokens")
+    __slots__ = (
+        "_admission", "_charged", "_clamp", "_id", "_least", "_limiter", "_model", "_place", "_settled", "day", "tokens",
+    )  # fmt: skip
 
     def __init__(
-        self, admission: RedisAdmission, limiter: RedisLimiter, tokens: int, model: Scope | None, *, clamp: bool
+        self,
+        admission: RedisAdmission,
+        limiter: RedisLimiter,
+        tokens: int,
+        model: Scope | None,
+        *,
+        clamp: bool = False,
+        least: int = 1,
     ) -> None:
         self._admission = admission
         self._limiter = limiter
         self._model = None if model is None else limiter.names((model,))[0]
         self._clamp = clamp
+        self._least = least
         self._id = limiter.new_id()
         self._settled = False
         self._charged: Sequence[Known] = ()
         self._place = Place.NOWHERE
         self.tokens = tokens
+        self.day = 0
 
     async def __aenter__(self) -> Self:
-        self._place, self.tokens, self._charged = await self._admission.debit(
-            self._id, self.tokens, self._model, clamp=self._clamp
+        self._place, self.tokens, self.day, self._charged = await self._admission.debit(
+            self._id, self.tokens, self._model, clamp=self._clamp, least=self._least
         )
         return self
 
@@ -115,7 +130,8 @@ class RedisReservation:
 
     def _correct(self, used: int, *, model_request: int) -> None:
         charged = [(known, model_request if known is self._model else 0) for known in self._charged]
-        self._limiter.correct(self._place, b"t" + self._id, charged, min(max(used, 0), LARGEST) - self.tokens)
+        more = min(max(used, 0), LARGEST) - self.tokens
+        self._limiter.correct(self._place, b"t" + self._id, charged, more, self.day)
 
 
 class AdoptedRedisAdmission(RedisAdmission):
@@ -128,9 +144,11 @@ class AdoptedRedisAdmission(RedisAdmission):
         self._limiter.take_over(b"" if self.refunded else b"q" + self._id, self._id, self._scopes, self._scopes)
         return self
 
-    def adopt_reservation(self, tokens: int, model_scope: Scope | None = None) -> AdoptedRedisReservation:
-        """The reservation that it held: `tokens` are what was set aside, after clamping."""
-        return AdoptedRedisReservation(self, self._limiter, tokens, model_scope, clamp=False)
+    def adopt_reservation(self, tokens: int, model_scope: Scope | None = None, *, day: int = 0) -> AdoptedRedisReservation:
+        """The reservation that it held: `tokens` are what was set aside, after clamping; see `Reservation.day`."""
+        reservation = AdoptedRedisReservation(self, self._limiter, tokens, model_scope)
+        reservation.day = day
+        return reservation
 
 
 class AdoptedRedisReservation(RedisReservation):

@@ -24,10 +24,11 @@ from limits.redis.held import Held
 from limits.redis.line import Away, Line
 from limits.redis.names import Known, Names
 from limits.redis.place import Place
-from limits.redis.scripts import ACCOUNT, ADMIT, LARGEST, RESERVE
+from limits.redis.scripts import ACCOUNT, ADMIT, LARGEST, RESERVE, TODAY, UNHEARD
 from limits.redis.share import Share
+from limits.redis.spending import SIZE, Spending
 from limits.redis.words import Said, Words
-from limits.types import LastingLimiter, LimitExceeded, LimitsAway, LimitsState, Scope, Standing
+from limits.types import Budgeted, LastingLimiter, LimitExceeded, LimitsAway, LimitsState, Scope, Standing
 from limits.vault import Vault
 
 _MARK = b"limits node"
@@ -49,6 +50,7 @@ class RedisLimiter(LastingLimiter):
         instances: int = 1,
         deadline: float = 0.05,
         clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
         vault: Vault | None = None,
         rng: random.Random | None = None,
         moment: Callable[[], int] | None = None,
@@ -69,6 +71,7 @@ class RedisLimiter(LastingLimiter):
         self._share = Share()
         self._alone: dict[bytes, Sequence[Known]] = {}  # slots that are held in the share, by lease
         self.line = Line(url, deadline=deadline, rng=rng, changed=self._changed)
+        self._spending = Spending(self.line, self._words, wall)
         self.held = Held(self.line, self._words, rng, instances)
         self._beating: asyncio.Task[None] | None = None
         self._begun = False  # the share has begun for this outage
@@ -105,7 +108,8 @@ class RedisLimiter(LastingLimiter):
         if not known or not self.line.up:
             return
         lease = self.new_id()
-        words, size = self._words.reserve(b"", lease, known, None, 0, 0, clamp=False), _TWO.size + len(known) * _account.size
+        words = self._words.reserve(b"", lease, known, None, 0, 0, clamp=False, least=0, budgeted=())
+        size = _TWO.size + len(known) * _account.size
         with suppress(Away):
             self._learn(known, await self.line.ask(RESERVE, words, size, lambda: self._nothing(lease, known)), _TWO)
             for said in self._nothing(lease, known):
@@ -123,6 +127,17 @@ class RedisLimiter(LastingLimiter):
 
     def standing(self, scopes: Sequence[Scope]) -> Standing:
         return self.standing_of(self.names(scopes))
+
+    kept = ""
+
+    def budgets(self, scopes: Sequence[Scope]) -> list[Budgeted]:
+        return self._spending.standing(_budgeted(self.names(scopes)))
+
+    async def ask_budgets(self, scopes: Sequence[Scope]) -> list[Budgeted]:
+        return await self._spending.ask(_budgeted(self.names(scopes)))
+
+    async def set_back_budgets(self, scopes: Sequence[Scope]) -> None:
+        await self._spending.set_back(_budgeted(self.names(scopes)))
 
     @property
     def state(self) -> LimitsState:
@@ -168,46 +183,74 @@ class RedisLimiter(LastingLimiter):
         return place
 
     async def debit_tokens(
-        self, ids: tuple[bytes, bytes], scopes: Sequence[Known], model: Known | None, requests: int, tokens: int, *, clamp: bool
-    ) -> tuple[Place, int]:
-        """Step 2, of an admission and a reservation. Where it was debited, and how much. Raises LimitExceeded and LimitsAway."""
+        self,
+        ids: tuple[bytes, bytes],
+        scopes: Sequence[Known],
+        model: Known | None,
+        requests: int,
+        tokens: int,
+        *,
+        clamp: bool,
+        least: int,
+    ) -> tuple[Place, int, int]:
+        """Step 2, of an admission and a reservation. Where it was debited, how much, and of which day's budgets.
+
+        Raises LimitExceeded and LimitsAway.
+        """
         if model is not None and model in scopes:
             raise ValueError(f"scope {model.scope.id!r} is charged by the admission already")
         everyone = [*scopes] if model is None else [*scopes, model]
-        tokens = min(max(tokens, 0), LARGEST)
-        if not everyone or (not requests and model is None and all(known.scope.tpm is None for known in everyone)):
-            return Place.NOWHERE, tokens
+        tokens, budgeted = min(max(tokens, 0), LARGEST), _budgeted(everyone)
+        plain = not budgeted and not requests and model is None
+        if not everyone or (plain and all(known.scope.tpm is None for known in everyone)):
+            return Place.NOWHERE, tokens, 0
         admission, lease = ids
         if self.line.up:
-            words = self._words.reserve(admission, lease, everyone, model, requests, tokens, clamp=clamp)
-            size, most = _TWO.size + len(everyone) * _account.size, tokens
+            words = self._words.reserve(
+                admission, lease, everyone, model, requests, tokens, clamp=clamp, least=least, budgeted=budgeted
+            )
+            size, most = _TWO.size + len(everyone) * _account.size + len(budgeted) * SIZE, tokens
             if clamp:
                 most = bucket.clamped(tokens, [known.account for known in everyone])
             with suppress(Away):
                 answer = await self.line.ask(RESERVE, words, size, lambda: self._undo_reserve(ids, scopes, model, requests, most))
+                fits = _TWO.unpack_from(answer)[0] == 1
+                day = self._spending.decided(budgeted, answer, tokens, fits=fits, clamp=clamp, least=least)
                 taken = self._reserved(answer, scopes, model, requests)
                 if model is not None:
                     self.held.add(lease, [model], told=True)
-                return Place.SERVER, taken
-        place = self._instead()
+                return Place.SERVER, taken, day
+        place, day = self._instead(), 0
         if place is Place.HERE:
+            tokens, parts = self._spending.parts.fit(budgeted, tokens, clamp=clamp, least=least)
             tokens = self._share.reserve(scopes, model, requests, tokens, clamp=clamp, now=self.now())
+            for part in parts:
+                day = part.day
+                part.add(tokens, day)
+            self._spending.tell_parts()
             if model is not None:
                 self._alone[lease] = [model]
         if model is not None:
             self.held.add(lease, [model], told=False)
-        return place, tokens
+        return place, tokens, day
 
-    def correct(self, place: Place, name: bytes, scopes: Sequence[tuple[Known, int]], more: int) -> None:
-        """Give requests back, so many of each scope, and charge so many tokens more, or less than none."""
+    def correct(self, place: Place, name: bytes, scopes: Sequence[tuple[Known, int]], more: int, day: int = 0) -> None:
+        """Give requests back, so many of each scope, and charge so many tokens more, or less than none; also to that day's
+        budgets.
+        """
         now = self.now()
         if place is Place.HERE:
             self._share.correct([known for known, _ in scopes], more, now)
             self._share.refund([known for known, requests in scopes if requests])
+            if day:
+                self._spending.correct_parts([known for known, _ in scopes], day, more)
         elif place is Place.SERVER and scopes:
-            self.line.say(*self._words.correct(name, b"", [(known, requests, more, False) for known, requests in scopes]))
+            corrections = [(known, requests, more, False) for known, requests in scopes]
+            self.line.say(*self._words.correct(name, b"", corrections, day, more))
             for known, requests in scopes:
                 _follow(known.account, requests, more, now)
+                if day:
+                    known.used.add(more, known.used.day if day == TODAY else day)
 
     def release(self, lease: bytes, scopes: Sequence[Known], name: bytes = b"") -> None:
         """One slot of each. `name`: a debit that needs no correction any more."""
@@ -241,6 +284,7 @@ class RedisLimiter(LastingLimiter):
         self._begun = False
         if self.line.up:
             self.held.renew()
+            self._spending.tell_parts()
 
     def _instead(self) -> Place:
         """Who decides while the server is away."""
@@ -258,6 +302,7 @@ class RedisLimiter(LastingLimiter):
             self._begun = not self.line.up
             self._share.nodes = self.held.nodes
             self._share.begin()
+            self._spending.parts.begin(self.held.nodes)
             now = self.now()
             for lease, scopes in self.held.items():
                 if lease not in self._alone:
@@ -277,7 +322,7 @@ class RedisLimiter(LastingLimiter):
         admission, lease = ids
         back = [(known, 0, -tokens, False) for known in scopes]
         back += [] if model is None else [(model, 1, -tokens, True)]
-        undo = [self._words.correct(b"t" + lease, lease, back)]
+        undo = [self._words.correct(b"t" + lease, lease, back, UNHEARD, -tokens)]
         if requests:
             undo.append(self._words.correct(b"q" + admission, b"", [(known, 1, 0, False) for known in scopes]))
         return undo
@@ -311,6 +356,10 @@ def _refusal(found: Iterable[LimitExceeded | None], scopes: Sequence[Known]) -> 
     """The reason; where another node goes by other limits, it may be one that ours do not have."""
     refused = bucket.longest([one for one in found if one is not None])
     return refused or LimitExceeded(scopes[0].scope, "requests", limit=0, used=0, requested=1, wait=bucket.SLOT_HINT)
+
+
+def _budgeted(scopes: Iterable[Known]) -> list[Known]:
+    return [known for known in scopes if known.budgeted]
 
 
 def _follow(account: bucket.Account, requests: int, more: int, now: int) -> None:

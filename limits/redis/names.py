@@ -12,6 +12,7 @@ from dataclasses import replace
 from hashlib import blake2b
 
 from limits.bucket import UNIT, Account
+from limits.budget import MOST, Used
 from limits.redis.scripts import LARGEST
 from limits.types import Scope, at_once
 
@@ -24,7 +25,10 @@ class Known:
     minute and at once, tokens a minute and at once, slots.
     """
 
-    __slots__ = ("account", "balance", "leases", "part", "parts", "scope", "tag", "terms", "warm")
+    __slots__ = (
+        "account", "balance", "budget", "budget_terms", "budgeted", "leases", "part", "parts", "scope", "tag", "terms", "used",
+        "warm",
+    )  # fmt: skip
 
     def __init__(self, scope: Scope, account: Account) -> None:
         self.scope = scope
@@ -33,6 +37,10 @@ class Known:
         place = PREFIX + b"{" + self.tag + b"}:" + _digest(scope.id)
         self.balance, self.leases = place, place + b":slots"
         self.terms = (*_terms(scope.rpm, scope), *_terms(scope.tpm, scope), _term(scope.max_parallel))
+        self.budgeted = scope.day is not None or scope.month is not None
+        self.budget = place + b":budget"
+        self.budget_terms = (_allowance(scope.day), _allowance(scope.month))
+        self.used = Used(0)
         self.part = scope  # this node's own, of one in `parts`
         self.parts = 1
         self.warm = 0  # the outage for which its part has taken over what was spent
@@ -85,7 +93,7 @@ class Names:
             account.adopt(scope, now)
         fresh = self._known[scope.id] = Known(scope, account)
         if known is not None:
-            fresh.warm = known.warm
+            fresh.warm, fresh.used = known.warm, known.used
         elif len(self._known) > _MOST:
             self._known.popitem(last=False)
         return fresh
@@ -93,6 +101,10 @@ class Names:
 
 def _term(limit: int | None) -> bytes:
     return b"-1" if limit is None or limit > LARGEST else b"%d" % limit
+
+
+def _allowance(limit: int | None) -> bytes:
+    return b"-1" if limit is None else b"%d" % min(limit, MOST)
 
 
 def _terms(limit: int | None, scope: Scope) -> tuple[bytes, bytes]:

@@ -6,6 +6,7 @@ Keys, of which those of one tenant share a hash tag
     open      one for each tenant and node: what was debited and is still to be corrected, as a set of names. A correction
               takes the name out first, so it counts once however often it is said, and never for what was not debited
     nodes     one for all: a sorted set of nodes, by when they are taken for dead
+    budget    one for each scope that has one: see `limits.redis.budgets`
 
 Rules
 1. A decision reads every balance before it writes any: all or none. What a refusal gives back, it gives in the same step.
@@ -21,8 +22,11 @@ from __future__ import annotations
 from hashlib import sha1
 from typing import Final
 
+from limits.redis.budgets import CHARGE_TEXT, READ_TEXT, SET_BACK_TEXT, USED
+
 LEASE: Final = 10.0  # seconds for which a slot is held that nobody renews, and after which a node is taken for dead
 LARGEST: Final = 1 << 40
+UNHEARD, TODAY = -1, -2  # days of budgets; see CORRECT
 ACCOUNT: Final = ">5q"  # whole requests, a rest of sixty-millionths, the same of tokens, slots in use
 _OPEN = 3600.0
 _LONGEST = 30 * 86400.0  # that a balance is kept
@@ -39,6 +43,7 @@ class Script:
 
 
 _COMMON = f"""
+local UNHEARD, TODAY = {UNHEARD}, {TODAY}
 local UNIT, LEASE, OPEN, LONGEST = 60000000, {LEASE * 1e6:.0f}, {_OPEN * 1e3:.0f}, {_LONGEST * 1e3:.0f}
 local function moment(given)
     if given ~= '' then return tonumber(given) end
@@ -156,11 +161,24 @@ return struct.pack('>i8', fits and 1 or 0) .. table.concat(answer)
 
 RESERVE: Final = Script(
     _COMMON
-    + """-- open, then balance and leases of each scope, a model's last; moment, the admission's id, id, requests, tokens, clamp,
--- model?, then limits and slots of each -> fits? (2: no, and the admission's request was given back), tokens, accounts
-local now, request, id, n = moment(ARGV[1]), 'q' .. ARGV[2], ARGV[3], (#KEYS - 1) / 2
+    + USED
+    + """-- open, then balance and leases of each scope, a model's last, then budgets; moment, the admission's id, id, requests,
+-- tokens, clamp, model?, then limits and slots of each, then day and month of each budget, the fewest tokens, how many budgets
+-- -> fits? (2: no, and the admission's request was given back), tokens, accounts, budgets
+local limited = tonumber(ARGV[#ARGV])
+local now, request, id, n = moment(ARGV[1]), 'q' .. ARGV[2], ARGV[3], (#KEYS - 1 - limited) / 2
 local requests, tokens, model = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[7] == '1' and n or 0
 local accounts, slots, answer, changed, fits = {}, {}, {}, false, true
+local found, left, cut = budgets(now, limited), tokens, false
+for i, b in ipairs(found) do
+    local at = #ARGV - 2 - 2 * (limited - i)
+    left = math.min(left, room(b, tonumber(ARGV[at - 1]), tonumber(ARGV[at])))
+end
+if left < tokens then
+    cut = ARGV[6] == '1' and math.min(tokens, math.max(1, tonumber(ARGV[#ARGV - 1]))) <= left
+    fits = cut
+    if cut then tokens = left end
+end
 for i = 1, n do
     local l = given(5 * i + 3)
     local a = read(KEYS[2 * i], now, l)
@@ -194,20 +212,43 @@ end
 if fits then
     open(KEYS[1], 't' .. id)
     if requests > 0 then open(KEYS[1], request) end
+    for _, b in ipairs(found) do
+        count(b, tokens, b[2])
+        keep(b)
+    end
+    if cut then
+        redis.call('HSET', KEYS[1] .. ':cut', 't' .. id, tokens)
+        redis.call('PEXPIRE', KEYS[1] .. ':cut', OPEN)
+    end
 end
-return struct.pack('>i8i8', fits and 1 or back and 2 or 0, tokens) .. table.concat(answer)
+return struct.pack('>i8i8', fits and 1 or back and 2 or 0, tokens) .. table.concat(answer) .. said(found)
 """
 )
 
 CORRECT: Final = Script(
     _COMMON
-    + """-- open, then balance and leases of each scope; moment, the name of what is corrected (it counts once; empty: nothing
--- is), the lease that ends, then of each scope its limits, requests back, tokens to add, end its lease?
-local now, name = moment(ARGV[1]), ARGV[2]
+    + USED
+    + """-- open, then balance and leases of each scope, then budgets; moment, the name of what is corrected (it counts once;
+-- empty: nothing is), the lease that ends, then of each scope its limits, requests back, tokens to add, end its lease?; then the
+-- day of the budgets (UNHEARD: as they are, less what was taken, however much that was; TODAY), tokens to add, how many there are
+local now, name, limited = moment(ARGV[1]), ARGV[2], tonumber(ARGV[#ARGV])
 local counts = name ~= '' and redis.call('SREM', KEYS[1], name) == 1
-for i = 1, (#KEYS - 1) / 2 do
+local day, more, taken = tonumber(ARGV[#ARGV - 2]), tonumber(ARGV[#ARGV - 1]), nil
+if counts and limited > 0 then
+    taken = day == UNHEARD and redis.call('HGET', KEYS[1] .. ':cut', name) or nil
+    redis.call('HDEL', KEYS[1] .. ':cut', name)
+    if taken then more = -tonumber(taken) end
+    for _, b in ipairs(budgets(now, limited, day ~= TODAY)) do
+        if b[2] >= 0 then
+            count(b, more, day < 0 and b[2] or day)
+            keep(b)
+        end
+    end
+end
+for i = 1, (#KEYS - 1 - limited) / 2 do
     local at = 7 * i - 3
     local requests, tokens = tonumber(ARGV[at + 4]), tonumber(ARGV[at + 5])
+    if taken and tokens < 0 then tokens = more end
     if counts and (requests ~= 0 or tokens ~= 0) then
         local a = read(KEYS[2 * i], now, given(at))
         if tokens > 0 then take(a, 0, tokens) end
@@ -264,4 +305,8 @@ return struct.pack('>i8', held(KEYS[1], now, 0))
 """
 )
 
-ALL: Final = (ADMIT, RESERVE, CORRECT, ADOPT, RENEW, NODES)
+READ: Final = Script(_COMMON + USED + READ_TEXT)
+SET_BACK: Final = Script(_COMMON + USED + SET_BACK_TEXT)
+CHARGE: Final = Script(_COMMON + USED + CHARGE_TEXT)
+
+ALL: Final = (ADMIT, RESERVE, CORRECT, ADOPT, RENEW, NODES, READ, SET_BACK, CHARGE)

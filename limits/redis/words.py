@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from limits.redis.names import PREFIX, Known
-from limits.redis.scripts import ADOPT, CORRECT, NODES, RENEW, Script
+from limits.redis.scripts import ADOPT, CHARGE, CORRECT, NODES, RENEW, Script
 
 _NODES = PREFIX + b"nodes"
 Said = tuple[Script, Sequence[bytes]]
@@ -33,16 +33,31 @@ class Words:
         tokens: int,
         *,
         clamp: bool,
+        least: int,
+        budgeted: Sequence[Known],
     ) -> list[bytes]:
-        """`model`, if there is one, is the last of the scopes."""
-        words = [*self._keys(scopes), self._moment(), admission, lease, b"%d" % requests, b"%d" % tokens]
-        return [*words, b"1" if clamp else b"0", b"0" if model is None else b"1", *_terms(scopes)]
+        """`model`, if there is one, is the last of the scopes. `budgeted`: those of them that have a budget."""
+        words = [*self._keys(scopes, budgeted), self._moment(), admission, lease, b"%d" % requests, b"%d" % tokens]
+        words += (b"1" if clamp else b"0", b"0" if model is None else b"1", *_terms(scopes))
+        for known in budgeted:
+            words += known.budget_terms
+        return [*words, b"%d" % least, b"%d" % len(budgeted)]
 
-    def correct(self, name: bytes, lease: bytes, scopes: Sequence[Correction]) -> Said:
-        words = [*self._keys([known for known, *_ in scopes]), self._moment(), name, lease]
+    def correct(self, name: bytes, lease: bytes, scopes: Sequence[Correction], day: int = 0, more: int = 0) -> Said:
+        """`day`: of the budgets that `more` tokens are added to; 0: none is corrected."""
+        budgeted = [known for known, *_ in scopes if known.budgeted] if day else []
+        words = [*self._keys([known for known, *_ in scopes], budgeted), self._moment(), name, lease]
         for known, requests, tokens, ends in scopes:
             words += (*known.terms[:4], b"%d" % requests, b"%d" % tokens, b"1" if ends and known.slots else b"0")
-        return CORRECT, words
+        return CORRECT, [*words, b"%d" % day, b"%d" % more, b"%d" % len(budgeted)]
+
+    def read(self, budgeted: Sequence[Known]) -> list[bytes]:
+        return [b"%d" % len(budgeted), *(known.budget for known in budgeted), self._moment()]
+
+    def charge(self, known: Known, number: int, day: int, tokens: int) -> Said:
+        """To a budget, once; numbers grow."""
+        words = [b"2", _open(known, self._node) + b":told", known.budget, self._moment()]
+        return CHARGE, [*words, b"%d" % number, b"%d" % day, b"%d" % tokens]
 
     def adopt(self, name: bytes, lease: bytes, charged: Known, slots: Sequence[Known], gone: bytes) -> Said:
         """`charged`: any scope of the tenant; `gone`: the node whose leases end with this."""
@@ -62,10 +77,11 @@ class Words:
     def _moment(self) -> bytes:
         return b"" if self._given is None else b"%d" % self._given()
 
-    def _keys(self, scopes: Sequence[Known]) -> list[bytes]:
-        words = [b"%d" % (1 + 2 * len(scopes)), _open(scopes[0], self._node)]
+    def _keys(self, scopes: Sequence[Known], budgeted: Sequence[Known] = ()) -> list[bytes]:
+        words = [b"%d" % (1 + 2 * len(scopes) + len(budgeted)), _open(scopes[0], self._node)]
         for known in scopes:
             words += (known.balance, known.leases)
+        words += [known.budget for known in budgeted]
         return words
 
 

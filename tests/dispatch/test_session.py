@@ -41,8 +41,8 @@ class Ear:
 class Owner:
     """A dispatcher that keeps its balances in `vault`; its clock stands still."""
 
-    def __init__(self, folder: Path, vault: bytearray) -> None:
-        config = parse(CONFIG, folder / "config.yaml")
+    def __init__(self, folder: Path, vault: bytearray, text: str = CONFIG) -> None:
+        config = parse(text, folder / "config.yaml")
         self.parts: NodeParts = build_node(
             config, b"secret", Vault.open(vault), store=lambda _: None, pids=lambda _: [], restarts=dict
         )

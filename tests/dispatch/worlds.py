@@ -160,6 +160,7 @@ class Request:
         while True:
             entry = await ticket.look(question)
             if entry is not None:
+                self._conclude(ticket, entry.prompt_tokens + entry.completion_tokens)
                 self.say("hit", entry.id, entry.body, entry.generation, _figures(ticket.standing()))
                 return
             if question.share is None:
@@ -174,10 +175,18 @@ class Request:
                     if not seat.leader:
                         ticket.follow()
                     await seat.whole()
+                    if not seat.leader:
+                        self._conclude(ticket, 7)
                     return
             except Orphaned as orphaned:
                 spent, self.ask = orphaned.spent, None
                 self.say("orphaned")
+
+    def _conclude(self, ticket: Ticket, tokens: int) -> None:
+        """What a hit costs: of some its tokens, of some no request, of some both."""
+        wish = self.wish
+        if wish.clamp or wish.tokens != 200:
+            ticket.conclude(tokens if wish.tokens != 200 else 0, refund=wish.clamp)
 
     def on_raise(self, priority: int) -> None:
         self.priority = Priority(priority)
@@ -270,6 +279,7 @@ def _figures(standing: Standing) -> tuple[object, ...]:
         for value in (
             standing.request_limit, standing.request_remaining, standing.request_reset,
             standing.token_limit, standing.token_remaining, standing.token_reset,
+            standing.request_burst, standing.token_burst,
         )
     )  # fmt: skip
 
@@ -326,7 +336,7 @@ class World:
                 )
                 for name, lane in lanes.items()
             },
-            "shares": {name: lane.scheduler.queue.reserved() for name, lane in lanes.items()},
+            "shares": {name: lane.scheduler.reserved() for name, lane in lanes.items()},
             "replicas": {
                 f"{name}/{replica.name}": (
                     replica.inflight, replica.ready, replica.breaker.tripped, replica.breaker.epoch, replica.breaker.open_until,

@@ -189,6 +189,24 @@ async def test_what_can_never_fit_is_told(start, plan, fields, refused):
         assert answer.headers["x-tiergate-model"] == passing.model
 
 
+async def test_what_was_learned_of_a_models_prompts_is_told(start):
+    """A live gateway tells what it would reserve by each model's own ratio; the tier is still chosen by the common one."""
+    stack = await start()
+    parts = stack.gateway.parts
+    body = json.dumps({"model": "auto", "messages": [{"role": "user", "content": "hello " * 50}], "max_tokens": 9}).encode()
+    acme = parts.pipeline.authenticator.of_tenant("acme")
+    before = await told_by(parts, ENDPOINT["chat"], body, acme, live=True)
+    for _ in range(300):
+        parts.pipeline.stations["small-model"].density.learn(10_000, 5000)
+    told = await told_by(parts, ENDPOINT["chat"], body, acme, live=True)
+    small, large = sorted(told.attempts[:2], key=lambda attempt: attempt.model, reverse=True)
+    assert (small.model, small.bytes_per_token, large.bytes_per_token) == ("small-model", pytest.approx(2.0, abs=0.1), 3.5)
+    assert small.prompt_tokens == pytest.approx(len(body) / 2, rel=0.05)
+    assert small.reserved == small.prompt_tokens + 9
+    assert large.reserved == next(attempt.reserved for attempt in before.attempts if attempt.model == large.model)
+    assert told.prompt_tokens == before.prompt_tokens
+
+
 async def test_who_takes_over_is_told(start):
     """When the first choice fails, the live gateway goes where the explanation's second attempt is."""
     stack = await start()

@@ -2,8 +2,8 @@
 
     T1 T2 T4 T6 T11 T13 T14 T16 T18 T20   test_gateway_cache
     T22                                   test_gateway_flight
-    T23 T26 T27 T29 T31 T34 T35 T37 T38   test_gateway_limits
-    T25 T32                               test_gateway_drain: more workers than are built do not start
+    T23 T26 T27 T29 T31 T34 T35 T37 T38   test_gateway_limits; T23 test_gateway_admission, T38 test_gateway_standing as well
+    T25 T32                               test_gateway_admission: workers and gateways; test_gateway_shared_limits
     T40                                   here: an idle gateway has no task of a limiter
     T42                                   test_gateway_stream by window; here by route
     T43 T44                               test_gateway_failover, test_gateway_stream

@@ -140,6 +140,25 @@ async def test_a_kept_429_says_when_to_come_back(stack):
     assert (answer.status_code, answer.headers["retry-after"], answer.headers["retry-after-ms"]) == (429, "1", "1000")
 
 
+LONG_WAITS = ("61", "3600", "9" * 400, "Fri, 31 Dec 9999 23:59:59 GMT", "Fri, 31 Dec 9999 23:59:59 -2300")
+SHORT_WAITS = ("60", "7", "0", "soon", "\xb2", "Thu, 01 Jan 1970 00:00:00 GMT", "1 Jan 99999", "Mon, 01 Jan 0001 00:00:00 +2300")
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_backends_wait_is_bounded_and_in_both_forms(start, status):
+    """Whatever it names: whole seconds and their milliseconds, and above a minute no advice to come back."""
+    stack = await start({"breaker": {"failures": 1000}})
+    for after in LONG_WAITS + SHORT_WAITS:
+        stack.small.faults.rules = []
+        stack.small.faults.add(status=status, headers={"retry-after": after})
+        answer = await stack.chat("hi")
+        assert answer.status_code == (429 if status == 429 else 502)
+        seconds = int(answer.headers["retry-after"])
+        assert 1 <= seconds <= 31 * 86_400
+        assert -(-int(answer.headers["retry-after-ms"]) // 1000) == seconds
+        assert (seconds > 60) == (after in LONG_WAITS) == (answer.headers.get("x-should-retry") == "false")
+
+
 async def test_an_unknown_encoding_is_a_415(stack):
     """A body in an encoding that is not read here is refused for it, not for being no JSON, and told what is read."""
     headers = {"authorization": "Bearer tg-test-key-of-acme", "content-encoding": "br"}

@@ -209,7 +209,7 @@ async def test_operators_see_queues_and_waits(start):
 
 async def test_a_live_explanation_shows_balances_class_counter_and_wait(start):
     """What is left of every limit, what runs, the slots, the tenant's place, and whether it would be refused."""
-    plan = {"priority": "realtime", "rpm": 100, "tpm": 100_000, "max_parallel": 8, "weight": 2}
+    plan = {"priority": "realtime", "rpm": 100, "tpm": 100_000, "max_parallel": 8, "weight": 2, "budget": {"day": 5000}}
     line = await held(start, {"plans": {"pro": plan}})
     await line.add("first in line")
     told = await admin(line.stack, "POST", "/admin/explain", json={"tenant": "acme", "body": chat("hi", max_tokens=100)})
@@ -220,6 +220,8 @@ async def test_a_live_explanation_shows_balances_class_counter_and_wait(start):
     assert limit["balance"]["tokens_reset"] > 0
     assert limit["balance"]["parallel"] == 2
     assert told["limits_store"] == "memory"
+    assert [(one["period"], one["limit"]) for one in told["budgets"]] == [("day", 5000)]
+    assert told["budgets"][0]["used"] > 0
     queue = first["queue"]
     assert (told["priority"], told["weight"]) == ("realtime", 2)
     assert (queue["capacity"], queue["inflight"], queue["waiting"], queue["running"]) == (1, 1, 1, 1)

@@ -10,13 +10,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
 from limits.bucket import UNIT, Account
+from limits.budget import Used, day_of
 from limits.memory import MemoryLimiter
 from limits.types import LimitExceeded, Scope
 
 VARIANTS = [
     (Scope("key:t/a", "key", rpm=7, tpm=1000, max_parallel=3), Scope("key:t/a", "key", rpm=2, tpm=5000, max_parallel=1)),
-    (Scope("tenant:t", "tenant", rpm=60, tpm=333), Scope("tenant:t", "tenant", tpm=10)),
+    (Scope("tenant:t", "tenant", rpm=60, tpm=333, day=500, month=900), Scope("tenant:t", "tenant", tpm=10, day=0)),
     (Scope("plan:t/p", "plan", tpm=10, max_parallel=2), Scope("plan:t/p", "plan", rpm=1, max_parallel=2)),
+    (Scope("plan:t/q", "plan", month=4000), Scope("plan:t/q", "plan", day=3000, month=1 << 51)),
     (Scope("key:t/d", "key"), Scope("key:t/d", "key", rpm=0, tpm=1 << 39)),
     (Scope("key:t/e", "key", rpm=60, tpm=900, burst=1.5), Scope("key:t/e", "key", rpm=60, tpm=900, burst=90.001)),
     (Scope("key:t/g", "key", rpm=7, tpm=(1 << 40) - 1, burst=3600.0), Scope("key:t/g", "key", rpm=1, tpm=7, burst=1.0)),
@@ -28,6 +30,7 @@ MODELS = [
     Scope("model:t/o", "model", rpm=2, burst=10.0),
 ]
 LARGE = 1 << 45
+DAY = 86_400.0
 
 
 @dataclass
@@ -46,20 +49,23 @@ class Same(RuleBasedStateMachine):
         super().__init__()
         self.runner = asyncio.Runner()
 
-    @initialize(start=st.sampled_from([0.0, 7.3, 1_790_000_000.789]))
+    @initialize(start=st.sampled_from([86_400.0, 86_407.3, 1_790_000_000.789]))
     def begin(self, start):
         from limits.redis.limiter import RedisLimiter
 
         self.server.command(b"FLUSHALL")
         self.clock = start
-        self.memory = MemoryLimiter(lambda: self.clock)
-        self.redis = RedisLimiter(self.server.url, deadline=5.0, clock=self.now, moment=self.memory.now)
+        self.memory = MemoryLimiter(lambda: self.clock, wall=self.wall)
+        self.redis = RedisLimiter(self.server.url, deadline=5.0, clock=self.now, wall=self.wall, moment=self.memory.now)
         self.runner.run(self.redis.start())
         self.open: list[Open] = []
         self.which = [0] * len(VARIANTS)
 
     def now(self):
         return (self.memory.now() + 0.5) / 1e6  # so that the product with 1e6 is cut to the same microsecond
+
+    def wall(self):
+        return self.memory.now() / 1e6
 
     @property
     def both(self):
@@ -85,7 +91,7 @@ class Same(RuleBasedStateMachine):
     def leave(self, scopes):
         self.outcomes([scope.__aexit__(None, None, None) for scope in scopes])
 
-    @rule(seconds=st.sampled_from([0.000001, 0.3, 1.0, 7.77]) | st.floats(0, 30) | st.sampled_from([61.0, 86_400.0]))
+    @rule(seconds=st.sampled_from([0.000001, 0.3, 1.0, 7.77]) | st.floats(0, 30) | st.sampled_from([61.0, DAY, 28 * DAY]))
     def time_passes(self, seconds):
         self.clock += seconds
         self.runner.run(self.renew())
@@ -114,17 +120,32 @@ class Same(RuleBasedStateMachine):
         return data.draw(st.sampled_from(found)) if found else None
 
     @precondition(lambda self: self.open)
-    @rule(data=st.data(), tokens=st.integers(0, 50) | st.integers(-5, 3000) | st.just(LARGE), clamp=st.booleans())
-    def reserve(self, data, tokens, clamp):
+    @rule(
+        data=st.data(),
+        tokens=st.integers(0, 50) | st.integers(-5, 3000) | st.just(LARGE),
+        clamp=st.booleans(),
+        least=st.integers(0, 200),
+    )
+    def reserve(self, data, tokens, clamp, least):
         request = self.some(data, reserved=False)
         if request is None:
             return
         model = data.draw(st.none() | st.sampled_from(MODELS))
-        reservations = [one.reserve(tokens, model_scope=model, clamp=clamp) for one in request.admissions]
+        reservations = [one.reserve(tokens, model_scope=model, clamp=clamp, least=least) for one in request.admissions]
         if self.outcomes([reservation.__aenter__() for reservation in reservations]) is None:
             request.reservations = reservations
-            one, other = [reservation.tokens for reservation in reservations]
+            one, other = [(reservation.tokens, reservation.day) for reservation in reservations]
             assert one == other
+
+    @rule()
+    def budgets_are_set_back(self):
+        scopes = [variants[which] for variants, which in zip(VARIANTS, self.which, strict=True)]
+
+        async def set_back():
+            for limiter in self.both:
+                await limiter.set_back_budgets(scopes)
+
+        self.runner.run(set_back())
 
     @precondition(lambda self: self.open)
     @rule(data=st.data(), used=st.integers(0, 100) | st.integers(0, 50_000) | st.just(LARGE))
@@ -189,6 +210,8 @@ class Same(RuleBasedStateMachine):
         self.runner.run(self.redis.held.beat())  # behind everything that was said
         scopes = [variants[which] for variants, which in zip(VARIANTS, self.which, strict=True)] + MODELS
         self.memory.standing(scopes)
+        for one in self.memory.budgets(scopes):
+            assert self.used(one.scope) == (one.day_used, one.month_used)
         for scope in scopes:
             kept = self.memory.ledger._accounts.get(scope.id)
             mine = (kept.requests, kept.tokens, kept.parallel) if kept else (0, 0, 0)
@@ -216,6 +239,14 @@ class Same(RuleBasedStateMachine):
         account.requests, account.tokens = numbers[0] * UNIT + numbers[1], numbers[2] * UNIT + numbers[3]
         account.advance(self.memory.now())
         return account.requests, account.tokens
+
+    def used(self, scope):
+        value = self.value(b"GET", self.key(scope) + b":budget")
+        return (0, 0) if value == b"$-1" else self.as_of_now(Used(*struct.unpack(">3q", value)))
+
+    def as_of_now(self, used):
+        used.advance(day_of(self.wall()))
+        return used.today, used.month
 
     def held(self, scope):
         return int(self.value(b"ZCARD", self.key(scope) + b":slots")[1:])

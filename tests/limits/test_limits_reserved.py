@@ -58,7 +58,7 @@ def test_what_runs_on_a_share_is_charged_to_nobody():
     line.settle(first, 500, 500)
     line.settle(second, 9, 9)
     assert charged(line) == 9 * line._lines[STANDARD]._stride
-    assert line.reserved()[0].used == 0
+    assert line.reserved(0.0)[0].used == 0
 
 
 def test_a_free_slot_is_of_the_share_while_there_is_one():
@@ -66,12 +66,12 @@ def test_a_free_slot_is_of_the_share_while_there_is_one():
     line = reserved(owner(slots=2))
     entries = [line.take(ask("own"), 0.0) for _ in range(3)]
     line.take(ask("other"), 0.0)
-    (standing,) = line.reserved()
+    (standing,) = line.reserved(0.0)
     assert (standing.slots, standing.used, standing.reserved, standing.borrowed) == (2, 2, 2, 1)
     line.settle(entries[2], 10, 10)
-    assert line.reserved()[0].used == 2
+    assert line.reserved(0.0)[0].used == 2
     line.settle(entries[0], 10, 10)
-    assert line.reserved()[0].used == 1
+    assert line.reserved(0.0)[0].used == 1
 
 
 def test_of_several_owners_the_one_that_uses_least_goes_first():
@@ -98,9 +98,9 @@ def test_tokens_that_are_used_up_come_back_with_time():
     for _ in range(8):
         push(line, "own", prompt=100)
     assert names(serve(line) for _ in range(7)) == ["own"] * 6 + ["other"]
-    assert line.reserved()[0].tokens_left == 0
+    assert line.reserved(0.0)[0].tokens_left == 0
     assert serve(line, 9.9).ask.tenant == "own"  # by the line's own order: it was charged nothing so far
-    assert (charged(line) > 100, line.reserved()[0].borrowed) == (True, 1)
+    assert (charged(line) > 100, line.reserved(0.0)[0].borrowed) == (True, 1)
     assert serve(line, 9.9).ask.tenant == "other"
     before = charged(line)
     assert serve(line, 10.0).ask.tenant == "own"
@@ -111,25 +111,26 @@ def test_tokens_are_corrected_to_what_was_used():
     """More makes a debt, less is given back; who says nothing is believed to have used what was thought."""
     line = reserved(owner(tpm=600), slots=100)
     entries = [line.take(ask("own", prompt=50, output=50), 0.0) for _ in range(3)]
-    assert line.reserved()[0].tokens_left == 300
+    assert line.reserved(0.0)[0].tokens_left == 300
     line.settle(entries[0], 30, 20)
-    assert line.reserved()[0].tokens_left == 380
+    assert line.reserved(0.0)[0].tokens_left == 380
     line.settle(entries[1], 1000, 700)
-    assert line.reserved()[0].tokens_left == 0
+    assert line.reserved(0.0)[0].tokens_left == 0
     line.settle(entries[2], 1)
     assert not line._reservations.may(line._owners["own"], 1, 10.0)
     assert line._reservations.may(line._owners["own"], 1, 30.0)
+    assert line.reserved(1000.0)[0].tokens_left == 600
 
 
 def test_a_request_larger_than_a_minutes_tokens_runs_when_all_are_left():
     """It is a debt then, that must be paid back first."""
     line = reserved(owner(tpm=600), slots=100)
     line.take(ask("own", prompt=1200), 0.0)
-    assert line.reserved()[0].reserved == 1
+    assert line.reserved(0.0)[0].reserved == 1
     line.take(ask("own", prompt=1), 60.0)
-    assert line.reserved()[0].borrowed == 1
+    assert line.reserved(0.0)[0].borrowed == 1
     line.take(ask("own", prompt=1), 60.2)
-    assert line.reserved()[0].reserved == 2
+    assert line.reserved(0.0)[0].reserved == 2
 
 
 @MANY
@@ -196,11 +197,11 @@ def test_an_owner_that_floods_gets_its_share_and_a_fair_part_of_the_rest(seed, o
         if len(running) == own + extra:
             done = running.pop(rng.randrange(len(running)))
             line.settle(done, done.cost, done.cost)
-        used = line.reserved()[0].used
+        used = line.reserved(0.0)[0].used
         entry = serve(line)
         running.append(entry)
-        assert line.reserved()[0].used in (used, used + 1)
-        if line.reserved()[0].used == used:
+        assert line.reserved(0.0)[0].used in (used, used + 1)
+        if line.reserved(0.0)[0].used == used:
             assert used == own
             borrowed[entry.ask.tenant] += entry.cost
     assert abs(borrowed["own"] - borrowed["other"]) <= 2000
@@ -220,10 +221,10 @@ def test_reserved_tokens_over_any_interval(tpm, steps, running):
         if len(held) == running:
             entry, cost = held.pop(0)
             line.settle(entry, cost, cost)
-        before = line.reserved()[0].reserved
+        before = line.reserved(0.0)[0].reserved
         entry = line.take(ask("own", prompt=thought), now)
         held.append((entry, really))
-        if line.reserved()[0].reserved > before:
+        if line.reserved(0.0)[0].reserved > before:
             began.append((now, really, max(thought, really)))
     slack = sum(sorted((most for _, _, most in began), reverse=True)[: running + 1])
     for start in range(len(began)):
@@ -286,7 +287,7 @@ def test_a_queue_without_slots_keeps_what_waits():
     line = reserved(owner(slots=4), slots=8, max_requests=4, tenant_share=1.0)
     mine = [push(line, "own", BATCH) for _ in range(2)]
     line.resize(0)
-    assert line.reserved()[0].slots == 0
+    assert line.reserved(0.0)[0].slots == 0
     for _ in range(2):
         push(line, "x", REALTIME)
     with pytest.raises(QueueFull):
@@ -312,7 +313,7 @@ def test_a_pool_without_shares_has_none():
     """The plain line knows of nothing to adopt and nothing reserved."""
     line = Queue(bounds())
     line.resize(4)
-    assert (line.adopt("x", 0.0), list(line.reserved())) == (None, [])
+    assert (line.adopt("x", 0.0), list(line.reserved(0.0))) == (None, [])
 
 
 @pytest.mark.parametrize("wrong", [{}, {"slots": 0}, {"tpm": 0}])

@@ -37,7 +37,7 @@ class Shared(Line):
         self.parts = {tenant: owner.part for tenant, owner in self.queue._owners.items()}
 
     def standing(self, tenant):
-        return next((each for each in self.queue.reserved() if each.tenant == tenant), None)
+        return next((each for each in self.queue.reserved(self.now) if each.tenant == tenant), None)
 
     def keeps(self, tenant, extra=(0, 0, 0)):
         """Whether an owner has no more waiting than its part of the queue."""

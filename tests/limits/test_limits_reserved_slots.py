@@ -39,7 +39,7 @@ async def test_the_owner_that_returns_has_the_next_slots():
     await leave(mine[1:])
     await leave(flood[2:])
     assert at_rest(pool)
-    assert pool.queue.reserved()[0].used == 0
+    assert pool.reserved()[0].used == 0
 
 
 async def test_a_slot_whose_holder_never_woke_goes_to_the_same_share():
@@ -52,13 +52,13 @@ async def test_a_slot_whose_holder_never_woke_goes_to_the_same_share():
     first.go.set()
     await asyncio.sleep(0)
     assert pool.queue.depth(BATCH) == 1
-    assert pool.queue.reserved()[0].used == 1
+    assert pool.reserved()[0].used == 1
     second.task.cancel()
     await ticks(5)
     assert inside([second, third, waits]) == [False, True, False]
     await leave([third, other, waits])
     assert at_rest(pool)
-    assert pool.queue.reserved()[0].used == 0
+    assert pool.reserved()[0].used == 0
 
 
 async def test_tokens_are_those_that_were_used():
@@ -66,7 +66,7 @@ async def test_tokens_are_those_that_were_used():
     pool = scheduler(4, ("own", None, 6000))
     async with pool.slot(ask(tenant="own")) as slot:
         slot.spent = Spent(1000, 500, whole=True)
-    left = pool.queue.reserved()[0].tokens_left
+    left = pool.reserved()[0].tokens_left
     assert 4500 <= left < 4600
 
 
@@ -84,7 +84,7 @@ async def test_a_resumed_request_is_on_its_share():
         resumed.spent = Spent(3000, 0, whole=True)
     await ticks()
     assert inside([mine]) == [True]
-    assert pool.queue.reserved()[0].tokens_left < 3100
+    assert pool.reserved()[0].tokens_left < 3100
     await leave([mine, waits])
     assert at_rest(pool)
 
@@ -93,15 +93,15 @@ async def test_shares_follow_the_capacity():
     """With fewer slots than were promised each owner has its part, the rest have one; it is whole again with the slots."""
     pool = scheduler(8, ("a", 4), ("b", 2))
     pool.set_capacity(4)
-    assert [share.slots for share in pool.queue.reserved()] == [2, 1]
+    assert [share.slots for share in pool.reserved()] == [2, 1]
     guests = [Guest(pool, ask(tenant=tenant)) for tenant in "abx" for _ in range(4)]
     await ticks()
     pool.set_capacity(0)
-    assert [share.slots for share in pool.queue.reserved()] == [0, 0]
+    assert [share.slots for share in pool.reserved()] == [0, 0]
     pool.set_capacity(12)
     await ticks()
     assert all(inside(guests))
-    assert [(share.slots, share.used) for share in pool.queue.reserved()] == [(4, 2), (2, 2)]
+    assert [(share.slots, share.used) for share in pool.reserved()] == [(4, 2), (2, 2)]
     await leave(guests)
     assert at_rest(pool)
 
@@ -136,6 +136,6 @@ def test_no_slot_is_idle_while_anybody_waits(steps):
         await asyncio.gather(*(guest.task for guest in here))
         await ticks()
         assert at_rest(pool)
-        assert [share.used for share in pool.queue.reserved()] == [0, 0]
+        assert [share.used for share in pool.reserved()] == [0, 0]
 
     asyncio.run(main())

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import load
+from gateway.config import load, parse
 from gateway.lab.reference import pages
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +26,7 @@ def test_every_header_of_ours_is_in_the_readme():
     assert {name for name in found if name not in readme} == set()
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/architecture.md"])
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/tenants.md"])
 def test_every_link_leads_somewhere(page):
     """A relative link names a file of the repository."""
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / page).read_text(encoding="utf-8"))
@@ -49,6 +49,16 @@ def test_the_config_in_the_readme_is_valid(tmp_path, monkeypatch):
     for block in blocks:
         (tmp_path / "config.yaml").write_text(block, encoding="utf-8")
         assert load(tmp_path / "config.yaml", {}).models
+
+
+def test_the_configs_for_operators_are_valid():
+    """Each YAML of the page on tenants is accepted, with a model where it names none."""
+    page = (ROOT / "docs" / "tenants.md").read_text(encoding="utf-8")
+    model = "models: [{name: m, replicas: [{name: r, url: 'http://127.0.0.1:1/v1'}]}]\n"
+    blocks = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    assert blocks
+    for block in blocks:
+        assert parse(block if "models:" in block else model + block, "config.yaml", {}).models
 
 
 def test_every_field_and_code_is_in_the_log_page():

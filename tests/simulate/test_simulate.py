@@ -16,6 +16,7 @@ from gateway.lab.simulate.measures import quantile, ranked
 from gateway.lab.simulate.policies import BY_NAME, POLICIES
 from gateway.lab.simulate.study import Source, Study, jobs_of, run
 from gateway.lab.simulate.table import table
+from gateway.lab.simulate.terms import Tenants
 from gateway.lab.simulate.workload import PACES, Length, Pace, arrive, of_trace, synthetic
 
 TRACES = Path(__file__).parents[3] / "shared" / "data" / "traces"
@@ -109,7 +110,7 @@ def test_the_limiter_refuses_what_is_beyond_a_tenants_tokens():
     """With a limit, no tenant is served more than its burst and its rate; what is refused never begins; balances come to rest."""
     source = Source("uses", synthetic)
     jobs = jobs_of(Study(source, POLICIES, PACES, (1,), requests=4000), PACES[1], 1)
-    fleet = Fleet(jobs, BY_NAME["ours"], 64, Speed(), tpm=60_000)
+    fleet = Fleet(jobs, BY_NAME["ours"], 64, Speed(), Tenants(tpm=60_000))
     fleet.run()
     assert 0 < len(fleet.refused) < len(jobs)
     assert sorted([*fleet.begun, *fleet.refused]) == list(range(len(jobs)))
@@ -119,7 +120,7 @@ def test_the_limiter_refuses_what_is_beyond_a_tenants_tokens():
         spent[jobs[number].length.tenant] += jobs[number].length.prompt + jobs[number].length.output
     longest = max(job.length.output for job in jobs)
     assert max(spent.values()) <= 60_000 * (1 + fleet.timeline.now / 60) + 64 * longest
-    document = run(Study(source, POLICIES[:1], PACES[1:2], (1,), requests=2000, tpm=60_000))
+    document = run(Study(source, POLICIES[:1], PACES[1:2], (1,), requests=2000, tenants=Tenants(tpm=60_000)))
     assert "refused" in table([document])
 
 

@@ -1,6 +1,7 @@
 """`tiergate simulate`: what an order of the queue does to waiting times, in virtual time, with the product's own queue.
 
 workload.py   requests: when they come, whose, how long; made up, or with the lengths of a trace
+terms.py      what single tenants do and may
 policies.py   the orders that are compared
 timeline.py   virtual time
 door.py       the product's limiter

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gateway.lab.numbers import number, whole
 from gateway.lab.simulate.policies import BY_NAME, CAP, PER_TOKEN
+from gateway.lab.simulate.terms import KEYS
 from gateway.lab.simulate.workload import PACES
 from gateway.units import parse_duration
 
@@ -27,6 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     work.add_argument("--requests", type=_count, default=12_000, metavar="N", help="in each run (%(default)s)")
     work.add_argument("--seeds", type=_seeds, default=5, metavar="N", help="runs of each policy at each load (%(default)s)")
     work.add_argument("--tpm", type=_count, metavar="N", help="tokens a minute of each tenant, by the product's limiter")
+    work.add_argument(
+        "--tenant", action="append", default=[], metavar="NAME:KEY=VALUE,…",
+        help=f"what one tenant does and may, with keys {KEYS}; `times`: it sends so many times as much; may be repeated",
+    )  # fmt: skip
     fleet = parser.add_argument_group("fleet")
     fleet.add_argument("--slots", type=_slots, default=64, metavar="N", help="(%(default)s)")
     fleet.add_argument("--base", type=_seconds, default=0.3, metavar="TIME", help="of service before the first token (300ms)")
@@ -38,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     order.add_argument("--cap", type=_count, default=CAP, metavar="N", help="queue.order.cap of `ours` (%(default)s)")
     results = parser.add_argument_group("results")
-    results.add_argument("--json", action="store_true", help="print JSON: also the range over the seeds, and each tenant's wait")
+    results.add_argument("--json", action="store_true", help="print JSON: also the range over the seeds, and each tenant's waits")
     results.add_argument("--png", type=Path, metavar="FILE", help="draw it; needs tiergate[plots]")
 
 

@@ -18,7 +18,8 @@ from gateway.lab.simulate.policies import BY_NAME, Policy, ours
 from gateway.lab.simulate.study import Draw, Json, Source, Study
 from gateway.lab.simulate.study import run as run_study
 from gateway.lab.simulate.table import table
-from gateway.lab.simulate.workload import PACES, of_trace, synthetic
+from gateway.lab.simulate.terms import Tenants, parsed
+from gateway.lab.simulate.workload import PACES, TRACE, USES, of_trace, synthetic
 from limits.types import Order
 
 add_arguments = arguments.add_arguments
@@ -44,8 +45,14 @@ def studies_of(args: argparse.Namespace) -> list[Study]:
     sources += [Source(path.name, _lengths(path)) for path in args.trace]
     paces = [pace for pace in PACES if not args.load or pace.name in args.load]
     speed, seeds = Speed(args.base, args.token), range(1, args.seeds + 1)
-    policies = policies_of(args)
-    return [Study(source, policies, paces, seeds, args.requests, args.slots, speed, args.tpm) for source in sources]
+    policies, tenants = policies_of(args), Tenants(parsed(args.tenant), args.tpm)
+    known = {name for mix in mixes for name in _TENANTS[mix] or USES} | ({TRACE} if args.trace else set())
+    if unknown := sorted(set(tenants.given) - known):
+        raise ValueError(f"--tenant {unknown[0]}: nobody is called so; there are {', '.join(sorted(known))}")
+    reserved = sum(terms.reserved or 0 for terms in tenants.given.values())
+    if reserved >= args.slots:
+        raise ValueError(f"{reserved} slots are reserved, of {args.slots}: one must be left to all others")
+    return [Study(source, policies, paces, seeds, args.requests, args.slots, speed, tenants) for source in sources]
 
 
 def policies_of(args: argparse.Namespace) -> list[Policy]:

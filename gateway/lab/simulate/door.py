@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
+from gateway.lab.simulate.terms import Tenants
 from gateway.lab.simulate.workload import Length
 from limits.estimate import reservation
 from limits.memory import MemoryLimiter
@@ -30,18 +31,21 @@ class Visit:
 
 
 class Door:
-    """`tpm`: of each tenant."""
+    """By what each tenant may."""
 
-    def __init__(self, tpm: int, clock: Callable[[], float]) -> None:
+    def __init__(self, tenants: Tenants, clock: Callable[[], float]) -> None:
         self._limiter = MemoryLimiter(clock)
-        self._tpm = tpm
+        self._tenants = tenants
         self._scopes: dict[str, Scope] = {}
 
     def enter(self, length: Length) -> Visit | None:
         """None: refused."""
         scope = self._scopes.get(length.tenant)
         if scope is None:
-            scope = self._scopes[length.tenant] = Scope(length.tenant, "tenant", tpm=self._tpm, name=length.tenant)
+            terms = self._tenants.of(length.tenant)
+            scope = self._scopes[length.tenant] = Scope(
+                length.tenant, "tenant", None, terms.tpm, terms.max_parallel, length.tenant
+            )
         try:
             return _at_once(self._let_in(scope, length))
         except LimitExceeded:

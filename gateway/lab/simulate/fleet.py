@@ -9,12 +9,14 @@ from functools import partial
 
 from gateway.lab.simulate.door import Door, Visit
 from gateway.lab.simulate.policies import Policy
+from gateway.lab.simulate.terms import Tenants, Terms
 from gateway.lab.simulate.timeline import Timeline
 from gateway.lab.simulate.workload import Job
 from limits.entry import Entry
 from limits.slots import Scheduler
-from limits.types import Priority, QueueBounds, SlotAsk, Spent
+from limits.types import QueueBounds, ReservedShare, SlotAsk, Spent
 
+_ALIKE = Tenants()
 _FOREVER = 1e12
 _ENDLESS = QueueBounds(10**9, 10**15, 10**15, (_FOREVER, _FOREVER, _FOREVER))
 
@@ -56,22 +58,25 @@ class _Guest:
 class Fleet:
     """Serves one workload by one policy. `begins` are times, in the order of the jobs; `begun` are jobs, in that of service.
 
-    `tpm`: the tokens a minute of each tenant. A job that the limiter refuses never begins: NaN, and in `refused`.
+    A job that the limiter refuses, by what its tenant may, never begins: NaN, and in `refused`.
     """
 
-    def __init__(self, jobs: Sequence[Job], policy: Policy, slots: int, speed: Speed, tpm: int | None = None) -> None:
+    def __init__(self, jobs: Sequence[Job], policy: Policy, slots: int, speed: Speed, tenants: Tenants = _ALIKE) -> None:
         self.timeline = Timeline()
         self.begins = [math.nan] * len(jobs)
         self.begun: list[int] = []
         self.most_inflight = 0
         self.predicted = [0] * len(jobs)
         self.refused: set[int] = set()
-        self._door = None if tpm is None else Door(tpm, self.timeline.clock)
+        self._door = Door(tenants, self.timeline.clock) if tenants.limited else None
+        self._tenants = tenants
         self._visits: dict[int, Visit] = {}
         self._jobs = jobs
         self._policy = policy
         self._speed = speed
-        self.scheduler = Scheduler(_ENDLESS, slots, self.timeline.clock, policy.order)
+        shares = [ReservedShare(name, terms.reserved) for name, terms in tenants.given.items() if terms.reserved]
+        reserved = shares if policy.tenants else ()
+        self.scheduler = Scheduler(_ENDLESS, slots, self.timeline.clock, policy.order, reserved=reserved)
 
     @property
     def waits(self) -> list[float]:
@@ -107,8 +112,10 @@ class Fleet:
 
     def _ask(self, job: Job) -> SlotAsk:
         length = job.length
-        tenant = length.tenant if self._policy.tenants else "all"
-        return SlotAsk(Priority.STANDARD, tenant, 1, 1, _FOREVER, prompt=length.prompt, form=length.form, most=length.most)
+        tenant, terms = (length.tenant, self._tenants.of(length.tenant)) if self._policy.tenants else ("all", Terms())
+        ask = SlotAsk(terms.priority, tenant, 1, 1, _FOREVER, terms.weight, prompt=length.prompt)
+        ask.form, ask.most = length.form, length.most
+        return ask
 
     def begin(self, number: int, entry: Entry) -> None:
         job, now = self._jobs[number], self.timeline.now

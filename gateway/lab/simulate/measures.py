@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -25,12 +26,25 @@ def waits_of(jobs: Sequence[Job], waits: Sequence[float]) -> Waits:
     return Waits(sum(waits) / max(1, len(waits)), quantile(short, 0.95), quantile(long, 0.99), max(waits, default=0.0))
 
 
-def by_tenant(jobs: Sequence[Job], waits: Sequence[float]) -> dict[str, float]:
-    """The mean wait of each tenant's requests."""
+class TenantWaits(NamedTuple):
+    """Seconds that one tenant's requests waited, and which share of them was refused."""
+
+    mean: float | None
+    p99: float | None
+    refused: float
+
+
+def by_tenant(jobs: Sequence[Job], waits: Sequence[float]) -> dict[str, TenantWaits]:
+    """A wait that is NaN is a refusal."""
     several: dict[str, list[float]] = {}
     for job, wait in zip(jobs, waits, strict=True):
         several.setdefault(job.length.tenant, []).append(wait)
-    return {tenant: sum(own) / len(own) for tenant, own in sorted(several.items())}
+    return {tenant: _of(own) for tenant, own in sorted(several.items())}
+
+
+def _of(waits: Sequence[float]) -> TenantWaits:
+    served = [wait for wait in waits if not math.isnan(wait)]
+    return TenantWaits(mean(served), quantile(served, 0.99), 1 - len(served) / len(waits))
 
 
 def quantile(values: Sequence[float], share: float) -> float | None:

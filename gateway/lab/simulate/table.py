@@ -25,6 +25,25 @@ def _part(document: Json) -> Iterator[str]:
             cells = [_cell(it[name]) for name in _COLUMNS]
             refused = f" {it['refused']:.1%} |" if limited else ""
             yield f"| {result['load']} | {it['policy']} | {' | '.join(cells)} | {_share(it['rank_accuracy'])} |{refused}"
+    if document["tenants"]:
+        yield from _tenants(document)
+
+
+def _tenants(document: Json) -> Iterator[str]:
+    """Each tenant's waits, where some are not like the others."""
+    names = [it["policy"] for it in document["results"][0]["policies"]]
+    yield ""
+    yield f"| load | tenant: mean, p99 | {' | '.join(names)} |"
+    yield f"|---|---|{'---|' * len(names)}"
+    for result in document["results"]:
+        for tenant in result["policies"][0]["tenants_mean_s"]:
+            yield f"| {result['load']} | {tenant} | {' | '.join(_waits(it, tenant) for it in result['policies'])} |"
+
+
+def _waits(it: Json, tenant: str) -> str:
+    mean, p99, refused = (it[f"tenants_{name}"].get(tenant) for name in ("mean_s", "p99_s", "refused"))
+    served = "none served" if mean is None else f"{_seconds(mean)}, {_seconds(p99)}"
+    return f"{served} ({refused:.0%} refused)" if refused else served
 
 
 def _cell(it: Json) -> str:

@@ -48,6 +48,7 @@ USES = {
     "reports": Use(0.04, (2500, 0.7), (1300, 0.45), "chat", 4096),
 }
 _LONGEST = 4096
+TRACE = "trace"  # the tenant of all its requests
 
 
 def synthetic(rng: random.Random, tenants: Sequence[str] = ()) -> Iterator[Length]:
@@ -66,7 +67,7 @@ def of_trace(rows: Sequence[Arrival], rng: random.Random) -> Iterator[Length]:
     place = rng.randrange(len(rows))
     while True:
         row = rows[place % len(rows)]
-        yield Length("trace", "chat", row.prompt_tokens or 1, row.output_tokens or 1, None)
+        yield Length(TRACE, "chat", row.prompt_tokens or 1, row.output_tokens or 1, None)
         place += 1
 
 

@@ -1,7 +1,8 @@
-"""The admin API of a running gateway, as commands ask it."""
+"""A running gateway's admin API, for the commands that ask it."""
 
 from __future__ import annotations
 
+import argparse
 import http.client
 import json
 import os
@@ -13,14 +14,23 @@ from gateway.config import load
 _TIMEOUT = 10.0
 
 
-def where(path: str, url: str | None) -> tuple[str, str]:
-    """Its address and admin key: `url` with the key of TIERGATE_ADMIN_KEY, else the config's. Raises ConfigError, ValueError."""
-    if url:
+def options() -> argparse.ArgumentParser:
+    """What every such command takes; a parent of its parsers."""
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--config", default="config.yaml", help="where the address and the admin key are read from")
+    shared.add_argument("--url", help="address of the gateway, instead of the config's; the key is then TIERGATE_ADMIN_KEY's")
+    shared.add_argument("--json", action="store_true", help="print JSON")
+    return shared
+
+
+def where(args: argparse.Namespace) -> tuple[str, str]:
+    """Address and key. Raises ConfigError and ValueError."""
+    if args.url:
         key = os.environ.get("TIERGATE_ADMIN_KEY", "")
         if not key:
             raise ValueError("set TIERGATE_ADMIN_KEY to the gateway's admin key")
-        return url, key
-    config = load(path)
+        return args.url, key
+    config = load(args.config)
     key = config.admin.key.reveal()
     if not key:
         raise ValueError("the config has no admin key, so the admin API is off")
@@ -29,7 +39,7 @@ def where(path: str, url: str | None) -> tuple[str, str]:
 
 
 def request(url: str, key: str, method: str, path: str, body: dict[str, object] | None = None) -> Any:
-    """The answer's JSON. Raises ValueError for a refusal, OSError and HTTPException."""
+    """The answer of one call. Raises OSError, ValueError and HTTPException."""
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError("--url must be like http://127.0.0.1:8000")

@@ -1,0 +1,221 @@
+"""Token budgets of calendar days and months, in UTC: what was used of them, and whether more fits.
+
+Rules of this file
+- What is kept of a scope is a day, what was used on it, and what in its month. A later day begins with nothing, and so does a
+  later month; an earlier one never comes back, so a clock that goes back stays in the later period.
+- Of all budgets of a request a decision is made before any is debited, all on the same day: all or none.
+- What was reserved is settled on the day of its reservation: of a period that ended meanwhile nothing is left to correct.
+- Settling may pass a budget, which is then used up until it ends; giving back stops at nothing used.
+- An account is never forgotten, and set back in its place: who holds one corrects what counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date
+from functools import lru_cache
+from typing import Protocol
+
+from limits.bucket import longest
+from limits.types import Budgeted, LimitExceeded, Resource, Scope
+from limits.vault import scope_key
+
+DAY = 86_400  # seconds
+MOST = 1 << 52  # is counted: a store's script has doubles
+LARGEST = 1 << 40  # tokens of one request, as in `limits.ledger`
+_EPOCH = date(1970, 1, 1).toordinal()
+LAST_DAY = date.max.toordinal() - _EPOCH - 31
+
+
+class Used:
+    """Of one scope: tokens on `day` (days since 1970) and in its month. `key` is its name where it is kept."""
+
+    __slots__ = ("day", "key", "month", "today")
+
+    def __init__(self, day: int, today: int = 0, month: int = 0, key: bytes = b"") -> None:
+        self.day = day
+        self.today = today
+        self.month = month
+        self.key = key
+
+    def advance(self, day: int) -> None:
+        if day > self.day:
+            if month_of(day) != month_of(self.day):
+                self.month = 0
+            self.today = 0
+            self.day = day
+
+    def at(self, day: int) -> Used:
+        """As it is on that day, if nothing is used until then."""
+        found = Used(self.day, self.today, self.month)
+        found.advance(day)
+        return found
+
+    def add(self, tokens: int, day: int) -> None:
+        """So many more, or less than none, of what was reserved on `day`."""
+        if day == self.day:
+            self.today = min(max(0, self.today + tokens), MOST)
+            self.month = min(max(0, self.month + tokens), MOST)
+        elif month_of(day) == month_of(self.day):
+            self.month = min(max(0, self.month + tokens), MOST)
+
+    def set_back(self, day: int) -> None:
+        self.day, self.today, self.month = day, 0, 0
+
+
+class Keeper(Protocol):
+    """Where accounts outlive this process."""
+
+    def find(self, key: bytes) -> Used | None: ...
+
+    def note(self, used: Used) -> None:
+        """It has changed."""
+
+
+class Nowhere:
+    """Nothing is kept."""
+
+    def find(self, _key: bytes) -> Used | None:
+        return None
+
+    def note(self, used: Used) -> None: ...
+
+
+class Budgets:
+    """`wall`: seconds since 1970."""
+
+    def __init__(self, wall: Callable[[], float], keeper: Keeper | None = None) -> None:
+        self.wall = wall
+        self._keeper = keeper or Nowhere()
+        self._used: dict[str, Used] = {}
+
+    def fit(self, scopes: Sequence[Scope], tokens: int, *, clamp: bool, least: int) -> tuple[int, Sequence[Used]]:
+        """How many of the tokens every budget holds, and the accounts of those budgets. Raises LimitExceeded. Debits nothing.
+
+        `clamp`: they may be cut down to what is left, but not below `least`.
+        """
+        limited = _limited(scopes)
+        if not limited:
+            return tokens, ()
+        tokens = min(max(tokens, 0), LARGEST)
+        accounts = self._current(limited)
+        return room_in(limited, accounts, tokens, clamp=clamp, least=least, now=self.wall()), accounts
+
+    def take(self, accounts: Iterable[Used], tokens: int) -> None:
+        """Debit. Right after `fit`."""
+        for used in accounts:
+            used.add(tokens, used.day)
+            self._keeper.note(used)
+
+    def settle(self, accounts: Iterable[Used], day: int, reserved: int, tokens: int) -> None:
+        """Correct a reservation of that day to what was used."""
+        more = min(max(tokens, 0), LARGEST) - reserved
+        if more:
+            for used in accounts:
+                used.add(more, day)
+                self._keeper.note(used)
+
+    def charge(self, scopes: Iterable[Scope], tokens: int) -> None:
+        """What was not reserved, on the day that it is."""
+        accounts = self._current(_limited(scopes))
+        self.take(accounts, min(max(tokens, 0), LARGEST))
+
+    def of(self, scopes: Iterable[Scope]) -> list[Used]:
+        """The accounts of those that have a budget, as they are."""
+        return [self._account(scope) for scope in _limited(scopes)]
+
+    def standing(self, scopes: Iterable[Scope]) -> list[Budgeted]:
+        limited = _limited(scopes)
+        return [standing_of(scope, used) for scope, used in zip(limited, self._current(limited), strict=True)]
+
+    def set_back(self, scopes: Iterable[Scope]) -> None:
+        """Nothing is used, and the day is what the clock says, also where it was ahead."""
+        for used in self.of(scopes):
+            used.set_back(day_of(self.wall()))
+            self._keeper.note(used)
+
+    def _current(self, limited: Sequence[Scope]) -> list[Used]:
+        accounts = [self._account(scope) for scope in limited]
+        day = max([day_of(self.wall()), *(used.day for used in accounts)])
+        for used in accounts:
+            if used.day != day:  # noted, or a successor whose clock is behind would go back
+                used.advance(day)
+                self._keeper.note(used)
+        return accounts
+
+    def _account(self, scope: Scope) -> Used:
+        used = self._used.get(scope.id)
+        if used is None:
+            key = scope_key("budget " + scope.id)
+            used = self._used[scope.id] = self._keeper.find(key) or Used(day_of(self.wall()), key=key)
+        return used
+
+
+def _limited(scopes: Iterable[Scope]) -> list[Scope]:
+    return [scope for scope in scopes if scope.day is not None or scope.month is not None]
+
+
+def day_of(seconds: float) -> int:
+    return min(max(0, int(seconds // DAY)), LAST_DAY)
+
+
+@lru_cache(maxsize=256)
+def month_of(day: int) -> int:
+    """Months since the year 0."""
+    found = date.fromordinal(min(max(0, day), LAST_DAY) + _EPOCH)
+    return found.year * 12 + found.month - 1
+
+
+def ends(day: int, resource: Resource) -> int:
+    """When the period ends that the day is in: seconds since 1970."""
+    if resource == "daily_budget":
+        return (day + 1) * DAY
+    following = month_of(day) + 1
+    return (date(following // 12, following % 12 + 1, 1).toordinal() - _EPOCH) * DAY
+
+
+def room_in(scopes: Sequence[Scope], accounts: Sequence[Used], tokens: int, *, clamp: bool, least: int, now: float) -> int:
+    """How many of the tokens every budget holds. Raises LimitExceeded: of several budgets the one that lasts longest.
+
+    Who may be cut down needs `least`, and one at least; who asks for none needs none.
+    """
+    room = tokens
+    for scope, used in zip(scopes, accounts, strict=True):
+        room = min(room, _left(scope, used))
+    if room < tokens:
+        need = min(tokens, max(1, least)) if clamp else tokens
+        if need > room:
+            found = [one for scope, used in zip(scopes, accounts, strict=True) for one in _short(scope, used, need, now)]
+            refused = longest(found)
+            assert refused is not None, "refused without a reason"
+            raise refused
+    return room
+
+
+def _left(scope: Scope, used: Used) -> int:
+    left = MOST if scope.day is None else scope.day - used.today
+    return max(0, left if scope.month is None else min(left, scope.month - used.month))
+
+
+def _short(scope: Scope, used: Used, need: int, now: float) -> Iterable[LimitExceeded]:
+    kinds: tuple[tuple[Resource, int | None, int], ...] = (
+        ("daily_budget", scope.day, used.today),
+        ("monthly_budget", scope.month, used.month),
+    )
+    for resource, limit, spent in kinds:
+        if limit is not None and spent + need > limit:
+            until, never = ends(used.day, resource), need > limit
+            wait = 0.0 if never else max(0.0, until - now)
+            yield LimitExceeded(
+                scope, resource, limit=limit, used=spent, requested=need, wait=wait, never=never, until=until
+            )  # fmt: skip
+
+
+def standing_of(scope: Scope, used: Used) -> Budgeted:
+    return Budgeted(
+        scope,
+        used.today,
+        used.month,
+        ends(used.day, "daily_budget"),
+        ends(used.day, "monthly_budget"),
+    )
