@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from limits.slots import Scheduler
-from limits.types import Priority, SlotAsk
+from limits.types import Priority, ReservedStanding, SlotAsk
 
 MOST_TENANTS = 20
 
@@ -36,7 +36,8 @@ class ClassView:
 @dataclass(frozen=True, slots=True)
 class PlaceView:
     """Where a request would stand that asked now: what of its tenant waits and runs in its class, what that was served beyond the
-    least of those that wait. `expected_wait` in seconds, None: not known yet; `max_wait`: as long as it may wait.
+    least of those that wait, its reserved share if it has one. `expected_wait` in seconds, None: not known yet; `max_wait`: as
+    long as it may wait.
     """
 
     capacity: int
@@ -48,6 +49,7 @@ class PlaceView:
     expected_wait: float | None
     max_wait: float
     refused: bool
+    reserved: ReservedStanding | None
 
 
 def classes(scheduler: Scheduler, most: int = MOST_TENANTS) -> dict[str, ClassView]:
@@ -70,6 +72,7 @@ def place(scheduler: Scheduler, ask: SlotAsk) -> PlaceView:
         expected_wait=scheduler.expected(ask),
         max_wait=most,
         refused=scheduler.would_refuse(ask),
+        reserved=next((share for share in scheduler.reserved() if share.tenant == ask.tenant), None),
     )
 
 

@@ -151,9 +151,14 @@ def _queue(queue: PlaceView) -> list[tuple[str, str]]:
     wait = "not known yet" if queue.expected_wait is None else f"about {queue.expected_wait:.1f} s"
     ahead = f"served {queue.served:.0f} tokens by weight more than who is next"
     refused = "; it would be refused at once" if queue.refused else ""
+    own = []
+    if queue.reserved is not None:
+        tokens = "" if queue.reserved.tokens_left is None else f", {queue.reserved.tokens_left} of its tokens left"
+        own = [("", f"its reserved share: {queue.reserved.used} of {queue.reserved.slots} slots in use{tokens}")]
     return [
         ("", f"slots: {queue.inflight} of {queue.capacity} in use; waiting: {depth}"),
         ("", f"its tenant in its class: {queue.waiting} waiting, {queue.running} running, {ahead}"),
+        *own,
         ("", f"expected wait {wait}, at most {queue.max_wait:.1f} s{refused}"),
     ]
 
