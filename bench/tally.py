@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable
 from statistics import median
 
-from gateway.metrics import OUTCOMES, Metrics
+from gateway.metrics import Metrics
+from gateway.outcomes import OUTCOMES
 from gateway.tally import Tally
 from gateway.tallyfile import TallyFile
 

@@ -104,6 +104,8 @@ def _line(x: Exchange, duration: float, overhead: float, *, first: bool, past: i
     }
     if x.client_id:
         line["client_request_id"] = x.client_id
+    if work.preempted:
+        line["preempted"] = work.preempted
     if x.error:
         line["error"] = x.error
     if x.cache_reason:

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 import msgspec
 
 from gateway.endpoints import Dialect
+from gateway.outcomes import RequestOutcome
 
 _TYPES = {
     401: "authentication_error",
@@ -43,7 +44,7 @@ class ApiError(Exception):
         param: str | None = None,
         kind: str | None = None,
         headers: Mapping[str, str] | None = None,
-        outcome: str | None = None,
+        outcome: RequestOutcome | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -52,7 +53,7 @@ class ApiError(Exception):
         self.param = param
         self.kind = kind or _TYPES.get(status) or ("invalid_request_error" if status < 500 else "server_error")
         self.headers = dict(headers or {})
-        self.outcome = outcome or ("client_error" if status < 500 else "upstream_error")
+        self.outcome: RequestOutcome = outcome or ("client_error" if status < 500 else "upstream_error")
 
     def header_lines(self) -> bytes:
         """The extra headers, as they are written."""

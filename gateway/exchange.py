@@ -10,8 +10,10 @@ fifth of the time that a dataclass of so many fields takes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from gateway.auth import Principal
+from gateway.outcomes import RequestOutcome
 
 
 class Work:
@@ -25,6 +27,7 @@ class Work:
     replica: str = ""
     attempts: int = 0
     queued: float = 0.0
+    preempted: str = ""  # what became of it when its slot was taken back: requeued, refused
     upstream: float = 0.0  # spent waiting for replicas, by attempts that have ended
     attempt_at: float = 0.0  # when the attempt began that still runs: its client may be gone before it
     first_byte_at: float = 0.0
@@ -61,7 +64,7 @@ class Exchange:
     feedback: tuple[str, float] | None = None  # on which request, and its score
     body_wait: float = 0.0  # spent waiting for the client's body
     status: int = 0
-    outcome: str = ""
+    outcome: RequestOutcome | Literal[""] = ""  # until it has ended
     error: str = ""  # our code of what went wrong
     limit: str = ""  # the limit that refused, as `tenant_tokens`
     shared: bool = False  # joined another's work

@@ -34,6 +34,7 @@ from gateway.job import Headers, Job, read_headers
 from gateway.pipeline import Pipeline, amounts
 from gateway.refusals import REFUSALS, refusal
 from gateway.sizing import estimate_of
+from limits.budget import Budgets
 from limits.ledger import Ledger
 from limits.types import LastingLimiter, LimitExceeded, Scope
 from limits.view import place
@@ -208,7 +209,8 @@ def _attempt(node: Node, job: Job, target: Target, when: str) -> Attempt:
     ledger = Ledger()  # in which nothing was spent: what it refuses can never pass
     try:
         held = ledger.admit(principal.scopes, 0)
-        tokens = ledger.reserve(held, model_scope, 0, wanted, clamp=clamp, now=0)
+        tokens, _ = Budgets(time.time).fit(scopes, wanted, clamp=clamp, least=prompt)
+        tokens = ledger.reserve(held, model_scope, 0, tokens, clamp=clamp, now=0)
     except LimitExceeded as error:
         never, never_scope = _refusal(refusal(error)), error.scope.kind
     order = _order(pool, job)
@@ -223,7 +225,17 @@ def _attempt(node: Node, job: Job, target: Target, when: str) -> Attempt:
         reserved=tokens,
         clamped=tokens < wanted,
         limits=tuple(
-            Limit(s.kind, s.name, s.rpm, s.tpm, s.max_parallel, s.burst, _balance(node.limiter, s) if live else None)
+            Limit(
+                s.kind,
+                s.name,
+                s.rpm,
+                s.tpm,
+                s.max_parallel,
+                s.burst,
+                s.day,
+                s.month,
+                _balance(node.limiter, s) if live else None,
+            )
             for s in scopes
         ),
         never=never,

@@ -129,7 +129,7 @@ class Balance(msgspec.Struct, frozen=True):
 class Limit(msgspec.Struct, frozen=True):
     """A scope whose limits hold together with the others'; None: no limit. `burst`: seconds of them that may be spent at once.
 
-    `balance` is None where nothing runs that could know it.
+    `day` and `month` are budgets in tokens. `balance` is None where nothing runs that could know it.
     """
 
     scope: str
@@ -138,6 +138,8 @@ class Limit(msgspec.Struct, frozen=True):
     tpm: int | None
     max_parallel: int | None
     burst: float
+    day: int | None
+    month: int | None
     balance: Balance | None = None
 
 

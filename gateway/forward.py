@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -48,6 +48,10 @@ _MISCONFIGURED = frozenset({*range(300, 400), 401, 403, 404, 405})  # by nothing
 _OVERFLOW = (b"maximum context length", b"context_length_exceeded", b"exceed_context_size", b"context size", b"max_model_len")
 
 
+Preempt = Literal["never", "requeue", "refuse"]
+"""What becomes of a batch request whose slot a realtime one gets."""
+
+
 @dataclass(frozen=True, slots=True)
 class Station:
     """A model as every process that serves it knows it. Its replicas and its queue are the dispatcher's.
@@ -58,6 +62,7 @@ class Station:
     name: str
     timeouts: Timeouts
     engine_priority: bool = False  # the engine schedules by `priority`
+    preempt: Preempt = "never"
     default_max_tokens: int = 1024
     density: Density = field(default_factory=Density)
 

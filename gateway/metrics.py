@@ -16,7 +16,6 @@ from prometheus_client.registry import Collector
 from gateway.families import Counter, Gauge, Histogram, Labels, Total
 from gateway.processes import NodeProcesses
 
-OUTCOMES = ("ok", "client_error", "limited", "rejected", "timeout", "upstream_error", "broken_stream", "client_gone")
 OTHER = "other"
 _MAX_TENANTS = 200
 _MAX_UNTOLD = 10_000  # tenants that a worker names before it is told which ones the node shows
@@ -69,11 +68,20 @@ class Metrics(Collector):
         self.queue_refusals = Counter(
             p + "queue_refusals", "Requests that got no slot, by the code of the refusal.", ("model", "class", "reason")
         )
+        self.queue_ended = Counter(
+            p + "queue_ended",
+            "Requests for which no slot was free, by how their wait ended: `dispatched`, `expired`, `refused` (no room, or no "
+            "longer), `left`.",
+            ("model", "class", "end"),
+        )
         self.decisions = Counter(p + "route_decisions", "Which tier was chosen, and why.", ("tier", "reason"))
         self.prefix_tokens = Counter(
             p + "prefix_tokens", "Prompt tokens by whether the replica had them cached.", ("model", "result")
         )
         self.retries = Counter(p + "upstream_retries", "Attempts beyond a request's first, by what failed.", ("model", "reason"))
+        self.preemptions = Counter(
+            p + "preemptions", "Batch requests whose slot a realtime one got, by what became of them.", ("model", "result")
+        )
         for direction in ("prompt", "completion"):
             self.tokens.add((direction,), 0)
         for result in ("hit", "miss", "shared", "bypass"):

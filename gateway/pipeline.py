@@ -22,17 +22,19 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from gateway import multipart, wire
 from gateway.answers import Answers
 from gateway.auth import Authenticator, Principal
-from gateway.dispatch.types import Admit, Dispatcher, NoReplica, Question, WorkAsk
+from gateway.dispatch.types import Admit, Dispatcher, Grant, NoReplica, Question, WorkAsk
 from gateway.endpoints import Endpoint
 from gateway.errors import ApiError
 from gateway.exchange import Exchange
 from gateway.feedback import Deletes, give
 from gateway.forward import Call, ContextOverflow, Forwarder, Station, Unserved
+from gateway.giveway import GaveWay, Yielding
 from gateway.http1 import Request
 from gateway.inflate import inflate
 from gateway.job import Job, Plan, Reading, read_headers
@@ -45,7 +47,7 @@ from gateway.reply import Reply
 from gateway.settle import Ending, charge, spent
 from gateway.sizing import estimate_of, learn
 from limits.estimate import longest, prompt_tokens, reservation
-from limits.types import LimitExceeded, Priority, QueueFull, QueueTimeout, Spent
+from limits.types import LimitExceeded, Preempted, Priority, QueueFull, QueueTimeout, Spent, WaitTooLong
 from routing.decide import decide
 from routing.needs import needs_of
 from routing.resolve import Catalog
@@ -55,6 +57,7 @@ _ENGINE_PRIORITY = {Priority.REALTIME: 0, Priority.STANDARD: 10, Priority.BATCH:
 _SMALL = 64 * 1024  # a larger body takes longer to parse than its admission may cost
 _MOST_TOKENS = 1 << 40  # no request uses more: a larger wish is cut to it
 _CLASS = {priority: priority.name.lower() for priority in Priority}
+_ENDS: Mapping[type[BaseException], str] = {QueueFull: "refused", WaitTooLong: "refused", QueueTimeout: "expired"}
 _SSE = b"text/event-stream; charset=utf-8"
 
 
@@ -153,7 +156,7 @@ class Pipeline:
                 job.ticket = ticket
                 reply.show_usage = job.ask.include_usage
                 await self.answers.answer(x, job, question or self._question(job), reply, self._produce)
-            except (QueueFull, QueueTimeout):
+            except (QueueFull, QueueTimeout, Preempted):
                 ticket.refund()
                 raise
             except ApiError as error:
@@ -283,19 +286,47 @@ class Pipeline:
             async with scope as grant:
                 began, job.waiting = None, None
                 self._waited(job, station, grant.queued)
-                try:
-                    if station.engine_priority and job.endpoint.prioritized:
-                        call.body = self.upstream_body(job, call.model, station)
-                    await self._forwarder.forward(call, station, grant, sink, job.failures)
-                finally:
-                    grant.settle(self._charge(job, plan, grant.tokens), _spent(job, plan))
-        except (QueueFull, QueueTimeout, asyncio.CancelledError) as error:
+                if station.preempt == "never" or job.wishes.priority is not Priority.BATCH:
+                    return await self._run(job, plan, grant, sink)
+                with suppress(GaveWay):
+                    return await self._run(job, plan, grant, sink, Yielding(job, call, grant))
+                self._gave_way(job, station)
+                began, job.waiting = self._clock(), scope
+                await grant.again()
+                began, job.waiting = None, None
+                self._waited(job, station, grant.queued)
+                call.ending = Ending.NOT_SENT
+                await self._run(job, plan, grant, sink)
+        except (QueueFull, QueueTimeout, asyncio.CancelledError) as end:
             if began is not None:  # it left the queue without a slot
-                self._waited(job, station, self._clock() - began)
-            if isinstance(error, (QueueFull, QueueTimeout)):
-                reason = refusal(error).code
+                self._waited(job, station, self._clock() - began, _ENDS.get(type(end), "left"))
+            if isinstance(end, (QueueFull, QueueTimeout)):
+                reason = refusal(end).code
                 self._metrics.queue_refusals.add((station.name, _CLASS[job.wishes.priority], reason))
             raise
+
+    async def _run(self, job: Job, plan: Plan, grant: Grant, sink: Sink, yielding: Yielding | None = None) -> None:
+        """With a slot: what the fleet does for it. Its cost is settled, unless it gave its slot up."""
+        station, call = plan.station, plan.call
+        try:
+            if station.engine_priority and job.endpoint.prioritized:
+                call.body = self.upstream_body(job, call.model, station)
+            if yielding is None:
+                await self._forwarder.forward(call, station, grant, sink, job.failures)
+            else:
+                async with yielding:
+                    await self._forwarder.forward(call, station, grant, sink, job.failures)
+        finally:
+            if call.ending is not Ending.PREEMPTED:
+                grant.settle(self._charge(job, plan, grant.tokens), _spent(job, plan))
+
+    def _gave_way(self, job: Job, station: Station) -> None:
+        """Raises Preempted where it is not to wait again."""
+        requeue = station.preempt == "requeue"
+        job.work.preempted = "requeued" if requeue else "refused"
+        self._metrics.preemptions.add((station.name, job.work.preempted))
+        if not requeue:
+            raise Preempted
 
     def _charge(self, job: Job, plan: Plan, reserved: int) -> int:
         work, call, estimate = job.work, plan.call, plan.ask.prompt_tokens
@@ -314,9 +345,12 @@ class Pipeline:
         work.settled = True
         return work.charged
 
-    def _waited(self, job: Job, station: Station, seconds: float) -> None:
+    def _waited(self, job: Job, station: Station, seconds: float, end: str = "dispatched") -> None:
         job.work.queued += seconds
-        self._metrics.queue_wait.observe((station.name, _CLASS[job.wishes.priority]), seconds)
+        where = station.name, _CLASS[job.wishes.priority]
+        self._metrics.queue_wait.observe(where, seconds)
+        if seconds:  # else a slot was free
+            self._metrics.queue_ended.add((*where, end))
 
     def now(self) -> float:
         """By the clock that deadlines go by."""

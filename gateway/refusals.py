@@ -9,7 +9,7 @@ from typing import Any
 
 from caches.errors import CacheAway, ExactStoreAway, FlightCancelled, FlightLagged
 from gateway.errors import ApiError
-from limits.types import BURST, LimitExceeded, LimitsAway, QueueFull, QueueTimeout, WaitTooLong
+from limits.types import BURST, LimitExceeded, LimitsAway, Preempted, QueueFull, QueueTimeout, WaitTooLong
 from routing.types import EndpointNotServed, ModelNotAllowed, UnknownModel, UnknownTier
 
 _UNITS = {"requests": "requests per minute", "tokens": "tokens per minute", "parallel": "parallel requests"}
@@ -87,6 +87,12 @@ def _queued_too_long(error: QueueTimeout) -> ApiError:
     return ApiError(503, "queue_timeout", message, kind="overloaded_error", headers=waiting(error.retry_after), outcome="timeout")
 
 
+def _preempted(_: Preempted) -> ApiError:
+    message = "Your batch request gave its slot to a more urgent one, before anything was answered. Please try again."
+    headers = {**waiting(1.0), "x-should-retry": "true"}
+    return ApiError(503, "preempted", message, kind="overloaded_error", headers=headers, outcome="rejected")
+
+
 def _unknown_model(error: UnknownModel) -> ApiError:
     return ApiError(404, "model_not_found", f"The model `{error.requested[:128]}` does not exist.", param="model")
 
@@ -111,12 +117,13 @@ def _lagged(_: FlightLagged) -> ApiError:
 
 def _cancelled(_: FlightCancelled) -> ApiError:
     message = "The gateway shut down before this answer was complete."
-    return ApiError(503, "shutting_down", message, headers=waiting(1.0), outcome="broken_stream")
+    return ApiError(503, "shutting_down", message, headers=waiting(1.0), outcome="rejected")
 
 
 def _cache_away(error: CacheAway) -> ApiError:
     said = str(error)
-    return ApiError(503, "cache_store_away", f"{said[:1].upper()}{said[1:]}. Ask again when it is back.", headers=waiting(1.0))
+    message = f"{said[:1].upper()}{said[1:]}. Ask again when it is back."
+    return ApiError(503, "cache_store_away", message, headers=waiting(1.0), outcome="rejected")
 
 
 TABLE: Mapping[type[Exception], Callable[[Any], ApiError]] = {
@@ -126,6 +133,7 @@ TABLE: Mapping[type[Exception], Callable[[Any], ApiError]] = {
     FlightLagged: _lagged,
     LimitExceeded: _limit,
     LimitsAway: _limits_away,
+    Preempted: _preempted,
     QueueFull: _full,
     QueueTimeout: _queued_too_long,
     WaitTooLong: _too_long,
@@ -141,7 +149,7 @@ REFUSALS: tuple[type[Exception], ...] = tuple(TABLE)
 REFUSED: tuple[type[Exception], ...] = (ApiError, *REFUSALS)
 """Everything that ends a request with an answer that says why."""
 
-PERSONAL: tuple[type[Exception], ...] = (LimitExceeded, LimitsAway, QueueFull, QueueTimeout)
+PERSONAL: tuple[type[Exception], ...] = (LimitExceeded, LimitsAway, Preempted, QueueFull, QueueTimeout)
 """Refusals that concern the request that met them, not others who wait for the same answer."""
 
 

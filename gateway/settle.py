@@ -4,6 +4,7 @@ how it ended                                         charge in tokens
 ---------------------------------------------------  -----------------------------------------------
 refused, queued, or never sent to a replica          0
 failed upstream before any byte                      0
+its slot was taken back, before any byte             0
 complete, with usage                                 the usage
 complete stream without usage                        prompt estimate + deltas counted
 complete answer (not streamed) without usage         the reservation: what was generated is unknown
@@ -26,15 +27,19 @@ class Ending(enum.Enum):
 
     NOT_SENT = "not_sent"
     FAILED = "failed"  # before any byte of an answer
+    PREEMPTED = "preempted"  # its slot was taken back, before any byte of an answer
     REFUSED = "refused"  # the backend answered with an error
     COMPLETE = "complete"
     CUT = "cut"  # after the first byte: broken, timed out, or the client left
     LEFT = "left"  # the client left before the first byte
 
 
+_NOTHING = (Ending.NOT_SENT, Ending.FAILED, Ending.PREEMPTED, Ending.REFUSED)
+
+
 def charge(ending: Ending, *, stream: bool, usage: int | None, prompt_estimate: int, deltas: int, reserved: int) -> int:
     """Tokens to settle. `usage` is prompt + completion as the backend counted them, None when it did not."""
-    if ending in (Ending.NOT_SENT, Ending.FAILED, Ending.REFUSED):
+    if ending in _NOTHING:
         return 0
     if usage is not None:
         return usage
@@ -50,7 +55,7 @@ def spent(
 
     `prompt`, `cached` and `output` are as the backend counted them, if it did (`counted`).
     """
-    if ending in (Ending.NOT_SENT, Ending.FAILED, Ending.REFUSED):
+    if ending in _NOTHING:
         return Spent(0, 0, whole=False)
     whole = ending is Ending.COMPLETE
     if counted:

@@ -8,6 +8,9 @@ redis/        the limiter whose balances several gateways share
 cells.py      small records in a buffer that outlives a killed writer
 vault.py      what was spent, in such a buffer
 kept.py       the ledger that writes to it and goes on from it
+budget.py     what was used of a scope's day and month (pure)
+journal.py    the same, in a file that outlives the gateway
+keepers.py    a budget's ways into vault and journal
 estimate.py   how many tokens to set aside for a request before it ran
 density.py    how many bytes of a model's prompts make a token, learned from its answers
 account.py    what a tenant or a class was served (pure)

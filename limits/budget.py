@@ -54,10 +54,11 @@ class Used:
     def add(self, tokens: int, day: int) -> None:
         """So many more, or less than none, of what was reserved on `day`."""
         if day == self.day:
-            self.today = min(max(0, self.today + tokens), MOST)
-            self.month = min(max(0, self.month + tokens), MOST)
+            today, month = self.today + tokens, self.month + tokens
+            self.today = today if 0 <= today <= MOST else _bounded(today)
+            self.month = month if 0 <= month <= MOST else _bounded(month)
         elif month_of(day) == month_of(self.day):
-            self.month = min(max(0, self.month + tokens), MOST)
+            self.month = _bounded(self.month + tokens)
 
     def set_back(self, day: int) -> None:
         self.day, self.today, self.month = day, 0, 0
@@ -87,7 +88,9 @@ class Budgets:
     def __init__(self, wall: Callable[[], float], keeper: Keeper | None = None) -> None:
         self.wall = wall
         self._keeper = keeper or Nowhere()
+        self._note = self._keeper.note
         self._used: dict[str, Used] = {}
+        self._today = self._begins = self._ends = 0  # the day that it is, and its moments
 
     def fit(self, scopes: Sequence[Scope], tokens: int, *, clamp: bool, least: int) -> tuple[int, Sequence[Used]]:
         """How many of the tokens every budget holds, and the accounts of those budgets. Raises LimitExceeded. Debits nothing.
@@ -105,7 +108,7 @@ class Budgets:
         """Debit. Right after `fit`."""
         for used in accounts:
             used.add(tokens, used.day)
-            self._keeper.note(used)
+            self._note(used)
 
     def settle(self, accounts: Iterable[Used], day: int, reserved: int, tokens: int) -> None:
         """Correct a reservation of that day to what was used."""
@@ -113,7 +116,7 @@ class Budgets:
         if more:
             for used in accounts:
                 used.add(more, day)
-                self._keeper.note(used)
+                self._note(used)
 
     def charge(self, scopes: Iterable[Scope], tokens: int) -> None:
         """What was not reserved, on the day that it is."""
@@ -132,16 +135,29 @@ class Budgets:
         """Nothing is used, and the day is what the clock says, also where it was ahead."""
         for used in self.of(scopes):
             used.set_back(day_of(self.wall()))
-            self._keeper.note(used)
+            self._note(used)
 
     def _current(self, limited: Sequence[Scope]) -> list[Used]:
-        accounts = [self._account(scope) for scope in limited]
-        day = max([day_of(self.wall()), *(used.day for used in accounts)])
-        for used in accounts:
-            if used.day != day:  # noted, or a successor whose clock is behind would go back
-                used.advance(day)
-                self._keeper.note(used)
+        now, known = self.wall(), self._used
+        if not self._begins <= now < self._ends:
+            self._today = day_of(now)
+            self._begins, self._ends = self._today * DAY, (self._today + 1) * DAY
+        day, accounts, current = self._today, [], True
+        for scope in limited:
+            used = known.get(scope.id) or self._account(scope)
+            accounts.append(used)
+            current = current and used.day == day
+        if not current:
+            self._align(accounts, day)
         return accounts
+
+    def _align(self, accounts: Iterable[Used], day: int) -> None:
+        """All on the same day, and that is noted, or a successor whose clock is behind would go back."""
+        day = max(day, *(used.day for used in accounts))
+        for used in accounts:
+            if used.day != day:
+                used.advance(day)
+                self._note(used)
 
     def _account(self, scope: Scope) -> Used:
         used = self._used.get(scope.id)
@@ -153,6 +169,10 @@ class Budgets:
 
 def _limited(scopes: Iterable[Scope]) -> list[Scope]:
     return [scope for scope in scopes if scope.day is not None or scope.month is not None]
+
+
+def _bounded(tokens: int) -> int:
+    return min(max(0, tokens), MOST)
 
 
 def day_of(seconds: float) -> int:
@@ -181,7 +201,11 @@ def room_in(scopes: Sequence[Scope], accounts: Sequence[Used], tokens: int, *, c
     """
     room = tokens
     for scope, used in zip(scopes, accounts, strict=True):
-        room = min(room, _left(scope, used))
+        if scope.day is not None and scope.day - used.today < room:
+            room = scope.day - used.today
+        if scope.month is not None and scope.month - used.month < room:
+            room = scope.month - used.month
+    room = max(0, room)
     if room < tokens:
         need = min(tokens, max(1, least)) if clamp else tokens
         if need > room:
@@ -190,11 +214,6 @@ def room_in(scopes: Sequence[Scope], accounts: Sequence[Used], tokens: int, *, c
             assert refused is not None, "refused without a reason"
             raise refused
     return room
-
-
-def _left(scope: Scope, used: Used) -> int:
-    left = MOST if scope.day is None else scope.day - used.today
-    return max(0, left if scope.month is None else min(left, scope.month - used.month))
 
 
 def _short(scope: Scope, used: Used, need: int, now: float) -> Iterable[LimitExceeded]:

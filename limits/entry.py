@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+from collections import OrderedDict
+from itertools import takewhile
 from typing import Protocol
 
 from limits.account import Account
@@ -42,6 +44,7 @@ class Entry:
         "enqueued",
         "failure",
         "key",
+        "lent",
         "lifts",
         "line_lifts",
         "priority",
@@ -70,6 +73,15 @@ class Entry:
         self.failure: QueueFull | QueueTimeout | None = None
         self.waited = 0.0
         self.cost = ask.cost
+        self.lent = True  # when it got its slot nothing more urgent waited for one
+
+
+def insert(entries: OrderedDict[Entry, None], entry: Entry) -> None:
+    """One that comes back to its old place, among those that wait, the oldest first. O(those before it)."""
+    older = list(takewhile(lambda other: other.since <= entry.since, entries))
+    entries[entry] = None
+    for other in (entry, *reversed(older)):
+        entries.move_to_end(other, last=False)
 
 
 class Load:

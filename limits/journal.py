@@ -76,6 +76,7 @@ class Journal:
         self._past: Mapping[bytes, _State] = {}
         self._changed: dict[bytes, _State] = {}
         self._wake = threading.Event()
+        self._woken = False  # as far as the other thread knows, which asks it for every change
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self._unsynced = False
@@ -110,7 +111,8 @@ class Journal:
     def note(self, used: Used) -> None:
         """To be written soon. From one thread, that of the event loop."""
         self._changed[used.key] = (used.day, used.today, used.month)
-        if not self._wake.is_set():
+        if not self._woken:
+            self._woken = True
             self._wake.set()
 
     # -- the thread's
@@ -122,6 +124,7 @@ class Journal:
             if self._wake.wait(self._sync if waits else None):
                 self._closing.wait(self._sync if self.trouble else self._gather)
                 self._wake.clear()
+                self._woken = False
             self._write()
             if time.monotonic() - synced >= self._sync:
                 synced = time.monotonic()

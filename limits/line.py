@@ -17,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 
 from limits.account import Account
-from limits.entry import Entry, Load
+from limits.entry import Entry, Load, insert
 from limits.turns import Turns
 from limits.types import SlotAsk
 
@@ -65,7 +65,10 @@ class Line:
         """Its `key` is set."""
         if not self.entries:
             self.account.lift(floor)
-        self.entries[entry] = None
+        if entry.ask.since is None:
+            self.entries[entry] = None
+        else:
+            insert(self.entries, entry)
         self.load.add(entry.ask)
         self.work += entry.cost
         self._order += 1
@@ -133,6 +136,14 @@ class Line:
         self.account.correct(by * self._stride, entry.line_lifts)
         account = entry.account
         account.correct(by / max(1, entry.ask.weight), entry.lifts)
+        tenant = self._tenants.get(entry.ask.tenant)
+        if tenant is not None:
+            self._place(tenant)
+
+    def give_back(self, entry: Entry) -> None:
+        """It gave its slot up. Its tenant has had nothing of it; its class was lent that slot, and has no claim to another."""
+        self.account.correct(0, entry.line_lifts)
+        entry.account.correct(-entry.cost / max(1, entry.ask.weight), entry.lifts)
         tenant = self._tenants.get(entry.ask.tenant)
         if tenant is not None:
             self._place(tenant)

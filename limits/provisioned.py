@@ -12,6 +12,7 @@ Rules of this file, beside those of `limits.scheduler`
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -65,10 +66,12 @@ class ReservedQueue(Queue):
 
     def head(self, now: float) -> Entry | None:
         if self._waiting:
-            heads = {owner: self._first_of(owner) for owner in self._waiting.values() if owner.running < owner.slots}
-            able = [owner for owner, entry in heads.items() if self._reservations.may(owner, _tokens(entry.ask), now)]
-            if able:
-                return heads[self._reservations.first(able)]
+            for owner in self._reservations.in_turn(self._waiting.values(), now):
+                entry = self._first_of(owner)
+                tokens = _tokens(entry.ask)
+                if self._reservations.may(owner, tokens, now):
+                    return entry
+                owner.wait_for(tokens, now)
         return super().head(now)
 
     def dispatch(self, entry: Entry, now: float) -> None:
@@ -99,9 +102,19 @@ class ReservedQueue(Queue):
             owner, thought = ran
             self._reservations.end(owner, thought, thought if tokens is None else tokens)
 
+    def entitled(self, ask: SlotAsk, now: float) -> bool:
+        owner = self._owners.get(ask.tenant)
+        if owner is None or not self._reservations.may(owner, _tokens(ask), now):
+            return False
+        return owner.running + self._tenants.get(ask.tenant, Load()).requests < owner.slots
+
+    def on_share(self, entry: Entry) -> bool:
+        return entry in self._running
+
     def _begin(self, entry: Entry, owner: Owner, now: float) -> Entry:
         tokens = _tokens(entry.ask)
         entry.state = State.DISPATCHED
+        entry.lent = False
         self._running[entry] = owner, tokens
         self._reservations.begin(owner, tokens, now)
         return entry
@@ -115,10 +128,21 @@ class ReservedQueue(Queue):
         if owner is not None:
             self._waiting[ask.tenant] = owner
 
+    def _join(self, entry: Entry) -> None:
+        super()._join(entry)
+        self._changed(entry)
+
     def _ended(self, entry: Entry, state: State, now: float) -> None:
         super()._ended(entry, state, now)
+        self._changed(entry)
         if entry.ask.tenant not in self._tenants:
             self._waiting.pop(entry.ask.tenant, None)
+
+    def _changed(self, entry: Entry) -> None:
+        """Another of its tenant's requests may be next."""
+        owner = self._owners.get(entry.ask.tenant)
+        if owner is not None:
+            owner.poor_until = -math.inf
 
     # -- room
 

@@ -13,6 +13,7 @@ Rules of this file
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from limits.bucket import UNIT, Account
@@ -20,9 +21,12 @@ from limits.types import ReservedShare, ReservedStanding, Scope
 
 
 class Owner:
-    """A tenant with a share. `slots` are what it has now, `running` its requests on them, `part` what these are of all slots."""
+    """A tenant with a share. `slots` are what it has now, `running` its requests on them, `part` what these are of all slots.
 
-    __slots__ = ("borrowed", "part", "reserved", "running", "share", "slots", "tenant", "tokens", "turn")
+    `poor_until`: before that its tokens do not hold its next request, unless others of its requests come or go.
+    """
+
+    __slots__ = ("borrowed", "part", "poor_until", "reserved", "running", "share", "slots", "tenant", "tokens", "turn")
 
     def __init__(self, share: ReservedShare) -> None:
         self.share = share
@@ -31,6 +35,7 @@ class Owner:
         self.part = 0.0
         self.running = 0
         self.turn = 0
+        self.poor_until = -math.inf
         self.reserved = self.borrowed = 0  # requests that got a slot
         self.tokens = None if share.tpm is None else Account(Scope(share.tenant, "reserved", tpm=share.tpm), 0)
 
@@ -40,7 +45,14 @@ class Owner:
         if account is None:
             return True
         account.advance(_micros(now))
-        return account.fits(0, min(tokens, account.token_rate), 0)
+        return account.fits(0, min(tokens, account.token_burst // UNIT), 0)
+
+    def wait_for(self, tokens: int, now: float) -> None:
+        """Its next request needs so many, and may not run now."""
+        account = self.tokens
+        if account is not None:
+            lacking = account.tokens + min(tokens * UNIT, account.token_burst) - account.token_burst
+            self.poor_until = now + lacking / account.token_rate / 1e6
 
     def standing(self, now: float) -> ReservedStanding:
         account, left = self.tokens, None
@@ -75,9 +87,9 @@ class Reservations:
         """Whether a request of so many tokens may run on the owner's share."""
         return owner.running < owner.slots and self.running < self.room and owner.holds(tokens, now)
 
-    def first(self, owners: Iterable[Owner]) -> Owner:
-        """Of several that may, who goes first."""
-        return min(owners, key=lambda owner: (owner.running / owner.slots, owner.turn))
+    def in_turn(self, owners: Iterable[Owner], now: float) -> list[Owner]:
+        """Those that may have something left, who goes first first."""
+        return sorted([owner for owner in owners if owner.running < owner.slots and owner.poor_until <= now], key=_turn)
 
     def begin(self, owner: Owner, tokens: int, now: float) -> None:
         self._turns += 1
@@ -92,6 +104,7 @@ class Reservations:
     def end(self, owner: Owner, thought: int, tokens: int) -> None:
         """Of the tokens that it was thought to take, it took so many."""
         owner.running -= 1
+        owner.poor_until = -math.inf
         self.running -= 1
         if owner.tokens is None:
             return
@@ -116,6 +129,10 @@ def scaled(slots: Sequence[int], room: int) -> list[int]:
     for index in by_loss[: room - sum(given)]:
         given[index] += 1
     return given
+
+
+def _turn(owner: Owner) -> tuple[float, int]:
+    return owner.running / owner.slots, owner.turn
 
 
 def _micros(now: float) -> int:

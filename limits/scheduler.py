@@ -80,8 +80,10 @@ class Queue:
             self._drain.begin(now)
         self._seq += 1
         entry = Entry(ask, waiter, self._seq, now, deadline)
+        if ask.since is not None:
+            entry.since = min(ask.since, now)
         self._count(ask)
-        self._join(entry)
+        self._join(entry, now)
         heapq.heappush(self._deadlines, (deadline, entry.seq, entry))
         return entry, victims
 
@@ -126,6 +128,14 @@ class Queue:
         """A request of this tenant runs that another process gave a slot to. What is to be settled at its end, if anything."""
         return None
 
+    def entitled(self, ask: SlotAsk, now: float) -> bool:  # noqa: ARG002 - as above
+        """Whether it would be served before all others if it joined now: there is a slot of its tenant's own for it."""
+        return False
+
+    def on_share(self, entry: Entry) -> bool:  # noqa: ARG002 - as above
+        """Whether it runs on a slot of its tenant's own."""
+        return False
+
     def reserved(self, now: float) -> Sequence[ReservedStanding]:  # noqa: ARG002 - as above
         """Where the reserved shares stand."""
         return ()
@@ -136,6 +146,20 @@ class Queue:
         `tokens`: the same, in plain ones; None: as was thought.
         """
         self._lines[entry.priority].correct(entry, cost)
+
+    def give_back(self, entry: Entry) -> None:
+        """As settle, of one that gave its slot up."""
+        self._lines[entry.priority].give_back(entry)
+
+    def urgent(self, priority: Priority) -> bool:
+        """Whether anybody more urgent waits."""
+        return any(line.entries for line in self._lines[:priority])
+
+    def room(self, ask: SlotAsk) -> bool:
+        """Whether it may wait without pushing anybody out."""
+        load = self.load.copy()
+        load.add(ask)
+        return load.within(self._bound)
 
     def cancel(self, entry: Entry, now: float) -> None:
         """Its waiter is gone. Nothing happens to an entry that has ended."""
@@ -170,15 +194,15 @@ class Queue:
             return
         self._lines[entry.priority].remove(entry)
         entry.priority, entry.since = priority, now
-        self._join(entry)
+        self._join(entry, now)
         deadline = min(now + self._max_wait[priority], entry.ask.deadline)
         if deadline > entry.deadline:
             entry.deadline = deadline
             heapq.heappush(self._deadlines, (deadline, entry.seq, entry))
 
-    def _join(self, entry: Entry) -> None:
+    def _join(self, entry: Entry, now: float) -> None:
         entry.key = entry.since + self._put_back(entry.ask)
-        self.outlook.joins(entry.priority, entry.since)
+        self.outlook.joins(entry.priority, now)
         self._lines[entry.priority].add(entry, self._floor())
 
     def _put_back(self, ask: SlotAsk) -> float:
@@ -191,12 +215,12 @@ class Queue:
 
     def expected(self, ask: SlotAsk, now: float) -> float | None:
         """Seconds that it would wait if it joined now; None: nobody knows."""
-        put_back = self._put_back(ask)
-        return self.outlook.wait(ask, now + put_back, put_back, now)
+        put_back, came = self._put_back(ask), now if ask.since is None else min(ask.since, now)
+        return self.outlook.wait(ask, came + put_back, put_back, now)
 
     def too_long(self, ask: SlotAsk, now: float) -> WaitTooLong | None:
-        """The refusal of one that would wait longer than it may. Who would be the only one to wait is not refused."""
-        if not self._refuse_early or not self.load.requests:
+        """The refusal of one that would wait longer than it may. Not of the only one to wait, nor of who gave up a slot."""
+        if not self._refuse_early or not self.load.requests or ask.since is not None:
             return None
         expected, most = self.expected(ask, now), self.until(ask, now) - now
         late = 0.0 if expected is None else expected * self._margin(ask) - most

@@ -18,16 +18,18 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, Self
 
 from limits.entry import Entry, State, Waiter
+from limits.lent import Lent
 from limits.predict import Predictor
 from limits.provisioned import ReservedQueue
 from limits.scheduler import Queue
-from limits.types import Order, Priority, QueueBounds, ReservedShare, ReservedStanding, SlotAsk, Spent, cost_of
+from limits.types import GiveWay, Order, Priority, QueueBounds, ReservedShare, ReservedStanding, SlotAsk, Spent, cost_of
 
 _LATE = 0.001
 """A loop's timer may be a millisecond early; better once and late than twice."""
 _FAR = 3600.0
 """A timer for a deadline further off, or for none at all, is set again after so long."""
 _FIRST_COME = Order()
+NOTHING = Spent(0, 0, whole=False)
 
 
 class Timer(Protocol):
@@ -56,10 +58,12 @@ class Scheduler:
         clock: Callable[[], float] = time.monotonic,
         order: Order = _FIRST_COME,
         reserved: Sequence[ReservedShare] = (),
+        give_way: GiveWay | None = None,
         rng: random.Random | None = None,
     ) -> None:
         self.queue = ReservedQueue(bounds, order, reserved, rng) if reserved else Queue(bounds, order, rng)
         self.queue.resize(max(0, capacity))
+        self._lent = None if give_way is None else Lent(self.queue, give_way)
         self.predictor = Predictor()
         self.capacity = max(0, capacity)
         self.inflight = 0
@@ -106,6 +110,7 @@ class Scheduler:
         entry, pushed_out = self.queue.push(ask, waiter, self._clock())
         _wake(pushed_out)
         self._arm(waiter.get_loop())
+        self._claim(entry)
         return entry
 
     def abandon(self, entry: Entry) -> None:
@@ -125,6 +130,9 @@ class Scheduler:
     def settle(self, entry: Entry, spent: Spent | None) -> None:
         """What it really cost, once; None: nobody knows, and it cost what was thought."""
         ask = entry.ask
+        if self._lent is not None and self._lent.left(entry) and (spent is None or spent == NOTHING):
+            self.queue.give_back(entry)
+            return
         if ask.prompt or ask.output:  # of what another process began nothing is known
             self.queue.outlook.completed(entry.cost, self._clock() - entry.enqueued - entry.waited)
         if spent is None:
@@ -163,6 +171,21 @@ class Scheduler:
 
     def raise_priority(self, entry: Entry, priority: Priority) -> None:
         self.queue.raise_priority(entry, priority, self._clock())
+        self._claim(entry)
+
+    def lend(self, entry: Entry, order: Callable[[], bool]) -> bool:
+        """Whether its slot may be asked back, for as long as it is held or until `keep`: then by `order`, see `limits.lent`."""
+        return self._lent is not None and self._lent.lend(entry, order)
+
+    def keep(self, entry: Entry) -> None:
+        """It does not give its slot up any more, whatever it was told."""
+        claimant = None if self._lent is None else self._lent.keep(entry)
+        if claimant is not None:
+            self._claim(claimant)
+
+    def _claim(self, entry: Entry) -> None:
+        if self._lent is not None:
+            self._lent.claim(entry, self._clock(), self.inflight - self.capacity)
 
     def fill(self) -> None:
         """Give free slots to those next in line."""
@@ -175,6 +198,8 @@ class Scheduler:
                 _wake([entry])
             else:
                 queue.dispatch(entry, now)
+                if self._lent is None or queue.urgent(entry.priority):
+                    entry.lent = False
                 self.inflight += 1
                 self.dispatched += 1
                 _wake([entry])
@@ -247,6 +272,19 @@ class Slot:
         """While it waits: on to a more urgent class. Later or earlier, nothing."""
         if self._entry is not None:
             self._scheduler.raise_priority(self._entry, priority)
+
+    @property
+    def since(self) -> float | None:
+        """When it took its place in line, of one that is held."""
+        return None if self._held is None else self._held.since
+
+    def lend(self, order: Callable[[], bool]) -> bool:
+        """As `Scheduler.lend`, of one that is held."""
+        return self._held is not None and self._scheduler.lend(self._held, order)
+
+    def keep(self) -> None:
+        if self._held is not None:
+            self._scheduler.keep(self._held)
 
 
 class ResumedSlot(Slot):

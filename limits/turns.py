@@ -15,7 +15,7 @@ from __future__ import annotations
 import heapq
 from collections import OrderedDict
 
-from limits.entry import Entry
+from limits.entry import Entry, insert
 from limits.shelf import Shelf
 
 _LEFTOVERS = 64
@@ -35,7 +35,10 @@ class Turns:
 
     def add(self, entry: Entry) -> None:
         """Its `key` and `turn` are set."""
-        self.entries[entry] = None
+        if entry.ask.since is None:
+            self.entries[entry] = None
+        else:
+            insert(self.entries, entry)
         self.work.put(entry.key, entry.cost)
         heapq.heappush(self._places, _place(entry))
         if entry.ask.hasty:

@@ -300,6 +300,7 @@ class SlotAsk:
     output: int = 0
     form: str = ""
     most: int | None = None
+    since: float | None = None  # when it came, of one that gave its slot up: it waits at its old place, and gives way no more
     means: Sequence[Mean] = field(default=(), repr=False, compare=False)  # what the predictor went by, found once
 
     def __post_init__(self) -> None:
@@ -379,6 +380,21 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
+class GiveWay:
+    """How a running batch request gives its slot up for a realtime one that waits; see `limits.lent`.
+
+    `within`: seconds from its dispatch; what ran longer is not thrown away. `requeue`: it waits again, so there has to be room.
+    """
+
+    within: float
+    requeue: bool
+
+    def __post_init__(self) -> None:
+        if not self.within > 0:
+            raise ValueError("within must be above 0")
+
+
+@dataclass(frozen=True, slots=True)
 class ReservedShare:
     """What a tenant has of one pool whatever others ask for: slots, tokens a minute (prompt and output), or both."""
 
@@ -446,3 +462,7 @@ class QueueTimeout(Exception):  # noqa: N818 - as above
 
     def __str__(self) -> str:
         return f"no slot came free within {self.waited:.3f} s"
+
+
+class Preempted(Exception):  # noqa: N818 - as above
+    """Its slot was taken back for a more urgent request, before anything of its answer was there."""

@@ -40,7 +40,7 @@ from gateway.fleet import Fleet, Terms
 from limits.journal import Journal
 from limits.memory import MemoryLimiter
 from limits.slots import Scheduler
-from limits.types import LastingLimiter, Order, QueueBounds, ReservedShare
+from limits.types import GiveWay, LastingLimiter, Order, QueueBounds, ReservedShare
 from limits.vault import Vault
 
 Clock = Callable[[], float]
@@ -148,7 +148,9 @@ def _lane(config: Config, model: ModelConfig, make: Callable[[str, Spec], Replic
     )
     own = queue.order
     order = Order(own.per_token or 0.0, own.cap, own.promote_after if own.classes == "strict" else None)
-    scheduler = Scheduler(bounds, pool.capacity(), clock, order, reserved=_shares(config, model))
+    preempt = queue.preempt
+    give_way = None if preempt.kind == "never" else GiveWay(preempt.within, requeue=preempt.kind == "requeue")
+    scheduler = Scheduler(bounds, pool.capacity(), clock, order, reserved=_shares(config, model), give_way=give_way)
     pool.on_capacity(scheduler.set_capacity)
     return Lane(model.name, pool, scheduler)
 

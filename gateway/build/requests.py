@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from os import urandom
 from pathlib import Path
+from typing import cast
 
 from caches.flight import Flights
 from caches.pace import Pace
@@ -27,7 +28,7 @@ from gateway.dispatch.types import Dispatcher
 from gateway.edge import AdminCalls, Edge, Face
 from gateway.entries import Entries
 from gateway.feedback import Deletes
-from gateway.forward import Forwarder, Station
+from gateway.forward import Forwarder, Preempt, Station
 from gateway.hits import Hits
 from gateway.inner import Inner
 from gateway.keys import KeyRing
@@ -192,6 +193,7 @@ def _station(config: Config, model: ModelConfig) -> Station:
         name=model.name,
         timeouts=config.timeouts_of(model),
         engine_priority=model.scheduling_policy == "priority",
+        preempt=cast(Preempt, config.queue.preempt.kind),
         default_max_tokens=model.default_max_tokens,
     )
 

@@ -120,7 +120,7 @@ def _attempt(attempt: Attempt, *, live: bool) -> list[tuple[str, str]]:
     sized = f"of which {attempt.prompt_tokens} for the prompt, at {attempt.bytes_per_token:g} bytes a token"
     lines.append(("", f"reserves {attempt.reserved} tokens, {sized}{clamped}"))
     for limit in attempt.limits:
-        given = {"rpm": limit.rpm, "tpm": limit.tpm, "max_parallel": limit.max_parallel}
+        given = {"rpm": limit.rpm, "tpm": limit.tpm, "max_parallel": limit.max_parallel, "day": limit.day, "month": limit.month}
         amounts = ", ".join(f"{name} {amount}" for name, amount in given.items() if amount is not None)
         burst = "" if limit.rpm is limit.tpm is None else f"; {format_duration(limit.burst)} of it at once"
         lines.append(("", f"limits of {limit.scope} {limit.name}: {amounts or 'none'}{burst}"))

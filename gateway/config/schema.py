@@ -355,6 +355,14 @@ class QueueOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueuePreempt:
+    kind: Annotated[str, Choice("way to preempt", ("never", "requeue", "refuse"))] = key(
+        "never", "For a waiting realtime request a batch request that has sent nothing waits again, or is refused (503)."
+    )
+    within: t.Seconds = key(5.0, "Only requests that have run no longer: what was done for them is thrown away.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
     max_requests: t.Count = key(1024, "Waiting requests of a model; over it the answer is 503.")
     max_bytes: t.Bytes = key(256 * 2**20, "Bodies of waiting requests of a model.")
@@ -362,6 +370,7 @@ class Queue:
     max_wait: MaxWait = section(MaxWait, "How long a request may wait for a slot.")
     weights: Weights = section(Weights, "How tokens of service are shared among the classes while all of them wait.")
     order: QueueOrder = section(QueueOrder, "Who is next; docs/scheduling.md.")
+    preempt: QueuePreempt = section(QueuePreempt, "Whether batch work that runs gives way; docs/scheduling.md.")
     refuse_early: bool = key(True, "Refuse at once what would wait longer than it may, by how fast the queue is served.")
 
 

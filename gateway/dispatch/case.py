@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger("tiergate.dispatch")
 _LARGE = 64 * 1024  # bytes of a cached answer from which on a worker is sent no more than it reads
 _BLOCKS = (LimitExceeded, LimitsAway, QueueFull, QueueTimeout, NoReplica)
-TO_A_CASE = (m.LookUp, m.Begin, m.Next, m.Raise, m.First)
+TO_A_CASE = (m.LookUp, m.Begin, m.Next, m.Again, m.Keep, m.Raise, m.First)
 _MOST_COUNT = 1 << 40  # tokens that are believed
 _SHORT = 4  # times less than its burst is little
-_Waited = m.LookUp | m.Begin | m.Next | m.End
+_Waited = m.LookUp | m.Begin | m.Next | m.Again | m.End
 
 
 class Case:
@@ -88,12 +88,16 @@ class Case:
 
     # -- what comes in
 
-    def post(self, message: m.LookUp | m.Begin | m.Next | m.Raise | m.First | m.End) -> None:
+    def post(self, message: _Waited | m.Raise | m.First | m.Keep) -> None:
         if isinstance(message, m.Raise):
             self._raise(message.priority)
         elif isinstance(message, m.First):
             if self._lease is not None:
                 self._lease.first_byte(message.at)
+            self._keep()
+        elif isinstance(message, m.Keep):
+            if message.w == self._w:
+                self._keep()
         elif isinstance(message, m.End):
             self._makes = self._makes and not message.over
             if message.left and not self._makes:  # now: who asks behind it for the same answer makes it anew
@@ -123,11 +127,20 @@ class Case:
                 self.session.node.spawn(self.ticket.leave())
             self.session.heard(end.seq)
 
+    def _keep(self) -> None:
+        if self._scope is not None and self._scope.lent:
+            self._scope.keep()
+
+    def _yield(self) -> bool:
+        """Its slot is wanted back. The worker alone knows whether something of the answer is there, and says so if it is."""
+        self.session.send(m.Yield(self.n, self._w))
+        return True
+
     def _raise(self, priority: Priority) -> None:
         if self._scope is not None:
             self._scope.raise_priority(priority)
         for message in self._inbox:
-            if isinstance(message, m.Begin):  # not begun yet
+            if isinstance(message, (m.Begin, m.Again)):  # not begun yet
                 message.work.priority = min(message.work.priority, priority)
 
     async def _next(self) -> _Waited:
@@ -194,7 +207,10 @@ class Case:
         replica = None if held.serial is None else node.roster.named(held.model, held.replica)
         work = ticket.resume(held.model, held.tokens, scope, replica, held.began, held.tenant, held.day)
         async with work as grant:
-            await self._attempts(ticket, grant, work.resumed(), None, resumed=True)
+            refusal = await self._attempts(ticket, grant, work.resumed(), None, resumed=True)
+        self._scope = None
+        if refusal is not None:
+            self._blocked(ticket, refusal, None)
 
     async def _go_on(self, ticket: LocalTicket) -> None:
         while True:
@@ -210,6 +226,9 @@ class Case:
                 continue  # nobody waits for it any more, so it must not wait for anything
             elif isinstance(message, m.Begin):
                 await self._work(ticket, message.w, message.work, message.share, None)
+            elif isinstance(message, m.Again):  # the config is another one now
+                self._w = message.w
+                self._blocked(ticket, NoReplica(), None)
             elif isinstance(message, m.LookUp):
                 await self._look(ticket, message.look)
 
@@ -306,7 +325,10 @@ class Case:
             scope.on_wait = partial(self._pend, ticket, answer)
         try:
             async with scope as grant:
-                await self._attempts(ticket, grant, await grant.attempt(), answer)
+                grant.lend(self._yield)
+                refusal = await self._attempts(ticket, grant, await grant.attempt(), answer)
+            if refusal is not None:
+                self._blocked(ticket, refusal, None)
         except _BLOCKS as refused:
             node.vacate(self)
             self._makes = False
@@ -314,22 +336,27 @@ class Case:
                 ticket.refund()
             self._blocked(ticket, refused, answer)
         except asyncio.CancelledError:
-            if self._ended is None:
-                raise
-            end, self._ended = self._ended, None
-            task = asyncio.current_task()
-            lost = task is not None and task.uncancel()
-            await self._obey(end)
-            if lost:  # the connection has ended, too
+            if self._ended is None or await self._interrupted(self._ended):
                 raise
         finally:
             self._scope = self._lease = None
 
+    async def _interrupted(self, end: m.End) -> bool:
+        """Obey the End that ended a wait; whether the connection has ended, too."""
+        self._ended = None
+        task = asyncio.current_task()
+        lost = task is not None and task.uncancel()
+        await self._obey(end)
+        return bool(lost)
+
     async def _attempts(
         self, ticket: LocalTicket, grant: LocalWork, lease: Lease | None, answer: m.Answer | None, *, resumed: bool = False
-    ) -> None:
-        """One replica after the other. `resumed`: the worker knows of the first, which it asks already."""
+    ) -> QueueFull | QueueTimeout | None:
+        """One replica after the other; the refusal, if it gave its slot up and got no other. `resumed`: the worker knows of the
+        first, which it asks already.
+        """
         known, told = resumed, resumed
+        message: m.Next | m.Again | m.End
         while True:
             async with lease or nullcontext():
                 self._lease = lease
@@ -337,19 +364,45 @@ class Case:
                     self._granted(ticket, grant, lease, answer, told=told)
                 message = await self._word(grant)
                 self._lease = None
-                _report(lease, message.report)
+                if not isinstance(message, m.Again):
+                    _report(lease, message.report)
             if isinstance(message, m.End):
                 break
-            known, told = False, True
+            told = isinstance(message, m.Next)
+            if isinstance(message, m.Again):
+                try:
+                    await self._again(grant, message)
+                except (QueueFull, QueueTimeout) as refused:
+                    if not self.left:
+                        ticket.refund()
+                    return refused
+                except asyncio.CancelledError:
+                    if self._ended is None or await self._interrupted(self._ended):
+                        raise
+                    return None
+            known, answer = False, None
             lease = await grant.attempt()
         await self._settle(grant, message)
+        return None
+
+    async def _again(self, grant: LocalWork, message: m.Again) -> None:
+        """Another slot, in place of the one that it gave up."""
+        self._w, self._scope = message.w, grant
+        if message.share is not None:
+            self._take_berth(message.share)
+        try:
+            await grant.again(self._ask_of(message.work))
+        except (QueueFull, QueueTimeout):
+            self.session.node.vacate(self)
+            self._makes = False
+            raise
 
     async def _settle(self, grant: LocalWork, end: m.End) -> None:
         if end.settled is not None:
             grant.settle(end.settled, spent_of(end.spent))
         await self._obey(end)
 
-    async def _word(self, grant: LocalWork) -> m.Next | m.End:
+    async def _word(self, grant: LocalWork) -> m.Next | m.Again | m.End:
         """What the worker says of its attempt.
 
         What a worker has used that is gone is not known. It stays charged as it was reserved, unless the worker comes back on
@@ -362,7 +415,7 @@ class Case:
             except asyncio.CancelledError:
                 grant.settle(grant.tokens)
                 raise
-            if isinstance(message, m.Next) or (isinstance(message, m.End) and message.over):
+            if isinstance(message, (m.Next, m.Again)) or (isinstance(message, m.End) and message.over):
                 self._wait = True
                 return message
             if isinstance(message, m.End):
@@ -415,6 +468,7 @@ class Case:
             work.form,
             work.most,
             work.due,
+            work.since,
             work.leaves,
         )
 

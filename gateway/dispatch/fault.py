@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from gateway.errors import ApiError, BackendAnswer
+from gateway.outcomes import RequestOutcome
 
 
 class Fault(msgspec.Struct, omit_defaults=True):
@@ -16,7 +17,7 @@ class Fault(msgspec.Struct, omit_defaults=True):
     kind: str
     param: str | None
     headers: dict[str, str]
-    outcome: str
+    outcome: RequestOutcome
     content_type: str = ""
     answer: bytes | None = None
 

@@ -337,6 +337,10 @@ class Link:
             ticket = self.tickets.get(message.n)
             if ticket is not None:
                 ticket.hear(message)
+        elif isinstance(message, m.Yield):
+            ticket = self.tickets.get(message.n)
+            if ticket is not None and not ticket.give_way(message.w):
+                self.send(m.Keep(message.n, message.w))
         elif isinstance(message, (m.Piece, m.FeedHead, m.FeedEnd)):
             self.incoming.said(message)
         elif isinstance(message, (m.Subscribe, m.Credit, m.Unsubscribe)):

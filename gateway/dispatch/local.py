@@ -136,7 +136,7 @@ class LocalTicket:
 class LocalWork:
     """Tokens, then a slot. While it is entered it is its own grant."""
 
-    __slots__ = ("_ask", "_lane", "_reservation", "_reserved", "_slot", "_tried", "on_wait", "queued", "tokens")
+    __slots__ = ("_ask", "_lane", "_reservation", "_reserved", "_slot", "_tried", "lent", "on_wait", "queued", "tokens")
 
     def __init__(self, lane: Lane, admission: Admission, ask: WorkAsk) -> None:
         self._lane = lane
@@ -146,6 +146,7 @@ class LocalWork:
         )
         self._slot: Slot | None = None
         self._tried: list[Replica] = []
+        self.lent = False  # the owner may want its slot back
         self.on_wait: Callable[[], None] | None = None  # called when it has its tokens and is about to wait for a slot
         self.tokens = ask.tokens
         self.queued = 0.0
@@ -167,9 +168,9 @@ class LocalWork:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        assert self._slot is not None
         try:
-            await self._slot.__aexit__(kind, error, trace)
+            if self._slot is not None:
+                await self._slot.__aexit__(kind, error, trace)
         finally:
             await self._reserved.__aexit__(kind, error, trace)
 
@@ -184,6 +185,34 @@ class LocalWork:
             return None
         tried.append(replica)
         return pool.lease(replica)
+
+    def lend(self, order: Callable[[], bool] | None) -> None:
+        if self._slot is not None:
+            self.lent = order is not None and self._slot.lend(order)
+            if order is None:
+                self._slot.keep()
+
+    def keep(self) -> None:
+        """It is not lent any more."""
+        self.lend(None)
+
+    async def again(self, ask: WorkAsk | None = None) -> None:
+        """`ask`: where this is not the one that asked first."""
+        slot, self._slot = self._slot, None
+        if ask is not None:
+            self._ask = ask
+        elif slot is not None:
+            self._ask.since = slot.since
+        if slot is not None:
+            await slot.__aexit__(None, None, None)
+        self._tried, self.lent = [], False
+        self._slot = slot = self._lane.scheduler.slot(slot_ask(self._ask))
+        try:
+            await slot.__aenter__()
+        except BaseException:
+            self._slot = None
+            raise
+        self.queued = slot.queued
 
     def settle(self, tokens: int, spent: Spent | None = None) -> None:
         self._reservation.settle(tokens)
@@ -201,14 +230,14 @@ class LocalWork:
 
     def wants_first_byte(self, lease: Lease) -> bool:
         """Whether a choice depends on hearing of this attempt's first byte at once."""
-        return lease.replica.breaker.tripped or self._lane.pool.balance.wants_first_byte
+        return self.lent or lease.replica.breaker.tripped or self._lane.pool.balance.wants_first_byte
 
 
 def slot_ask(ask: WorkAsk) -> SlotAsk:
     """The queue's part of it."""
     until = min(ask.deadline, ask.leaves)
     slot = SlotAsk(ask.priority, ask.tenant, ask.tokens, ask.size, until, ask.weight, ask.due, ask.prompt_tokens)
-    slot.form, slot.most = ask.form, ask.most
+    slot.form, slot.most, slot.since = ask.form, ask.most, ask.since
     return slot
 
 
@@ -222,6 +251,7 @@ class ResumedWork(LocalWork):
         self._ask = WorkAsk(lane.name, tokens, False, None, Priority.STANDARD, tenant, 1, 0, 0.0, None, 0)
         self._reserved = reserved
         self._slot = None
+        self.lent = False
         self._tried = [] if replica is None else [replica]
         self._replica = replica
         self._began = began

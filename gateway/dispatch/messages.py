@@ -44,6 +44,7 @@ class Work(msgspec.Struct, array_like=True, gc=False):
     form: str = ""
     most: int | None = None
     due: float = math.inf
+    since: float | None = None
     leaves: float = math.inf
 
 
@@ -212,6 +213,22 @@ class End(msgspec.Struct, array_like=True, tag=8, gc=False):
     extra: int = 0
 
 
+class Again(msgspec.Struct, array_like=True, tag=15, gc=False):
+    """It gives its slot up, and waits for another one as `w`. Answered by Granted or Blocked."""
+
+    n: int
+    w: int
+    work: Work
+    share: bytes | None
+
+
+class Keep(msgspec.Struct, array_like=True, tag=16, gc=False):
+    """It was told to give way, and does not."""
+
+    n: int
+    w: int
+
+
 class Store(msgspec.Struct, array_like=True, tag=9, gc=False):
     entry: Kept
 
@@ -328,6 +345,13 @@ class Another(msgspec.Struct, array_like=True, tag=37, gc=False):
     tell_first: bool
 
 
+class Yield(msgspec.Struct, array_like=True, tag=41, gc=False):
+    """Somebody more urgent wants its slot. Answered by Again, by End or by Keep."""
+
+    n: int
+    w: int
+
+
 class Ack(msgspec.Struct, array_like=True, tag=38, gc=False):
     """Every End up to this one was heard, and will not be forgotten."""
 
@@ -413,11 +437,11 @@ class Offer(msgspec.Struct, array_like=True, tag=70, gc=False):
 
 FeedMessage = Subscribe | Piece | FeedHead | FeedEnd | Credit | Unsubscribe | Offer
 FromWorker = (
-    Hello | Scopes | Ask | LookUp | Begin | Next | Raise | First | End | Store | Call | Return | Counts
+    Hello | Scopes | Ask | LookUp | Begin | Next | Again | Keep | Raise | First | End | Store | Call | Return | Counts
     | Subscribe | Piece | FeedHead | FeedEnd | Credit | Unsubscribe | Offer
 )  # fmt: skip
 FromDispatcher = (
-    Welcome | Roster | Answer | Granted | Blocked | Another | Ack | Reply | Poll
+    Welcome | Roster | Answer | Granted | Blocked | Another | Yield | Ack | Reply | Poll
     | Subscribe | Piece | FeedHead | FeedEnd | Credit | Unsubscribe
 )  # fmt: skip
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PATIENCE = 2.0  # seconds that a request waits for an owner that has gone
 _UNKNOWN = Standing()
 
-_Asked = m.Ask | m.LookUp | m.Begin | m.Next
+_Asked = m.Ask | m.LookUp | m.Begin | m.Next | m.Again
 Heard = m.Answer | m.Granted | m.Blocked | m.Another
 
 
@@ -278,6 +278,15 @@ class RemoteTicket:
         assert isinstance(heard, m.Another)
         return heard
 
+    async def again(self, ask: WorkAsk) -> m.Grant:
+        """Another slot for the work that runs. Its number changes, so that what is still said of the slot it had is not heard."""
+        self._works += 1
+        return self._grant_of(await self._ask(m.Again(self.n, self._works, self._work_of(ask), self._share)))
+
+    def give_way(self, w: int) -> bool:
+        """Somebody more urgent wants the slot of that work: whether it is given up, if only because it has ended."""
+        return w != self._works or self.gone or (self._working is not None and self._working.give_way())
+
     def finish(self, settled: int | None, spent: tuple[int, int, bool] | None, report: m.Report | None, charged: int) -> None:
         """The work is over. What was set aside and not used is back; see `standing`."""
         self._over, self._settled, self._spent, self._report = True, settled, spent, report
@@ -401,7 +410,7 @@ class RemoteTicket:
         return m.Work(
             ask.model, ask.tokens, ask.clamp, self._link.scopes.maybe(ask.model_scope), ask.priority,
             ask.tenant, ask.weight, ask.size, ask.deadline, ask.session, ask.prompt_tokens,
-            ask.form, ask.most, ask.due, ask.leaves,
+            ask.form, ask.most, ask.due, ask.since, ask.leaves,
         )  # fmt: skip
 
     def _stand(self, values: m.StandingValues | None) -> None:

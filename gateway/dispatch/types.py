@@ -58,6 +58,7 @@ class WorkAsk:
     form: str = ""  # what tells something of how long the answer will be; see `limits.predict`
     most: int | None = None  # tokens of the answer, all its choices; None: the client named no maximum
     due: float = math.inf  # when its client wants it to be over, if it said so; absolute, for the order in the queue alone
+    since: float | None = None  # when it came, of one that has given a slot up
     leaves: float = math.inf  # until when its client waits for an answer to begin, if it said so; absolute, for the queue alone
 
 
@@ -104,6 +105,17 @@ class Grant(Protocol):
         """Charge what was really used; `spent`: what the fleet did for it, where that is known.
 
         Leaving unsettled charges nothing, and gives the model scope's request back.
+        """
+
+    def lend(self, order: Callable[[], bool] | None) -> None:
+        """The owner may want the slot back for somebody more urgent, and says so by `order`, once. True is a promise to give it
+        up, by `again` or by leaving; False is for good, and so is None here.
+        """
+
+    async def again(self) -> None:
+        """Give the slot up and wait for another one, at the old place in line; nothing was tried then. The tokens stay set aside.
+
+        Raises what entering does. Then no slot is held, and nothing is to be settled.
         """
 
 

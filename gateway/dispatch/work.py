@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from backends.replica import Replica
 from backends.types import Outcome
 from gateway.dispatch import messages as m
+from gateway.dispatch.refused import Away
 from gateway.dispatch.types import WorkAsk
 from limits.types import Priority, Spent
 
@@ -25,6 +27,8 @@ class RemoteWork:
         "_grant",
         "_name",
         "_next",
+        "_order",
+        "_over",
         "_serial",
         "_settled",
         "_spent",
@@ -37,8 +41,10 @@ class RemoteWork:
     def __init__(self, ticket: RemoteTicket, ask: WorkAsk) -> None:
         self._ticket = ticket
         self._ask = ask
+        self._over = False  # there is no slot, and nothing to be said of it
         self._settled: int | None = None
         self._spent: tuple[int, int, bool] | None = None
+        self._order: Callable[[], bool] | None = None  # while the slot may be wanted back
         self._next = False  # the replica that came with the grant was tried
         self._serial: int | None = None  # of the replica that is asked, or was last. Not the attempt: it knows its work,
         self._name = ""  # and a cycle would leave both to the garbage collector
@@ -49,19 +55,28 @@ class RemoteWork:
 
     async def __aenter__(self) -> Self:
         ticket = self._ticket
-        try:
-            grant = self._grant = await ticket.begin(self, self._ask)
-        except asyncio.CancelledError:
-            ticket.give_up()
-            raise
-        except BaseException:
-            ticket.refused()
-            raise
-        self.tokens, self.queued, self._began = grant.tokens, grant.queued, ticket.link.clock()
+        await self._slot(ticket.begin(self, self._ask))
+        self.tokens = self._grant.tokens
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._ticket.finish(self._settled, self._spent, self.report, self.tokens)
+        if not self._over:
+            self._ticket.finish(self._settled, self._spent, self.report, self.tokens)
+
+    async def _slot(self, granted: Coroutine[object, object, m.Grant]) -> None:
+        """Wait for one. Where none comes the work is over, and that is said if the owner may think otherwise."""
+        ticket = self._ticket
+        try:
+            grant = self._grant = await granted
+        except (asyncio.CancelledError, Away):
+            self._over = True
+            ticket.give_up()
+            raise
+        except BaseException:
+            self._over = True
+            ticket.refused()
+            raise
+        self._next, self.queued, self._began = False, grant.queued, ticket.link.clock()
 
     def raise_priority(self, priority: Priority) -> None:
         self._ask.priority = priority
@@ -83,6 +98,18 @@ class RemoteWork:
             return None
         self._serial, self._name, self._began = serial, replica.name, self._ticket.link.clock()
         return RemoteAttempt(self, replica, tell_first=tell_first)
+
+    def lend(self, order: Callable[[], bool] | None) -> None:
+        self._order = order
+
+    def give_way(self) -> bool:
+        order, self._order = self._order, None
+        return order is not None and order()
+
+    async def again(self) -> None:
+        self._ask.since = self._began - self.queued
+        self._serial, self._name, self.report = None, "", None
+        await self._slot(self._ticket.again(self._ask))
 
     def settle(self, tokens: int, spent: Spent | None = None) -> None:
         self._settled = tokens

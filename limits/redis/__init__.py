@@ -5,6 +5,9 @@ line.py      the connection: calls in order, many under way at once, a deadline 
 call.py      one call, as bytes; an error, as words
 words.py     what is sent with each script
 names.py     a scope as the server knows it, and what its last answer said of it
+budgets.py   what it does with budgets
+spending.py  what it says of budgets, and is told
+parts.py     budgets while the server is away
 share.py     what a node decides alone while the server is away
 held.py      what this node holds, renewed for as long as it lives
 limiter.py   the limiter

@@ -12,6 +12,7 @@ from gateway.dispatch.front import Front
 from gateway.dispatch.link import Link
 from gateway.dispatch.roster import Replicas
 from gateway.dispatch.types import Question, WorkAsk
+from gateway.errors import ApiError
 from limits.types import Priority, QueueFull, Scope
 
 SCOPES = [Scope("tenant:acme", "tenant", 600, 60_000, 8, "acme")]
@@ -111,3 +112,31 @@ async def test_a_refusal_in_one_read_with_the_word_that_it_waits(link: Link) -> 
     with pytest.raises(QueueFull):
         async with asyncio.timeout(5), ticket.work(work):
             pass
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["the first slot", "another one"])
+async def test_who_gives_up_on_a_silent_owner_says_that_its_work_is_over(link: Link, again: bool) -> None:
+    """The owner may come to itself and grant it after all: then the slot must not wait for a word that never comes."""
+    work = WorkAsk("small", 10, True, None, Priority.BATCH, "acme", 1, 100, time.monotonic() + 60, None, 5)
+    ticket = link.admit(SCOPES)
+    task = await asked(link, ticket.__aenter__)
+    hear(link, m.Answer(ticket.n))
+    await task
+    scope = ticket.work(work)
+    wait = await asked(link, scope.__aenter__)
+    if again:
+        hear(link, m.Granted(ticket.n, 1, m.Grant(10, 0.0, None, False), None))
+        grant = await wait
+        wait = await asked(link, grant.again)
+    ticket.past(float("inf"))
+    with pytest.raises(ApiError, match="does not answer"):
+        await wait
+    if again:
+        await scope.__aexit__(None, None, None)
+    await ticket.__aexit__(None, None, None)
+    link._say_ends()
+    ends = [message for message in link._channel.said if isinstance(message, m.End)]
+    assert [end.over for end in ends].count(True) == 1
+    assert ends[-1].left
+    assert {end.settled for end in ends} == {None}
+    assert not link.tickets

@@ -155,7 +155,7 @@ def test_busy_traces(count: int) -> None:
         seen |= play(busy(random.Random(seed)), count)
     assert seen >= {
         "asks", "granted", "limited", "limited on", "deleted", "left", "Unserved", "NoReplica", "leads", "shares", "orphaned",
-        "hit", "full", "queued in vain", "waits", "tripped", "raised",
+        "hit", "full", "queued in vain", "waits", "tripped", "raised", "gave way", "granted again",
     }  # fmt: skip
 
 

@@ -35,7 +35,8 @@ models:
   - {name: least, balance: {kind: least_requests}, concurrency: {max: 2}, replicas: [%(three)s]}
   - {name: quick, balance: {kind: least_latency}, concurrency: {max: 1}, replicas: [%(three)s]}
   - {name: sticky, balance: {kind: consistent_hash}, concurrency: {max: 1}, replicas: [%(three)s]}
-queue: {max_requests: 4, max_wait: {realtime: 30s, standard: 40s, batch: 50s}}
+queue:
+  {max_requests: 4, max_wait: {realtime: 30s, standard: 40s, batch: 50s}, preempt: {kind: requeue, within: 4s}}
 breaker: {failures: 2, open: 5s, max_open: 20s}
 tenants:
   - {name: acme, reserved: {least: {slots: 2}, turns: {slots: 1}}}
@@ -108,6 +109,7 @@ class Request:
         self.ask: WorkAsk | None = None
         self.ticket: Any = None
         self.charge = 0
+        self.begun = self.ordered = False
         self.task = asyncio.get_running_loop().create_task(self._run())
 
     def say(self, *what: object) -> None:
@@ -232,10 +234,46 @@ class Request:
         async with scope as grant:
             self.waiting = None
             self.say("granted", grant.tokens, grant.queued, _figures(ticket.standing()))
-            try:
-                await self._forward(grant)
-            finally:
+            if await self._yields(grant):
+                self.say("gave way")
+                self.waiting = scope
+                await grant.again()
+                self.waiting = None
+                self.say("granted again", grant.queued, _figures(ticket.standing()))
+                await self._settled(grant)
+
+    async def _settled(self, grant: Grant) -> None:
+        try:
+            await self._forward(grant)
+        finally:
+            if not self.ordered:
                 grant.settle(self.charge)
+
+    async def _yields(self, grant: Grant) -> bool:
+        """As `gateway.giveway`: whether its slot was wanted back before its first byte."""
+        task = asyncio.current_task()
+        assert task is not None
+        cancelled = task.cancelling()
+
+        def order() -> bool:
+            if self.begun or self.priority is not Priority.BATCH or task.cancelling() > cancelled:
+                return False
+            self.ordered = task.cancel()
+            return self.ordered
+
+        grant.lend(order)
+        try:
+            await self._settled(grant)
+        except asyncio.CancelledError:
+            if not self.ordered or task.uncancel() > cancelled:
+                raise
+            self.ordered = False
+            return True
+        except BaseException:
+            grant.lend(None)
+            raise
+        grant.lend(None)
+        return False
 
     async def _forward(self, grant: Grant) -> None:
         for _ in range(3):
@@ -247,6 +285,7 @@ class Request:
                 self.charge = grant.tokens // 2  # what it costs to leave now
                 verb, tokens = await self._told()
                 if verb == "first":
+                    self.begun = True
                     attempt.first_byte()
                     self.charge = tokens
                     verb, tokens = await self._told()

@@ -203,3 +203,14 @@ def test_what_is_no_budget(budget, said, tmp_path):
     with pytest.raises(ConfigError) as found:
         parse(text, tmp_path / "config.yaml")
     assert said in str(found.value.errors[0])
+
+
+async def test_explain_says_what_can_never_be(start):
+    """A request that is larger than a whole budget is told so without being sent, and what is left does not matter to it."""
+    stack = await start(limited(day=1000))
+    question = {"tenant": "acme", "body": chat(max_tokens=900)}
+    told = (await stack.client.post("/admin/explain", json=question, headers=OWNER)).json()
+    assert told["refusal"] is None
+    question["body"]["max_tokens"] = 1000
+    told = (await stack.client.post("/admin/explain", json=question, headers=OWNER)).json()
+    assert told["refusal"]["code"] == "insufficient_quota"

@@ -9,7 +9,7 @@
     T43 T44                               test_gateway_failover, test_gateway_stream
     T46 T48 T52                           here
     T49 T51                               test_gateway_stream
-    T53 T56 T57                           test_gateway_queue
+    T53 T56 T57                           test_gateway_queue; T56 with strict classes: test_gateway_scheduling
     T54                                   test_gateway_queue: classes are a closed set; here: a priority of any type in the body
     T60 T64                               test_gateway_routing, test_gateway_failover
     T62 T63 T70                           tests/backends/pools

@@ -22,7 +22,7 @@ from gateway_talk import (
 )
 
 from gateway.lab.fake import Options
-from gateway.metrics import OUTCOMES
+from gateway.outcomes import OUTCOMES
 
 FAMILIES = {
     "requests_total": "counter",

@@ -1,5 +1,7 @@
 """What the queue is told of requests, before and after, through the whole gateway: predictions, costs, deadlines."""
 
+import time
+
 from gateway_talk import ask, chat, hold, posts, queued, station, wire
 from test_gateway_queue import waiting
 
@@ -93,3 +95,14 @@ async def test_strict_classes_are_a_setting(start):
     for number in range(20):
         await line.add(f"r{number}", headers={"x-tiergate-priority": "realtime"})
     assert (await line.order())[-1] == "b"
+
+
+async def test_strict_classes_starve_nobody(start):
+    """A batch request that has waited twice `promote_after` is as urgent as any, and goes as the oldest."""
+    line = await waiting(start, {"queue": {"order": {"classes": "strict", "promote_after": "10s"}}})
+    scheduler = station(line.stack).scheduler
+    await line.add("b", headers={"x-tiergate-priority": "batch"})
+    scheduler._clock = lambda: time.monotonic() + 21
+    for number in range(20):
+        await line.add(f"r{number}", headers={"x-tiergate-priority": "realtime"})
+    assert (await line.order())[0] == "b"

@@ -136,51 +136,6 @@ async def test_closed_refuses_while_the_server_is_away(start, server):
     await stack.until(stack.idle)
 
 
-POINTS = ["before", "queued", "running", "streaming"]
-
-
-@pytest.mark.parametrize("fault", ["stopped", "killed", "flushed"])
-@pytest.mark.parametrize("point", POINTS)
-async def test_no_fault_at_any_point_costs_a_request_or_leaks(start, server, fault, point):
-    """The client has its answer, and when the server is back nothing of the request is left there."""
-    tenant = {"rpm": 100, "tpm": 100_000, "max_parallel": 10}
-    changes = shared(server, tenant=tenant, timeout="50ms")
-    stack = await start({**changes, "models": {0: {"concurrency": {"max": 1}}}})
-
-    def strike():
-        if fault == "stopped":
-            server.stop()
-        elif fault == "killed":
-            server.kill()
-        else:
-            server.command(b"FLUSHALL")
-
-    if point == "before":
-        strike()
-    wake = hold(stack.small) if point in ("queued", "running") else None
-    first = asyncio.create_task(stack.chat(stream=point == "streaming"))
-    if point == "queued":
-        scheduler = stack.gateway.parts.lanes["small-model"].scheduler
-        second = asyncio.create_task(stack.chat())
-        await stack.until(lambda: scheduler.inflight == 1 and scheduler.queue.load.requests == 1)
-    elif point == "running":
-        await stack.until(lambda: limiter_of(stack).held.items() != [])
-    if point != "before":
-        strike()
-    if wake:
-        wake()
-    answers = await asyncio.gather(first, *([second] if point == "queued" else []))
-    assert [answer.status_code for answer in answers] == [200] * len(answers)
-    if fault == "stopped":
-        server.resume()
-    elif fault == "killed":
-        server.start()
-    line = limiter_of(stack).line
-    await stack.until(lambda: line.up and not line._under_way and not line._unsaid)
-    await stack.until(stack.idle)
-    await stack.until(lambda: server.command(b"KEYS", b"*:open:*") == server.command(b"KEYS", b"*:slots") == b"*0\r\n")
-
-
 async def test_what_a_client_left_is_given_up_on_the_server(start, server):
     """A client that goes while its request runs: its slot is free for the other gateway."""
     one, two = [await start(shared(server, tenant={"max_parallel": 1, "tpm": 100_000})) for _ in range(2)]

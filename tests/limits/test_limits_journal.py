@@ -43,7 +43,7 @@ def write(folder, *notes):
     with opened(folder) as journal:
         for key, *state in notes:
             journal.note(Used(*state, key))
-            until(lambda: not journal._wake.is_set())
+            until(lambda: not journal._woken)
             until(lambda: not journal._changed)
 
 
@@ -183,7 +183,7 @@ def test_it_does_not_grow_for_ever(tmp_path):
         for number in range(200):
             journal.note(Used(1, number, number, A if number % 2 else B))
             until(lambda: not journal._changed)
-            until(lambda: not journal._wake.is_set())
+            until(lambda: not journal._woken)
         until(lambda: journal._end <= 10 * RECORD)
     assert (tmp_path / "used").stat().st_size <= 11 * RECORD
     assert found(tmp_path, A, B) == [(1, 199, 199), (1, 198, 198)]
@@ -199,7 +199,7 @@ journal.open()
 path = Path(sys.argv[1]) / "used"
 for number in range(1, 1_000_000):
     journal.note(Used(1, number, number, b"a" * 16))
-    while number % 5 == 0 and (journal._changed or journal._wake.is_set()):
+    while number % 5 == 0 and (journal._changed or journal._woken):
         time.sleep(0.001)
     if number % 5 == 0:
         print(number - 5, flush=True)

@@ -83,6 +83,22 @@ def test_of_several_owners_the_one_that_uses_least_goes_first():
     assert names(serve(line) for _ in range(6)) == ["a", "b", "a", "b", "a", "a"]
 
 
+def test_who_is_entitled_is_known_beforehand():
+    """As many as the owner has slots, those that wait counted; and of what runs, which is on the share."""
+    line = reserved(owner(slots=3, tpm=1000), slots=8)
+    runs, borrows = line.take(ask("own"), 0.0), line.take(ask("x"), 0.0)
+    assert (line.on_share(runs), line.on_share(borrows)) == (True, False)
+    push(line, "own")
+    assert line.entitled(ask("own"), 0.0)
+    assert not line.entitled(ask("x"), 0.0)
+    assert not line.entitled(ask("own", prompt=995), 0.0)
+    push(line, "own")
+    assert not line.entitled(ask("own"), 0.0)
+    line.settle(runs, 1, 1)
+    assert line.entitled(ask("own"), 0.0)
+    assert not line.on_share(runs)
+
+
 def test_within_an_owner_the_usual_order_holds():
     """Its most urgent class first, and within a class those whose answers are short."""
     line = reserved(owner(slots=4), order=Order(0.01, 500))
@@ -105,6 +121,37 @@ def test_tokens_that_are_used_up_come_back_with_time():
     before = charged(line)
     assert serve(line, 10.0).ask.tenant == "own"
     assert charged(line) == before
+
+
+@MANY
+@given(seed=st.integers(0, 2**32))
+def test_an_owner_goes_first_whenever_its_tokens_hold_its_next_request(seed):
+    """Whatever comes, goes, ends or is raised meanwhile, and however time passes."""
+    rng, line, now, waiting, running = random.Random(seed), reserved(owner(tpm=600), slots=50), 0.0, [], []
+    for _ in range(150):
+        step = rng.choice(["push", "push", "serve", "serve", "settle", "cancel", "raise", "time"])
+        if step == "push":
+            tenant = rng.choice(["own", "own", "x"])
+            waiting.append(push(line, tenant, rng.choice(list(Priority)), now=now, prompt=rng.choice([5, 50, 300, 700])))
+        elif step == "time":
+            now += rng.choice([0.5, 3.0, 20.0])
+        elif step == "settle" and running:
+            entry = running.pop(rng.randrange(len(running)))
+            line.settle(entry, 1, rng.choice([0, 10, 900]))
+        elif waiting and step == "serve":
+            entry = line.head(now)
+            line.dispatch(entry, now)
+            running.append(entry)
+        elif waiting and step == "cancel":
+            line.cancel(rng.choice(waiting), now)
+        elif waiting and step == "raise":
+            line.raise_priority(rng.choice(waiting), rng.choice(list(Priority)), now)
+        waiting = [entry for entry in waiting if entry.state is State.WAITING]
+        own = [entry for entry in waiting if entry.ask.tenant == "own"]
+        if own:
+            following = line._first_of(line._owners["own"])
+            if line._owners["own"].holds(following.ask.prompt, now):
+                assert line.head(now) is following
 
 
 def test_tokens_are_corrected_to_what_was_used():
@@ -313,7 +360,8 @@ def test_a_pool_without_shares_has_none():
     """The plain line knows of nothing to adopt and nothing reserved."""
     line = Queue(bounds())
     line.resize(4)
-    assert (line.adopt("x", 0.0), list(line.reserved(0.0))) == (None, [])
+    assert (line.adopt("x", 0.0), list(line.reserved(0.0)), line.entitled(ask("x"), 0.0)) == (None, [], False)
+    assert not line.on_share(line.take(ask("x"), 0.0))
 
 
 @pytest.mark.parametrize("wrong", [{}, {"slots": 0}, {"tpm": 0}])

@@ -68,13 +68,13 @@ class Shared(Line):
     @rule()
     def dispatch(self):
         before = {tenant: self.standing(tenant) for tenant in self.shares}
-        waiting = {entry.ask.tenant for entry in self.waiting}
+        due = self.due()
         super().dispatch()
         entry = self.running[-1]
         after = self.standing(entry.ask.tenant)
-        due = [t for t in waiting if t in before and self.shares[t][1] is None and before[t].used < before[t].slots]
         in_all = sum(each.used for each in before.values())
         if due and in_all < max(1, self.slots - 1):
+            assert entry.ask.tenant in due
             assert entry.ask.tenant in before
             assert after.used == before[entry.ask.tenant].used + 1
         if after is not None and after.used > before[entry.ask.tenant].used:
@@ -89,6 +89,15 @@ class Shared(Line):
             self.running.append(entry)
             assert self.standing(tenant).used <= self.standing(tenant).slots
 
+    def due(self):
+        """Owners whose next request may run on their share."""
+        found = []
+        for tenant, owner in self.queue._owners.items():
+            line = min((e for e in self.waiting if e.ask.tenant == tenant), key=lambda e: e.priority, default=None)
+            if line is not None and owner.running < owner.slots and owner.holds(line.ask.prompt + line.ask.output, self.now):
+                found.append(tenant)
+        return found
+
     def charged(self):
         return super().charged() + len(self.queue._running)
 
@@ -97,7 +106,7 @@ class Shared(Line):
         on = Counter(entry.ask.tenant for entry in self.queue._running)
         assert {tenant: self.standing(tenant).used for tenant in self.shares} == {t: on[t] for t in self.shares}
         assert self.queue._reservations.running == len(self.queue._running)
-        assert set(self.queue._running) <= set(self.running)
+        assert set(self.queue._running) == {entry for entry in self.running if self.queue.on_share(entry)}
         assert set(self.queue._waiting) == {entry.ask.tenant for entry in self.waiting} & set(self.shares)
 
 
