@@ -83,7 +83,8 @@ class Queue:
         if ask.since is not None:
             entry.since = min(ask.since, now)
         self._count(ask)
-        self._join(entry, now)
+        self.outlook.joins(entry.priority, now)
+        self._join(entry)
         heapq.heappush(self._deadlines, (deadline, entry.seq, entry))
         return entry, victims
 
@@ -194,15 +195,15 @@ class Queue:
             return
         self._lines[entry.priority].remove(entry)
         entry.priority, entry.since = priority, now
-        self._join(entry, now)
+        self.outlook.joins(entry.priority, now)
+        self._join(entry)
         deadline = min(now + self._max_wait[priority], entry.ask.deadline)
         if deadline > entry.deadline:
             entry.deadline = deadline
             heapq.heappush(self._deadlines, (deadline, entry.seq, entry))
 
-    def _join(self, entry: Entry, now: float) -> None:
+    def _join(self, entry: Entry) -> None:
         entry.key = entry.since + self._put_back(entry.ask)
-        self.outlook.joins(entry.priority, now)
         self._lines[entry.priority].add(entry, self._floor())
 
     def _put_back(self, ask: SlotAsk) -> float:
