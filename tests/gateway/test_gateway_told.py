@@ -45,14 +45,14 @@ async def held(start, changes=None):
 
 async def test_a_wait_that_would_be_too_long_is_refused_at_once(start):
     """503 wait_too_long with a time to come back, nothing upstream, the request given back; counted and logged as rejected."""
-    line = await held(start, {"plans": {"pro": {"priority": "realtime", "rpm": 100}}})
+    line = await held(start, {"plans": {"pro": {"priority": "realtime", "rpm": 4}}})
     await line.add("first in line")
     refused = await ask(line.stack, chat("too late", max_tokens=100))
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "wait_too_long")
     assert 1 <= int(refused.headers["retry-after"]) <= 60
     assert 1 <= int(refused.headers["retry-after-ms"]) <= 60_000
     assert "x-should-retry" not in refused.headers
-    assert refused.headers["x-ratelimit-remaining-requests"] == "98"
+    assert refused.headers["x-ratelimit-remaining-requests"] == "2"
     assert (await lines(line.stack, 1))[0]["outcome"] == "rejected"
     assert await line.over() == [200, 200]
     assert [call.body["messages"][0]["content"] for call in posts(line.stack.small)] == ["blocker", "first in line"]
@@ -209,13 +209,13 @@ async def test_operators_see_queues_and_waits(start):
 
 async def test_a_live_explanation_shows_balances_class_counter_and_wait(start):
     """What is left of every limit, what runs, the slots, the tenant's place, and whether it would be refused."""
-    plan = {"priority": "realtime", "rpm": 100, "tpm": 100_000, "max_parallel": 8, "weight": 2, "budget": {"day": 5000}}
+    plan = {"priority": "realtime", "rpm": 4, "tpm": 100_000, "max_parallel": 8, "weight": 2, "budget": {"day": 5000}}
     line = await held(start, {"plans": {"pro": plan}})
     await line.add("first in line")
     told = await admin(line.stack, "POST", "/admin/explain", json={"tenant": "acme", "body": chat("hi", max_tokens=100)})
     first = told["attempts"][0]
     (limit,) = first["limits"]
-    assert limit["balance"]["requests_remaining"] == 98
+    assert limit["balance"]["requests_remaining"] == 2
     assert limit["balance"]["tokens_remaining"] < 100_000
     assert limit["balance"]["tokens_reset"] > 0
     assert limit["balance"]["parallel"] == 2
@@ -238,7 +238,7 @@ async def test_a_live_explanation_shows_balances_class_counter_and_wait(start):
 @pytest.mark.parametrize("as_json", [False, True])
 async def test_the_command_line_asks_the_running_gateway(start, monkeypatch, capsys, tmp_path, as_json):
     """`tiergate explain --url` shows balances, counter and expected wait; without it it says plainly that it knows none."""
-    line = await held(start, {"plans": {"pro": {"priority": "realtime", "rpm": 100}}})
+    line = await held(start, {"plans": {"pro": {"priority": "realtime", "rpm": 4}}})
     config = tmp_path / "small.yaml"
     config.write_text("models: [{name: small-model, tier: small, replicas: [{name: s1, url: 'http://127.0.0.1:1/v1'}]}]\n"
                       "tenants: [{name: acme}]\n")  # fmt: skip
@@ -249,7 +249,7 @@ async def test_the_command_line_asks_the_running_gateway(start, monkeypatch, cap
     if as_json:
         assert json.loads(told)["attempts"][0]["queue"]["expected_wait"] == 0.0
     else:
-        assert "now: 99 requests" in told
+        assert "now: 3 requests" in told
         assert "slots: 1 of 1 in use" in told
         assert "expected wait about 0.0 s, at most 20.0 s" in told
         assert await asyncio.to_thread(main, words) == 0
