@@ -7,6 +7,7 @@ Rules of this file
   killed, and of a machine whose power is cut.
 - Damaged records are passed over, the others count. Where that is more than the torn end of a file, and where a file is none of
   ours, it is left aside under another name, and one line says so.
+- Somebody may take the file or its folder away: that is seen with the next sync, and both are made anew.
 - What cannot be written stays in memory and is tried again every second: one line says when that begins, and one when it ends.
 - One process has the folder, by a lock that the system takes back from a dead one.
 - No name of a tenant is in it: keys are digests.
@@ -38,6 +39,7 @@ _TIMES = 4  # as many as keys
 _LARGEST = 1 << 28  # bytes of a file that is read
 _GATHER = 0.02  # seconds
 _SYNC = 1.0  # seconds
+_LAST = 10.0  # seconds for what is left to be written at the end
 _PATIENCE = 2.0  # seconds: a gateway that was killed is still on its way out
 _log = logging.getLogger("tiergate.limits")
 
@@ -96,7 +98,10 @@ class Journal:
         self._closing.set()
         self._wake.set()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(_LAST)
+            if self._thread.is_alive():
+                _log.warning("what is used of budgets was not all written: the disk of %s does not answer", self._folder)
+                return
             self._thread = None
         for descriptor in (self._file, self._lock):
             if descriptor >= 0:
@@ -142,7 +147,7 @@ class Journal:
         self._records.update(changed)
         try:
             if self._file < 0 or self.trouble or self._end > _RECORD * max(self._many, _TIMES * len(self._records)):
-                if self._lock < 0:
+                if not _at(self._folder / "lock", self._lock):
                     self._begin()
                 self._renew()
             elif changed:
@@ -160,6 +165,8 @@ class Journal:
     def _flush(self) -> None:
         if self._unsynced and self._file >= 0:
             try:
+                if not _at(self._path, self._file):
+                    raise FileNotFoundError(errno.ENOENT, "it was taken away")
                 os.fdatasync(self._file) if hasattr(os, "fdatasync") else os.fsync(self._file)
                 self._unsynced = False
             except OSError as error:
@@ -192,6 +199,9 @@ class Journal:
 
     def _begin(self) -> None:
         """What is counted here already has the say. Raises JournalInUse, and OSError."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._take_lock()
         self._past = self._read()
@@ -288,6 +298,14 @@ def _locked(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _at(path: Path, descriptor: int) -> bool:
+    """Whether that open file is what the path names."""
+    try:
+        return descriptor >= 0 and os.path.samestat(path.stat(follow_symlinks=False), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def _is_full(error: Exception) -> bool:

@@ -17,7 +17,7 @@ from gateway.build import replica_maker
 from gateway.config import Config, Model, Problem, Reading
 from gateway.config.extras import missing
 from gateway.config.problems import Path
-from gateway.doctor import access, certificates, disk, engine, machine, pools, ports, redis, semantic
+from gateway.doctor import access, capacity, certificates, disk, engine, machine, pools, ports, redis, semantic
 from gateway.doctor.engine import Engine, engine_of
 from gateway.doctor.facts import ReplicaFacts
 from gateway.doctor.findings import Finding, Severity, fail
@@ -228,6 +228,8 @@ def _replica(reading: Reading, one: _Asked, said: Engine, now: float) -> list[Fi
         found += engine.served(where, model, one.number, said)
     if not reading.broken((*where[:2], "context")):
         found += engine.context(where, model, one.number, said)
+    if not reading.broken((*where[:2], "concurrency")):
+        found += capacity.capacity(where, model, one.number, facts)
     found += engine.version(where, said)
     found += engine.clock(where, facts, model.replicas[one.number].name)
     found += engine.deep(where, facts, secret.reveal())
@@ -256,5 +258,7 @@ def _files(config: Config, now: float) -> list[Finding]:
         except (KeyFileError, OSError) as error:
             found.append(fail(where, str(error), "Restore the file from a copy, or move it away and make the keys anew."))
     found += disk.free_space(where, path)
+    if config.any_budget and config.limits.store == "memory":
+        found += disk.budgets(("limits", "budgets", "path"), config.limits.budgets.path)
     found += [*access.admin(config), *access.plans(config), *access.patterns(config)]
     return [*found, *access.callers(config, records, now), *access.strangers(config, records)]

@@ -1,4 +1,4 @@
-"""Checks of what is written to: the key file and its directory. Asks the system for permission, and writes nothing."""
+"""Checks of what is written to: key file, directories, disk. Asks the system for permission, and writes nothing."""
 
 from __future__ import annotations
 
@@ -49,6 +49,11 @@ def key_file(where: KeyPath, path: Path) -> list[Finding]:
     if not found and exists and not _may(path, os.W_OK):
         return [warn(where, f"{path} is read-only, yet its directory lets it be replaced", "Make both read-only, or neither.")]
     return found
+
+
+def budgets(where: KeyPath, path: Path) -> list[Finding]:
+    """Whether what is used of budgets can be kept in the directory `path`."""
+    return directory(where, path) or free_space(where, path, "what is used of budgets is forgotten when the disk is full")
 
 
 def free_space(where: KeyPath, path: Path, loss: str = "keys could not be written") -> list[Finding]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
+from limits.redis.budgets import TODAY
 from limits.redis.names import Known
 from limits.redis.place import Place
-from limits.redis.scripts import LARGEST, TODAY
+from limits.redis.scripts import LARGEST
 from limits.types import LimitExceeded, LimitsAway, Scope, Standing
 
 if TYPE_CHECKING:

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from typing import Final
 
+UNHEARD, TODAY = -1, -2
+"""In the place of a day: of what was never heard of, and the one that it is on the server."""
 _KEPT = 40 * 86400  # seconds
 
 USED: Final = f"""
-local DAY, KEPT, MOST, OPENED = 86400000000, {_KEPT * 1000}, {1 << 52:.0f}, 3600000
+local UNHEARD, TODAY = {UNHEARD}, {TODAY}
+local DAY, KEPT, MOST = 86400000000, {_KEPT * 1000}, {1 << 52:.0f}
 local function month_of(day)  -- months since the year 0, by the proleptic Gregorian calendar; years begin in March here
     local z = day + 719468
     local era = math.floor(z / 146097)

@@ -20,11 +20,12 @@ from itertools import count
 
 from limits import bucket
 from limits.redis.admission import AdoptedRedisAdmission, RedisAdmission
+from limits.redis.budgets import TODAY, UNHEARD
 from limits.redis.held import Held
 from limits.redis.line import Away, Line
 from limits.redis.names import Known, Names
 from limits.redis.place import Place
-from limits.redis.scripts import ACCOUNT, ADMIT, LARGEST, RESERVE, TODAY, UNHEARD
+from limits.redis.scripts import ACCOUNT, ADMIT, LARGEST
 from limits.redis.share import Share
 from limits.redis.spending import SIZE, Spending
 from limits.redis.words import Said, Words
@@ -108,10 +109,10 @@ class RedisLimiter(LastingLimiter):
         if not known or not self.line.up:
             return
         lease = self.new_id()
-        words = self._words.reserve(b"", lease, known, None, 0, 0, clamp=False, least=0, budgeted=())
+        script, words = self._words.reserve(b"", lease, known, None, 0, 0, clamp=False, least=0, budgeted=())
         size = _TWO.size + len(known) * _account.size
         with suppress(Away):
-            self._learn(known, await self.line.ask(RESERVE, words, size, lambda: self._nothing(lease, known)), _TWO)
+            self._learn(known, await self.line.ask(script, words, size, lambda: self._nothing(lease, known)), _TWO)
             for said in self._nothing(lease, known):
                 self.line.say(*said)
 
@@ -206,14 +207,14 @@ class RedisLimiter(LastingLimiter):
             return Place.NOWHERE, tokens, 0
         admission, lease = ids
         if self.line.up:
-            words = self._words.reserve(
+            script, words = self._words.reserve(
                 admission, lease, everyone, model, requests, tokens, clamp=clamp, least=least, budgeted=budgeted
             )
             size, most = _TWO.size + len(everyone) * _account.size + len(budgeted) * SIZE, tokens
             if clamp:
                 most = bucket.clamped(tokens, [known.account for known in everyone])
             with suppress(Away):
-                answer = await self.line.ask(RESERVE, words, size, lambda: self._undo_reserve(ids, scopes, model, requests, most))
+                answer = await self.line.ask(script, words, size, lambda: self._undo_reserve(ids, scopes, model, requests, most))
                 fits = _TWO.unpack_from(answer)[0] == 1
                 day = self._spending.decided(budgeted, answer, tokens, fits=fits, clamp=clamp, least=least)
                 taken = self._reserved(answer, scopes, model, requests)

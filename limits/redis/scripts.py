@@ -26,7 +26,6 @@ from limits.redis.budgets import CHARGE_TEXT, READ_TEXT, SET_BACK_TEXT, USED
 
 LEASE: Final = 10.0  # seconds for which a slot is held that nobody renews, and after which a node is taken for dead
 LARGEST: Final = 1 << 40
-UNHEARD, TODAY = -1, -2  # days of budgets; see CORRECT
 ACCOUNT: Final = ">5q"  # whole requests, a rest of sixty-millionths, the same of tokens, slots in use
 _OPEN = 3600.0
 _LONGEST = 30 * 86400.0  # that a balance is kept
@@ -43,7 +42,6 @@ class Script:
 
 
 _COMMON = f"""
-local UNHEARD, TODAY = {UNHEARD}, {TODAY}
 local UNIT, LEASE, OPEN, LONGEST = 60000000, {LEASE * 1e6:.0f}, {_OPEN * 1e3:.0f}, {_LONGEST * 1e3:.0f}
 local function moment(given)
     if given ~= '' then return tonumber(given) end
@@ -159,26 +157,32 @@ return struct.pack('>i8', fits and 1 or 0) .. table.concat(answer)
 """
 )
 
-RESERVE: Final = Script(
-    _COMMON
-    + USED
-    + """-- open, then balance and leases of each scope, a model's last, then budgets; moment, the admission's id, id, requests,
+
+def _both(text: str) -> tuple[Script, Script]:
+    """For who has no budget, and for who has one: what is for those alone is in the lines that end with `--$`."""
+    plain = "\n".join(line for line in text.split("\n") if not line.endswith("--$"))
+    return Script(_COMMON + plain), Script(_COMMON + USED + text)
+
+
+RESERVE, RESERVE_BUDGETS = _both(
+    """-- open, then balance and leases of each scope, a model's last, then budgets; moment, the admission's id, id, requests,
 -- tokens, clamp, model?, then limits and slots of each, then day and month of each budget, the fewest tokens, how many budgets
 -- -> fits? (2: no, and the admission's request was given back), tokens, accounts, budgets
-local limited = tonumber(ARGV[#ARGV])
+local limited, said_of_budgets = 0, ''
+limited = tonumber(ARGV[#ARGV]) --$
 local now, request, id, n = moment(ARGV[1]), 'q' .. ARGV[2], ARGV[3], (#KEYS - 1 - limited) / 2
 local requests, tokens, model = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[7] == '1' and n or 0
 local accounts, slots, answer, changed, fits = {}, {}, {}, false, true
-local found, left, cut = budgets(now, limited), tokens, false
-for i, b in ipairs(found) do
-    local at = #ARGV - 2 - 2 * (limited - i)
-    left = math.min(left, room(b, tonumber(ARGV[at - 1]), tonumber(ARGV[at])))
-end
-if left < tokens then
-    cut = ARGV[6] == '1' and math.min(tokens, math.max(1, tonumber(ARGV[#ARGV - 1]))) <= left
-    fits = cut
-    if cut then tokens = left end
-end
+local found, left, cut = budgets(now, limited), tokens, false --$
+for i, b in ipairs(found) do --$
+    local at = #ARGV - 2 - 2 * (limited - i) --$
+    left = math.min(left, room(b, tonumber(ARGV[at - 1]), tonumber(ARGV[at]))) --$
+end --$
+if left < tokens then --$
+    cut = ARGV[6] == '1' and math.min(tokens, math.max(1, tonumber(ARGV[#ARGV - 1]))) <= left --$
+    fits = cut --$
+    if cut then tokens = left end --$
+end --$
 for i = 1, n do
     local l = given(5 * i + 3)
     local a = read(KEYS[2 * i], now, l)
@@ -212,39 +216,39 @@ end
 if fits then
     open(KEYS[1], 't' .. id)
     if requests > 0 then open(KEYS[1], request) end
-    for _, b in ipairs(found) do
-        count(b, tokens, b[2])
-        keep(b)
-    end
-    if cut then
-        redis.call('HSET', KEYS[1] .. ':cut', 't' .. id, tokens)
-        redis.call('PEXPIRE', KEYS[1] .. ':cut', OPEN)
-    end
+    for _, b in ipairs(found) do --$
+        count(b, tokens, b[2]) --$
+        keep(b) --$
+    end --$
+    if cut then --$
+        redis.call('HSET', KEYS[1] .. ':cut', 't' .. id, tokens) --$
+        redis.call('PEXPIRE', KEYS[1] .. ':cut', OPEN) --$
+    end --$
 end
-return struct.pack('>i8i8', fits and 1 or back and 2 or 0, tokens) .. table.concat(answer) .. said(found)
+said_of_budgets = said(found) --$
+return struct.pack('>i8i8', fits and 1 or back and 2 or 0, tokens) .. table.concat(answer) .. said_of_budgets
 """
 )
 
-CORRECT: Final = Script(
-    _COMMON
-    + USED
-    + """-- open, then balance and leases of each scope, then budgets; moment, the name of what is corrected (it counts once;
+CORRECT, CORRECT_BUDGETS = _both(
+    """-- open, then balance and leases of each scope, then budgets; moment, the name of what is corrected (it counts once;
 -- empty: nothing is), the lease that ends, then of each scope its limits, requests back, tokens to add, end its lease?; then the
 -- day of the budgets (UNHEARD: as they are, less what was taken, however much that was; TODAY), tokens to add, how many there are
-local now, name, limited = moment(ARGV[1]), ARGV[2], tonumber(ARGV[#ARGV])
+local now, name, limited, more, taken = moment(ARGV[1]), ARGV[2], 0, 0, nil
 local counts = name ~= '' and redis.call('SREM', KEYS[1], name) == 1
-local day, more, taken = tonumber(ARGV[#ARGV - 2]), tonumber(ARGV[#ARGV - 1]), nil
-if counts and limited > 0 then
-    taken = day == UNHEARD and redis.call('HGET', KEYS[1] .. ':cut', name) or nil
-    redis.call('HDEL', KEYS[1] .. ':cut', name)
-    if taken then more = -tonumber(taken) end
-    for _, b in ipairs(budgets(now, limited, day ~= TODAY)) do
-        if b[2] >= 0 then
-            count(b, more, day < 0 and b[2] or day)
-            keep(b)
-        end
-    end
-end
+local day = tonumber(ARGV[#ARGV - 2]) --$
+more, limited = tonumber(ARGV[#ARGV - 1]), tonumber(ARGV[#ARGV]) --$
+if counts then --$
+    taken = day == UNHEARD and redis.call('HGET', KEYS[1] .. ':cut', name) or nil --$
+    redis.call('HDEL', KEYS[1] .. ':cut', name) --$
+    if taken then more = -tonumber(taken) end --$
+    for _, b in ipairs(budgets(now, limited, day ~= TODAY)) do --$
+        if b[2] >= 0 then --$
+            count(b, more, day < 0 and b[2] or day) --$
+            keep(b) --$
+        end --$
+    end --$
+end --$
 for i = 1, (#KEYS - 1 - limited) / 2 do
     local at = 7 * i - 3
     local requests, tokens = tonumber(ARGV[at + 4]), tonumber(ARGV[at + 5])
@@ -309,4 +313,6 @@ READ: Final = Script(_COMMON + USED + READ_TEXT)
 SET_BACK: Final = Script(_COMMON + USED + SET_BACK_TEXT)
 CHARGE: Final = Script(_COMMON + USED + CHARGE_TEXT)
 
-ALL: Final = (ADMIT, RESERVE, CORRECT, ADOPT, RENEW, NODES, READ, SET_BACK, CHARGE)
+ALL: Final = (
+    ADMIT, RESERVE, RESERVE_BUDGETS, CORRECT, CORRECT_BUDGETS, ADOPT, RENEW, NODES, READ, SET_BACK, CHARGE,
+)  # fmt: skip

@@ -8,10 +8,11 @@ from contextlib import suppress
 from itertools import count
 
 from limits.budget import day_of, room_in, standing_of
+from limits.redis.budgets import TODAY
 from limits.redis.line import Away, Line
 from limits.redis.names import Known
 from limits.redis.parts import Parts
-from limits.redis.scripts import READ, SET_BACK, TODAY, Script
+from limits.redis.scripts import READ, SET_BACK, Script
 from limits.redis.words import Words
 from limits.types import Budgeted, LimitsAway
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from limits.redis.names import PREFIX, Known
-from limits.redis.scripts import ADOPT, CHARGE, CORRECT, NODES, RENEW, Script
+from limits.redis.scripts import ADOPT, CHARGE, CORRECT, CORRECT_BUDGETS, NODES, RENEW, RESERVE, RESERVE_BUDGETS, Script
 
 _NODES = PREFIX + b"nodes"
 Said = tuple[Script, Sequence[bytes]]
@@ -35,13 +35,15 @@ class Words:
         clamp: bool,
         least: int,
         budgeted: Sequence[Known],
-    ) -> list[bytes]:
+    ) -> Said:
         """`model`, if there is one, is the last of the scopes. `budgeted`: those of them that have a budget."""
         words = [*self._keys(scopes, budgeted), self._moment(), admission, lease, b"%d" % requests, b"%d" % tokens]
         words += (b"1" if clamp else b"0", b"0" if model is None else b"1", *_terms(scopes))
+        if not budgeted:
+            return RESERVE, words
         for known in budgeted:
             words += known.budget_terms
-        return [*words, b"%d" % least, b"%d" % len(budgeted)]
+        return RESERVE_BUDGETS, [*words, b"%d" % least, b"%d" % len(budgeted)]
 
     def correct(self, name: bytes, lease: bytes, scopes: Sequence[Correction], day: int = 0, more: int = 0) -> Said:
         """`day`: of the budgets that `more` tokens are added to; 0: none is corrected."""
@@ -49,7 +51,9 @@ class Words:
         words = [*self._keys([known for known, *_ in scopes], budgeted), self._moment(), name, lease]
         for known, requests, tokens, ends in scopes:
             words += (*known.terms[:4], b"%d" % requests, b"%d" % tokens, b"1" if ends and known.slots else b"0")
-        return CORRECT, [*words, b"%d" % day, b"%d" % more, b"%d" % len(budgeted)]
+        if not budgeted:
+            return CORRECT, words
+        return CORRECT_BUDGETS, [*words, b"%d" % day, b"%d" % more, b"%d" % len(budgeted)]
 
     def read(self, budgeted: Sequence[Known]) -> list[bytes]:
         return [b"%d" % len(budgeted), *(known.budget for known in budgeted), self._moment()]

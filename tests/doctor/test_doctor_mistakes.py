@@ -128,6 +128,19 @@ async def test_an_unwritable_key_file_is_found(doctor, fake, tmp_path):
     assert "another path" in line.mend
 
 
+async def test_a_folder_of_budgets_that_cannot_be_made_is_found(doctor, fake, tmp_path):
+    """A file in its way is told where a tenant has a budget, and nothing is said where nobody has."""
+    (tmp_path / "plain").write_text("")
+    engine = await fake()
+    tree = config(engine.url, limits={"budgets": {"path": "plain/budgets"}})
+    await doctor(tree)
+    assert doctor.bad == []
+    await doctor({**tree, "tenants": [{**tree["tenants"][0], "budget": {"day": 5}}]})
+    line = doctor.only()
+    assert (line.severity, line.key) == ("fail", "limits.budgets.path")
+    assert f"{tmp_path}/plain is a file" in line.what
+
+
 @pytest.mark.parametrize("ahead", [90.0, -90.0])
 async def test_a_clock_that_is_off_is_found(doctor, serve, ahead):
     """The engine's Date differs from our time: both are told, and NTP."""

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from gateway_talk import hold
+from gateway_talk import ADMIN_KEY, hold
 
 
 @pytest.fixture
@@ -81,6 +81,25 @@ async def test_tokens_are_settled_for_both(start, server):
         await heard(stack)
     refused = await one.chat(max_tokens=2000)
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "request_too_large")
+
+
+async def test_a_budget_is_that_of_one_gateway(start, server):
+    """What one gateway has used of a day the other has not left; either shows it, and sets it back for both."""
+    one, two = [await start(shared(server, tenant={"budget": {"day": 1000}})) for _ in range(2)]
+    used = 0
+    for stack in (one, two, one, two):
+        answer = await stack.chat(max_tokens=700)
+        used += answer.json()["usage"]["total_tokens"]
+        await heard(stack)
+    refused = await one.chat(max_tokens=1000 - used)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "insufficient_quota")
+    assert f"used {used}," in refused.json()["error"]["message"]
+    owner = {"authorization": f"Bearer {ADMIN_KEY}"}
+    for stack in (one, two):
+        told = (await stack.client.get("/admin/tenants", headers=owner)).json()["tenants"][0]
+        assert [budget["used"] for budget in told["budgets"]] == [used]
+    assert (await two.client.post("/admin/tenants/acme/budgets/reset", headers=owner)).status_code == 200
+    assert (await one.chat(max_tokens=1000 - used)).status_code == 200
 
 
 async def test_parallel_slots_are_those_of_one_gateway(start, server):

@@ -3,6 +3,7 @@
 import logging
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -175,6 +176,27 @@ def test_a_full_disk(tmp_path, caplog):
     assert found(tmp_path, A, B, C) == [(1, 1, 1), (1, 9, 9), (1, 4, 4)]
     assert len(caplog.records) == 2
     assert not list(tmp_path.glob("used.damaged*"))
+
+
+@pytest.mark.parametrize("what", ["used", "lock", ""])
+def test_what_is_taken_away_is_made_anew(tmp_path, what):
+    """A file or the whole folder that somebody deletes is there again after the next changes, with all that was used."""
+    folder = tmp_path / "spent"
+    with opened(folder, sync=0.01) as journal:
+        journal.note(Used(1, 1, 1, A))
+        until(lambda: not journal._changed and journal._file >= 0)
+        path = folder / what
+        shutil.rmtree(path) if path == folder else path.unlink()
+        if what == "lock":
+            (folder / "used").unlink()
+        for number in range(2, 1_000_000):
+            if (folder / "used").exists() and (folder / "lock").exists():
+                break
+            journal.note(Used(1, number, number, B))
+            until(lambda: not journal._changed)
+        with pytest.raises(JournalInUse):
+            Journal(folder, patience=0.0).open()
+    assert found(folder, A) == [(1, 1, 1)]
 
 
 def test_it_does_not_grow_for_ever(tmp_path):
