@@ -46,6 +46,7 @@ class Work(msgspec.Struct, array_like=True, gc=False):
     due: float = math.inf
     stream: bool = False
     since: float | None = None
+    leaves: float = math.inf
 
 
 class Look(msgspec.Struct, array_like=True, gc=False):
@@ -271,7 +272,10 @@ class Roster(msgspec.Struct, array_like=True, tag=33, gc=False):
 
 
 class Refusal(msgspec.Struct, array_like=True, gc=False):
-    """An exception of the leaves. `kind` names it; the rest is what it was made with."""
+    """An exception of the leaves. `kind` names it; the rest is what it was made with.
+
+    `seconds`: that it waited or would wait; `most`: that it may.
+    """
 
     kind: str
     scope: int = 0
@@ -282,6 +286,8 @@ class Refusal(msgspec.Struct, array_like=True, gc=False):
     wait: float = 0.0
     flag: bool = False
     until: int = 0
+    seconds: float = 0.0
+    most: float = 0.0
 
 
 class Grant(msgspec.Struct, array_like=True, gc=False):
