@@ -111,12 +111,12 @@ def part_of(fleet: Queueing, jobs: Sequence[Job]) -> Part:
 
 
 def calibrated(fleet: Queueing) -> tuple[list[float], list[float]]:
-    """Of waits of a second at least, real or expected: real by expected, and by how many seconds that was wrong."""
+    """Of waits of a second at least, real or expected: real by expected, each as a second at least, and the error in seconds."""
     ratios, errors = [], []
     for number, expected in fleet.told.expected.items():
         wait = fleet.waits[number]
         if max(wait, expected) >= 1:
-            ratios.append(wait / max(expected, 0.01))
+            ratios.append(max(wait, 1.0) / max(expected, 1.0))
             errors.append(abs(wait - expected))
     return sorted(ratios), sorted(errors)
 
