@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from backends.client import Deadlines
+from backends.engine import read_engine
 from backends.errors import ConnectFailed, UpstreamError, UpstreamTimeout
 from backends.gauges import WAITING, read_gauge
 from backends.pool import Pool
@@ -151,7 +152,7 @@ class HealthMonitor:
         if watch.replica not in watch.pool.replicas:
             return  # it left while we asked
         self._judge(watch, finding)
-        if finding.fault is None and watch.pool.balance.wants_waiting:
+        if finding.fault is None and (watch.pool.balance.wants_waiting or watch.replica.governor.wants_engine):
             await self._scrape(watch.replica)
         watch.pool.refresh()  # nobody else may be asking: an opening that has ended shows in the capacity now
 
@@ -217,9 +218,14 @@ class HealthMonitor:
         """Advice only: when it cannot be had, the last one goes stale by itself."""
         with suppress(UpstreamError, OSError):
             status, page = await self._get(replica, b"/metrics", _MAX_METRICS)
-            waiting = read_gauge(page, WAITING) if status == 200 else None
+            if status != 200:
+                return
+            now, waiting = self._clock(), read_gauge(page, WAITING)
             if waiting is not None:
-                replica.observe_waiting(waiting, self._clock())
+                replica.observe_waiting(waiting, now)
+            view = read_engine(page) if replica.governor.wants_engine else None
+            if view is not None:
+                replica.governor.engine(view, replica, now)
 
     async def _get(self, replica: Replica, path: bytes, limit: int) -> tuple[int, bytes]:
         head = b"GET " + _root(replica) + path + replica.head_lines + b"accept: */*\r\naccept-encoding: identity\r\n\r\n"

@@ -29,14 +29,14 @@ class Keeper(Protocol):
     def suspect(self, replica: Replica) -> None: ...
 
 
-class _Stage(enum.Enum):
+class Stage(enum.Enum):
     NEW = 0
     HELD = 1
     SETTLED = 2
     RELEASED = 3
 
 
-_NEW, _HELD, _SETTLED, _RELEASED = _Stage  # an enum member costs a look-up in its class each time
+_NEW, _HELD, _SETTLED, _RELEASED = Stage  # an enum member costs a look-up in its class each time
 
 
 class Lease:

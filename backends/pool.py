@@ -25,16 +25,17 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
 from backends.balance import Balance
 from backends.budget import RetryBudget
+from backends.counted import CountedLease, Watcher, emptiest, place_of, takes
 from backends.lease import Lease
 from backends.ramp import Ramp
 from backends.replica import Replica
-from backends.types import Ask, Outcome
+from backends.types import NOBODY, Ask, Outcome
 from backends.warmup import WarmUp
 
 _log = logging.getLogger("tiergate.pool")
@@ -49,6 +50,9 @@ class ReplicaStats:
     inflight: int
     max_inflight: int
     slots: int
+    slots_reason: str
+    tokens: int
+    max_tokens: int | None
     breaker: str
     latency: float | None
     waiting: float | None
@@ -79,6 +83,8 @@ class Pool:
         self._capacity = 0
         self._refresh_at: float | None = None
         self._on_capacity: list[Callable[[int], None]] = []
+        self._watcher: Watcher | None = None
+        self._places: dict[Hashable, int] = {}  # seats of each replica that may be given anything, where that is watched
         self._on_suspect: list[Callable[[Replica], None]] = []
         self._on_join: list[Callable[[Replica, WarmUp | None], None]] = []
         self._on_leave: list[Callable[[Replica], None]] = []
@@ -98,6 +104,17 @@ class Pool:
     def on_capacity(self, listener: Callable[[int], None]) -> None:
         """`listener` hears the new capacity whenever it has changed."""
         self._on_capacity.append(listener)
+
+    def count(self, watcher: Watcher) -> None:
+        """Count tokens too, and choose by them; `watcher` hears, now and later, where there is room."""
+        self._watcher = watcher
+        self.refresh()
+
+    def moved(self, replica: Replica) -> None:
+        """A lease that is counted came or went."""
+        seats = self._places.get(replica)
+        if self._watcher is not None and seats is not None:
+            self._watcher.move(replica, place_of(replica, seats))
 
     def add(self, replica: Replica, *, warm_up: WarmUp | None = None, slow_start: float = 0.0) -> None:
         """A replica joins. It is not up before its first good check, and, where one is asked for, its warm-up.
@@ -148,16 +165,19 @@ class Pool:
             free = [replica for replica in self._ready if replica.inflight < replica.slots]
         else:
             free = [replica for replica in self._ready if replica.inflight < replica.slots and replica not in tried]
+        if self._watcher is not None:
+            free = [replica for replica in free if takes(replica, ask.tokens)] or emptiest(free)
         if not free:
             return self._least_loaded(tried)
         chosen = self.balance.choose(free, ask)
         return self._warm_instead(chosen, free, ask) if chosen in self._ramp.shares else chosen
 
-    def lease(self, replica: Replica, began: float | None = None) -> Lease:
+    def lease(self, replica: Replica, began: float | None = None, ask: Ask = NOBODY) -> Lease:
         """`began`: when the attempt did, where it runs already and is taken over; else it is now."""
         now = self.clock()
         self._budget.attempt(now)
-        return Lease(self, replica, now if began is None else began)
+        since = now if began is None else began
+        return Lease(self, replica, since) if self._watcher is None else CountedLease(self, replica, since, ask)
 
     def may_retry(self) -> bool:
         """True, and counted as spent, while the retries of the last ten seconds keep their share of the requests."""
@@ -190,6 +210,8 @@ class Pool:
         if not breaker.record(outcome, now, lease.epoch, probe=lease.probe):
             return
         if breaker.epoch != before:
+            if not breaker.tripped:
+                replica.governor.recovered()
             self._log_breaker(replica, now)
         self.refresh()
 
@@ -210,6 +232,9 @@ class Pool:
             replica.ready = False
         for replica in ready:
             replica.ready = True
+        if self._watcher is not None:
+            self._places = {replica: 1 if sound and replica.breaker.tripped else replica.slots for replica in ready}
+            self._watcher.tell({replica: place_of(replica, self._places[replica]) for replica in ready})
         self._announce(sum(r.slots for r in sound) + len(half_open) if sound else sum(r.slots for r in able))
 
     def _warm_instead(self, chosen: Replica, free: list[Replica], ask: Ask) -> Replica:
@@ -253,6 +278,9 @@ def _stats_of(replica: Replica, now: float) -> ReplicaStats:
         inflight=replica.inflight,
         max_inflight=replica.max_inflight,
         slots=replica.slots,
+        slots_reason=replica.governor.reason,
+        tokens=replica.tokens,
+        max_tokens=int(replica.most_tokens) if isfinite(replica.most_tokens) else None,
         breaker=replica.breaker.state(now).value,
         latency=replica.latency if isfinite(replica.latency_at) else None,
         waiting=replica.waiting if isfinite(replica.waiting_at) else None,

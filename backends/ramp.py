@@ -2,7 +2,7 @@
 
 From the moment when it is up for the first time, over `ramp_seconds`, its share grows from a tenth to all:
 
-- Its slots are that share of `max_inflight`, so the pool's capacity grows with them.
+- Its slots are that share of what it would be given otherwise, so the pool's capacity grows with them; its tokens too.
 - When the policy chooses it while a warm one has a free slot, it takes that share of the requests, and none while it
   has more than that share of a warm one's mean load. So it holds for every policy, also for one that fills the emptiest.
 - A session decides by its own hash rather than by chance: it goes over to the new replica once, and stays.
@@ -24,7 +24,7 @@ _FIRST_SHARE = 0.1  # less would be no start
 
 
 class Ramp:
-    """Writes `slots` and `ramp_from` of the replicas of one pool. `shares` has those in their slow start."""
+    """Writes `slots`, `most_tokens` and `ramp_from` of the replicas of one pool. `shares` has those in their slow start."""
 
     __slots__ = ("_random", "shares")
 
@@ -37,11 +37,13 @@ class Ramp:
         self.shares = {}
         again = None
         for replica in replicas:
-            replica.slots = replica.max_inflight
+            governor = replica.governor
+            slots = replica.slots = min(replica.max_inflight, governor.slots)
+            replica.most_tokens = governor.tokens
             share = _share(replica, now) if replica.ramp_seconds else 1.0
             if share < 1.0:
                 self.shares[replica] = share
-                replica.slots = max(1, int(replica.max_inflight * share))
+                replica.slots, replica.most_tokens = max(1, int(slots * share)), governor.tokens * share
                 step = now + replica.ramp_seconds / _STEPS
                 again = step if again is None else min(again, step)
         return again

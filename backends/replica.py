@@ -9,6 +9,8 @@ Each fact has one writer, and none of them touches the facts of another:
     ready, slots      the pool, whenever one of the facts they follow from has changed
     ramp_seconds      the pool, for a replica that has a slow start before it (see `ramp`)
     waiting           the scrape of the server's own metrics: advice that goes stale
+    governor          outcomes and scrapes: how much it is given at once (see `governor`)
+    tokens, peak      the leases, where tokens are counted; the governor lowers the peak when it has looked
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from collections.abc import Callable
 
 from backends.breaker import Breaker
 from backends.client import Origin
+from backends.governor import FIXED, Governor
 from backends.upstream import Upstream
 
 _RISE = 0.5  # weight of a sample above the average: news of trouble is believed quickly,
@@ -29,7 +32,8 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 class Replica:
     """`inflight`, `slots` and `ready` are plain attributes because every choice reads them.
 
-    `max_inflight` is what it takes when it is warm; `slots` what it is given now, which is less during a slow start.
+    `max_inflight` is the most that it takes; `slots` what it is given now, which is less during a slow start, or by its
+    governor. `tokens` are those of the requests that it has, as far as anybody counts them; `most_tokens` bounds them.
     """
 
     __slots__ = (
@@ -41,18 +45,22 @@ class Replica:
         "breaker",
         "client",
         "emptied",
+        "governor",
         "head_lines",
         "inflight",
         "latency",
         "latency_at",
         "max_inflight",
+        "most_tokens",
         "name",
         "path",
+        "peak",
         "ramp_from",
         "ramp_seconds",
         "ready",
         "root",
         "slots",
+        "tokens",
         "waiting",
         "waiting_at",
         "waiting_inflight",
@@ -67,6 +75,7 @@ class Replica:
         max_inflight: int = 256,
         api_key: str | None = None,
         path: str | None = None,
+        governor: Governor = FIXED,
     ) -> None:
         self.name = name
         self.client = client
@@ -78,8 +87,10 @@ class Replica:
         self.authority = _authority(origin) if origin is not None else b""
         self.authorization = None if api_key is None else _authorization(name, api_key)
         self.head_lines = _head_lines(self.authority, self.authorization)
-        self.inflight = 0
-        self.slots = max_inflight
+        self.governor = governor
+        self.inflight = self.peak = self.tokens = 0
+        self.slots = min(max_inflight, governor.slots)
+        self.most_tokens = governor.tokens
         self.ramp_seconds = 0.0
         self.ramp_from: float | None = None  # the moment at which it was up for the first time
         self.emptied: asyncio.Event | None = None  # set by the last lease to leave, where somebody waits for that
@@ -104,6 +115,8 @@ class Replica:
     def up(self, up: bool) -> None:
         if up != self._up:
             self._up = up
+            if up:
+                self.governor.recovered()
             self._announce()
 
     @property

@@ -8,10 +8,15 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)  # made for every request: a frozen one takes three times as long to make
 class Ask:
-    """What a balance policy may know of a request."""
+    """What a balance policy may know of a request. `tokens`: of its prompt and of the answer that it is thought to get."""
 
     session: str | None = None
     prompt_tokens: int = 0
+    tokens: int = 0
+    stream: bool = False
+
+
+NOBODY = Ask()
 
 
 class Outcome(enum.Enum):

@@ -7,6 +7,7 @@
 - `embed`: what an embedding costs, and how late it makes the event loop; part of `make bench-caches`.
 - `minilm`: `make minilm`, no measurement: makes the default embedder's files from its published weights.
 - `ask`: what a worker's question to the dispatcher costs, both ends together.
+- `slots`: fixed slots beside adaptive ones before engines that queue inside, in virtual time; prints a table (minutes).
 - `client`: what a request upstream costs, for our client and for others.
 - `tally`: what reports of workers and a scrape of their sums cost, in CPU time.
 - `paced`: how far `tiergate load` keeps to its own clock with 2,000 streams.

@@ -57,6 +57,7 @@ class MemberStatus:
     ready: bool
     inflight: int
     slots: int
+    slots_reason: str
 
 
 @dataclass(slots=True, eq=False)
@@ -244,4 +245,13 @@ class Fleet:
 def _status(member: Member) -> MemberStatus:
     replica = member.replica
     state: State = "leaving" if member.leaving else "draining" if replica.draining else "up" if replica.up else "down"
-    return MemberStatus(replica.name, member.spec.url, member.source, state, replica.ready, replica.inflight, replica.slots)
+    return MemberStatus(
+        replica.name,
+        member.spec.url,
+        member.source,
+        state,
+        replica.ready,
+        replica.inflight,
+        replica.slots,
+        replica.governor.reason,
+    )

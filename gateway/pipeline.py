@@ -366,6 +366,7 @@ class Pipeline:
             form=form_of(job),
             most=most,
             due=math.inf if job.wishes.deadline is None else job.arrived + job.wishes.deadline,
+            stream=job.ask.stream,
         )
 
     def _call(self, job: Job, target: Target, station: Station) -> Call:

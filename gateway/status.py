@@ -31,6 +31,11 @@ class Status:
         self._shares.register(metrics)
         metrics.gauge("queue_depth", "Requests waiting for a slot.", ("model", "class"), self._depths)
         metrics.gauge("inflight_requests", "Requests that a replica is working on.", ("model", "replica"), self._inflight)
+        metrics.gauge("replica_slots", "Requests that a replica may have at once, as of now.", ("model", "replica"), self._slots)
+        metrics.gauge(
+            "replica_tokens", "Tokens of the requests that a replica works on, prompts and predicted answers.",
+            ("model", "replica"), self._tokens,
+        )  # fmt: skip
         metrics.gauge("replica_up", "1 when the replica may get requests.", ("model", "replica"), self._up)
         metrics.gauge(
             "exact_store_state",
@@ -127,6 +132,16 @@ class Status:
         for name, lane in self._lanes.items():
             for replica in lane.pool.stats():
                 yield (name, replica.name), replica.inflight
+
+    def _slots(self) -> Iterator[tuple[Labels, float]]:
+        for name, lane in self._lanes.items():
+            for replica in lane.pool.stats():
+                yield (name, replica.name), replica.slots
+
+    def _tokens(self) -> Iterator[tuple[Labels, float]]:
+        for name, lane in self._lanes.items():
+            for replica in lane.pool.stats():
+                yield (name, replica.name), replica.tokens
 
     def _up(self) -> Iterator[tuple[Labels, float]]:
         for name, lane in self._lanes.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections import OrderedDict
+from collections.abc import Hashable
 from itertools import takewhile
 from typing import Protocol
 
@@ -33,6 +34,7 @@ class Entry:
     """One ask. `failure` is what to raise if it ended without a slot, `waited` how long it took.
 
     `since`, `key` and `turn` are its place in the line: when it joined it, the order there, and what breaks ties.
+    `place` is where it fitted, and its tokens, from getting a slot to being there, where places are counted.
     `cost` is what it was charged for, on `account`, when that had been lifted `lifts` times; `line_lifts` likewise.
     """
 
@@ -47,6 +49,7 @@ class Entry:
         "lent",
         "lifts",
         "line_lifts",
+        "place",
         "priority",
         "seq",
         "since",
@@ -73,6 +76,7 @@ class Entry:
         self.failure: QueueFull | QueueTimeout | None = None
         self.waited = 0.0
         self.cost = ask.cost
+        self.place: tuple[Hashable, int] | None = None
         self.lent = True  # when it got its slot nothing more urgent waited for one
 
 

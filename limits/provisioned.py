@@ -87,15 +87,6 @@ class ReservedQueue(Queue):
             owner, thought = ran
             self._reservations.end(owner, thought, thought if tokens is None else tokens)
 
-    def entitled(self, ask: SlotAsk, now: float) -> bool:
-        owner = self._owners.get(ask.tenant)
-        if owner is None or not self._reservations.may(owner, _tokens(ask), now):
-            return False
-        return owner.running + self._tenants.get(ask.tenant, Load()).requests < owner.slots
-
-    def on_share(self, entry: Entry) -> bool:
-        return entry in self._running
-
     def _begin(self, entry: Entry, owner: Owner, now: float) -> Entry:
         tokens = _tokens(entry.ask)
         entry.state = State.DISPATCHED

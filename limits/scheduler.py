@@ -115,14 +115,6 @@ class Queue:
         """A request of this tenant runs that another process gave a slot to. What is to be settled at its end, if anything."""
         return None
 
-    def entitled(self, ask: SlotAsk, now: float) -> bool:  # noqa: ARG002 - as above
-        """Whether it would be served before all others if it joined now: there is a slot of its tenant's own for it."""
-        return False
-
-    def on_share(self, entry: Entry) -> bool:  # noqa: ARG002 - as above
-        """Whether it runs on a slot of its tenant's own."""
-        return False
-
     def reserved(self, now: float) -> Sequence[ReservedStanding]:  # noqa: ARG002 - as above
         """Where the reserved shares stand."""
         return ()

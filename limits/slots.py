@@ -5,7 +5,8 @@ Rules of this file
   it woke up hands the slot on.
 - In flight never passes capacity, unless capacity shrank or running requests were taken over; then those finish, and
   nobody follows until there is room. Without capacity, waiting goes on until a deadline or until capacity is back.
-- Whatever frees or adds a slot gives it to the next in line at once: nobody waits while a slot is free.
+- Whatever frees or adds a slot gives it to the next in line at once: nobody waits while a slot is free, unless tokens are
+  counted (see `limits.places`) and the next in line waits for those.
 - One timer, for the earliest deadline.
 """
 
@@ -13,11 +14,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Protocol, Self
 
 from limits.entry import Entry, State, Waiter
 from limits.lent import Lent
+from limits.places import ANYWHERE, Anywhere, Places
 from limits.predict import Predictor
 from limits.provisioned import ReservedQueue
 from limits.scheduler import Queue
@@ -58,10 +60,12 @@ class Scheduler:
         order: Order = _FIRST_COME,
         reserved: Sequence[ReservedShare] = (),
         give_way: GiveWay | None = None,
+        places: Places | Anywhere = ANYWHERE,
     ) -> None:
         self.queue = ReservedQueue(bounds, order, reserved) if reserved else Queue(bounds, order)
         self.queue.resize(max(0, capacity))
         self._lent = None if give_way is None else Lent(self.queue, give_way)
+        self.places = places
         self.predictor = Predictor()
         self.capacity = max(0, capacity)
         self.inflight = 0
@@ -79,12 +83,26 @@ class Scheduler:
 
     @property
     def full(self) -> bool:
-        """Who asks now has to wait."""
-        return self.inflight >= self.capacity
+        """Who asks now has to wait. Where tokens are counted a large request may have to even if not."""
+        return self.inflight >= self.capacity or self.places.used_up
+
+    def admits(self, ask: SlotAsk) -> bool:
+        """Whether this one has a slot at once: there is one, and nobody waits."""
+        return self.inflight < self.capacity and self.places.may_pass(ask, self.queue)
 
     def set_capacity(self, n: int) -> None:
         self.capacity = max(0, n)
         self.queue.resize(self.capacity)
+        self.fill()
+
+    def tell(self, places: Mapping[Hashable, tuple[int, float, float]]) -> None:
+        """The free seats, free tokens and all tokens of each replica, where tokens are counted."""
+        self.places.tell(places)
+        self.fill()
+
+    def move(self, key: Hashable, place: tuple[int, float, float]) -> None:
+        """Those of one replica."""
+        self.places.move(key, place)
         self.fill()
 
     def reserved(self) -> Sequence[ReservedStanding]:
@@ -108,26 +126,32 @@ class Scheduler:
         entry, pushed_out = self.queue.push(ask, waiter, self._clock())
         _wake(pushed_out)
         self._arm(waiter.get_loop())
+        self._look_again()
         self._claim(entry)
         return entry
 
     def abandon(self, entry: Entry) -> None:
         """The waiter is cancelled."""
         if entry.state is State.DISPATCHED:
+            self.places.placed(entry)
             self.queue.settle(entry, 0, 0)
             self.release()
         else:
             self.queue.cancel(entry, self._clock())
+            self._look_again()
 
     def take(self, ask: SlotAsk) -> Entry:
         """A slot is free."""
         self.inflight += 1
         self.dispatched += 1
-        return self.queue.take(ask, self._clock())
+        entry = self.queue.take(ask, self._clock())
+        self.places.take(entry)
+        return entry
 
     def settle(self, entry: Entry, spent: Spent | None) -> None:
         """What it really cost, once; None: nobody knows, and it cost what was thought."""
         ask = entry.ask
+        self.places.placed(entry)
         if self._lent is not None and self._lent.left(entry) and (spent is None or spent == NOTHING):
             self.queue.give_back(entry)
             return
@@ -150,6 +174,7 @@ class Scheduler:
 
     def raise_priority(self, entry: Entry, priority: Priority) -> None:
         self.queue.raise_priority(entry, priority, self._clock())
+        self._look_again()
         self._claim(entry)
 
     def lend(self, entry: Entry, order: Callable[[], bool]) -> bool:
@@ -175,13 +200,21 @@ class Scheduler:
             elif entry.deadline <= now:
                 queue.timeout(entry, now)
                 _wake([entry])
+            elif not self.places.fits(entry.ask):
+                return
             else:
                 queue.dispatch(entry, now)
+                self.places.take(entry)
                 if self._lent is None or queue.urgent(entry.priority):
                     entry.lent = False
                 self.inflight += 1
                 self.dispatched += 1
                 _wake([entry])
+
+    def _look_again(self) -> None:
+        """Another may be next in line, and fit where the one before did not."""
+        if self.places.counted:
+            self.fill()
 
     def _arm(self, loop: Loop) -> None:
         """A timer that is set earlier stays: when it fires too early it is set again."""
@@ -197,13 +230,14 @@ class Scheduler:
     def _expire(self, loop: Loop) -> None:
         self._timer = None
         _wake(self.queue.expire(self._clock()))
+        self._look_again()
         self._arm(loop)
 
 
 class Slot:
-    """A request's place on a pool. `queued` is how many seconds it waited."""
+    """A request's place on a pool. `queued` is how many seconds it waited; `on_wait` is called when it has to."""
 
-    __slots__ = ("_ask", "_entry", "_held", "_scheduler", "queued", "spent")
+    __slots__ = ("_ask", "_entry", "_held", "_scheduler", "on_wait", "queued", "spent")
 
     def __init__(self, scheduler: Scheduler, ask: SlotAsk) -> None:
         self._scheduler = scheduler
@@ -212,12 +246,13 @@ class Slot:
         self._held: Entry | None = None  # while it has a slot
         self.queued = 0.0
         self.spent: Spent | None = None  # to be set before it is left, if it is known
+        self.on_wait: Callable[[], None] | None = None
 
     async def __aenter__(self) -> Self:
         scheduler = self._scheduler
         if self._ask.form:
             self._ask.output = scheduler.predictor.predict(self._ask)
-        if scheduler.inflight < scheduler.capacity:  # so nobody waits: this overtakes none
+        if scheduler.admits(self._ask):
             self._held = scheduler.take(self._ask)
         else:
             await self._wait()
@@ -230,6 +265,8 @@ class Slot:
         self._scheduler.release()
 
     async def _wait(self) -> None:
+        if self.on_wait is not None:
+            self.on_wait()
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         entry = self._entry = self._scheduler.join(self._ask, waiter)
         try:
@@ -246,6 +283,11 @@ class Slot:
             finally:
                 del entry  # else this frame, its exception and the entry would keep one another alive
         self._held = entry
+
+    def placed(self) -> None:
+        """A replica has it now, or none does."""
+        if self._held is not None:
+            self._scheduler.places.placed(self._held)
 
     def raise_priority(self, priority: Priority) -> None:
         """While it waits: on to a more urgent class. Later or earlier, nothing."""

@@ -39,7 +39,11 @@ class Error(_Told):
 
 
 class ReplicaStatus(_Told):
-    """One server of a pool. Times in seconds; null where nothing is known yet."""
+    """One server of a pool. Times in seconds; null where nothing is known yet.
+
+    `slots` of at most `max_inflight` it may have now, and `max_tokens`; `slots_reason` is why the last of these changed:
+    `fixed`, `start`, `room`, `waiting`, `memory`, `late`, `recovered`.
+    """
 
     name: str
     ready: bool
@@ -47,6 +51,10 @@ class ReplicaStatus(_Told):
     draining: bool
     inflight: int
     max_inflight: int
+    slots: int
+    slots_reason: str
+    tokens: int
+    max_tokens: int | None
     breaker: str
     latency: float | None
     waiting: float | None
@@ -112,6 +120,7 @@ class Member(_Told):
     ready: bool
     inflight: int
     slots: int
+    slots_reason: str
 
 
 class Members(_Told):

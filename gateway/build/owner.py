@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from backends.adaptive import Adaptive
 from backends.balance import make_balance
 from backends.breaker import Breaker, BreakerRules
 from backends.client import Client, Origin
+from backends.governor import Fixed, Governor
 from backends.health import HealthMonitor
 from backends.litellm.client import Deployment, LiteLLMClient
 from backends.litellm.library import Library
@@ -39,11 +41,13 @@ from gateway.dispatch.types import Lane
 from gateway.fleet import Fleet, Terms
 from limits.journal import Journal
 from limits.memory import MemoryLimiter
+from limits.places import ANYWHERE, Places
 from limits.slots import Scheduler
 from limits.types import GiveWay, LastingLimiter, Order, QueueBounds, ReservedShare
 from limits.vault import Vault
 
 Clock = Callable[[], float]
+_FRESH = 3.5  # checks: so long what an engine told of itself is good for
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +107,17 @@ def replica_maker(config: Config) -> Callable[[str, Spec], Replica]:
             breaker=_breaker(config),
             max_inflight=models[model].concurrency.max,
             api_key=spec.api_key.reveal() or None,
+            governor=_governor(config, models[model]),
         )
 
     return make
+
+
+def _governor(config: Config, model: ModelConfig) -> Governor:
+    own = model.concurrency
+    if own.kind == "fixed":
+        return Fixed(own.tokens)
+    return Adaptive(own.min, own.max, most_tokens=own.tokens, fresh=_FRESH * config.health.interval)
 
 
 def _fleet(config: Config, lanes: dict[str, Lane], make: Callable[[str, Spec], Replica]) -> Fleet:
@@ -149,8 +161,12 @@ def _lane(config: Config, model: ModelConfig, make: Callable[[str, Spec], Replic
     order = Order(own.per_token or 0.0, own.cap, own.promote_after if own.classes == "strict" else None)
     preempt = queue.preempt
     give_way = None if preempt.kind == "never" else GiveWay(preempt.within, requeue=preempt.kind == "requeue")
-    scheduler = Scheduler(bounds, pool.capacity(), clock, order, reserved=_shares(config, model), give_way=give_way)
+    counted = model.concurrency.kind == "adaptive" or model.concurrency.tokens is not None
+    places, shares = Places() if counted else ANYWHERE, _shares(config, model)
+    scheduler = Scheduler(bounds, pool.capacity(), clock, order, reserved=shares, give_way=give_way, places=places)
     pool.on_capacity(scheduler.set_capacity)
+    if counted:
+        pool.count(scheduler)
     return Lane(model.name, pool, scheduler)
 
 
@@ -174,7 +190,8 @@ def provider_of(config: Config, model: ModelConfig) -> Replica:
         params={name: value.reveal() for name, value in own.params.items()},
     )
     client = LiteLLMClient(deployment, Library())
-    return Replica("litellm", client, breaker=_breaker(config), max_inflight=model.concurrency.max)
+    most, governor = model.concurrency.max, _governor(config, model)
+    return Replica("litellm", client, breaker=_breaker(config), max_inflight=most, governor=governor)
 
 
 def _breaker(config: Config) -> Breaker:

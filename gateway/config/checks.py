@@ -38,6 +38,10 @@ class Report:
         place = render_path(path)
         return any(problem.path.startswith(place) for problem in self._problems.found)
 
+    def given(self, path: Path) -> bool:
+        """It is no default."""
+        return path in self._reader.marks
+
     def where(self, path: Path) -> str:
         """The line of a value, or the key whose default it is."""
         mark = self._reader.marks.get(path)
@@ -110,6 +114,9 @@ def _models(config: Config, report: Report) -> None:
         here: Path = ("models", index)
         replicas = (((*here, "replicas", number, "name"), replica.name) for number, replica in enumerate(model.replicas))
         report.twice(replicas, lambda name: f"a replica {name} of this model")
+        slots, least = model.concurrency, (*here, "concurrency", "min")
+        if slots.min > slots.max and report.given(least):
+            report(least, f"must not be above max, which is {slots.max}")
         for number, name in enumerate(model.fallback):
             if name == model.name:
                 report((*here, "fallback", number), "a model cannot be its own fallback")

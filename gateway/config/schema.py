@@ -130,8 +130,14 @@ class Balance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Concurrency:
-    kind: Annotated[str, Choice("concurrency kind", ("fixed",), planned=("adaptive",))] = key("fixed", "How slots are counted.")
-    max: Annotated[int, Whole(1, 100_000)] = key(256, "Requests at once on each replica; the others queue.")
+    kind: Annotated[str, Choice("concurrency kind", ("fixed", "adaptive"))] = key(
+        "fixed", "fixed: `max` slots; adaptive: as many as each replica turns out to serve well (docs/scheduling.md)."
+    )
+    max: Annotated[int, Whole(1, 100_000)] = key(256, "Requests at once on each replica, at most; the others queue.")
+    min: Annotated[int, Whole(1, 100_000)] = key(4, "kind adaptive: requests at once on each replica, at least.")
+    tokens: t.Count | None = key(
+        None, "Tokens at once on each replica, prompts and predicted answers; null: kind adaptive finds out, else no bound."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

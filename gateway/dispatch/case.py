@@ -321,7 +321,8 @@ class Case:
         if share is not None:
             self._take_berth(share)
         scope = self._scope = ticket.work(self._ask_of(work))
-        if answer is not None and node.local.lanes[work.model].scheduler.full:
+        scheduler = node.local.lanes[work.model].scheduler
+        if answer is not None and (scheduler.full or scheduler.places.counted):
             scope.on_wait = partial(self._pend, ticket, answer)
         try:
             async with scope as grant:
@@ -468,6 +469,7 @@ class Case:
             work.form,
             work.most,
             work.due,
+            work.stream,
             work.since,
         )
 

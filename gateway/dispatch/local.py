@@ -136,7 +136,9 @@ class LocalTicket:
 class LocalWork:
     """Tokens, then a slot. While it is entered it is its own grant."""
 
-    __slots__ = ("_ask", "_lane", "_reservation", "_reserved", "_slot", "_tried", "lent", "on_wait", "queued", "tokens")
+    __slots__ = (
+        "_ask", "_balance_ask", "_lane", "_reservation", "_reserved", "_slot", "_tried", "lent", "on_wait", "queued", "tokens",
+    )  # fmt: skip
 
     def __init__(self, lane: Lane, admission: Admission, ask: WorkAsk) -> None:
         self._lane = lane
@@ -157,14 +159,15 @@ class LocalWork:
             raise NoReplica
         self._reservation: Reservation = await self._reserved.__aenter__()
         try:
-            slot = self._slot = lane.scheduler.slot(_slot_ask(ask))
-            if self.on_wait is not None and lane.scheduler.full:
-                self.on_wait()
+            wanted = _slot_ask(ask)
+            slot = self._slot = lane.scheduler.slot(wanted)
+            slot.on_wait = self.on_wait
             await slot.__aenter__()
         except BaseException:
             await self._reserved.__aexit__(None, None, None)
             raise
         self.tokens, self.queued = self._reservation.tokens, slot.queued
+        self._balance_ask = _balance_ask(ask, wanted)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -180,11 +183,13 @@ class LocalWork:
 
     async def attempt(self) -> Lease | None:
         pool, tried = self._lane.pool, self._tried
-        replica = pool.pick(BalanceAsk(self._ask.session, self._ask.prompt_tokens), tried)
+        replica = pool.pick(self._balance_ask, tried)
         if replica is None or (tried and not pool.may_retry()):
             return None
         tried.append(replica)
-        return pool.lease(replica)
+        if self._slot is not None:
+            self._slot.placed()
+        return pool.lease(replica, None, self._balance_ask)
 
     def lend(self, order: Callable[[], bool] | None) -> None:
         if self._slot is not None:
@@ -206,12 +211,14 @@ class LocalWork:
         if slot is not None:
             await slot.__aexit__(None, None, None)
         self._tried, self.lent = [], False
-        self._slot = slot = self._lane.scheduler.slot(_slot_ask(self._ask))
+        wanted = _slot_ask(self._ask)
+        self._slot = slot = self._lane.scheduler.slot(wanted)
         try:
             await slot.__aenter__()
         except BaseException:
             self._slot = None
             raise
+        self._balance_ask = _balance_ask(self._ask, wanted)
         self.queued = slot.queued
 
     def settle(self, tokens: int, spent: Spent | None = None) -> None:
@@ -230,7 +237,14 @@ class LocalWork:
 
     def wants_first_byte(self, lease: Lease) -> bool:
         """Whether a choice depends on hearing of this attempt's first byte at once."""
-        return self.lent or lease.replica.breaker.tripped or self._lane.pool.balance.wants_first_byte
+        replica, pool = lease.replica, self._lane.pool
+        if self.lent or replica.breaker.tripped or pool.balance.wants_first_byte:
+            return True
+        return self._ask.stream and replica.governor.wants_first_byte(pool.clock())
+
+
+def _balance_ask(ask: WorkAsk, wanted: SlotAsk) -> BalanceAsk:
+    return BalanceAsk(ask.session, ask.prompt_tokens, wanted.prompt + wanted.output, ask.stream)
 
 
 def _slot_ask(ask: WorkAsk) -> SlotAsk:
@@ -248,6 +262,7 @@ class ResumedWork(LocalWork):
         self._lane = lane
         self._ask = WorkAsk(lane.name, tokens, False, None, Priority.STANDARD, tenant, 1, 0, 0.0, None, 0)
         self._reserved = reserved
+        self._balance_ask = BalanceAsk(tokens=tokens)
         self._slot = None
         self.lent = False
         self._tried = [] if replica is None else [replica]
@@ -264,4 +279,4 @@ class ResumedWork(LocalWork):
 
     def resumed(self) -> Lease | None:
         """The attempt that runs."""
-        return None if self._replica is None else self._lane.pool.lease(self._replica, self._began)
+        return None if self._replica is None else self._lane.pool.lease(self._replica, self._began, self._balance_ask)

@@ -44,6 +44,7 @@ class Work(msgspec.Struct, array_like=True, gc=False):
     form: str = ""
     most: int | None = None
     due: float = math.inf
+    stream: bool = False
     since: float | None = None
 
 

@@ -58,6 +58,7 @@ class WorkAsk:
     form: str = ""  # what tells something of how long the answer will be; see `limits.predict`
     most: int | None = None  # tokens of the answer, all its choices; None: the client named no maximum
     due: float = math.inf  # when its client wants it to be over, if it said so; absolute, for the order in the queue alone
+    stream: bool = False  # its first byte says when the first token came
     since: float | None = None  # when it came, of one that has given a slot up
 
 

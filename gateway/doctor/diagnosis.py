@@ -17,7 +17,7 @@ from gateway.build import replica_maker
 from gateway.config import Config, Model, Problem, Reading
 from gateway.config.extras import missing
 from gateway.config.problems import Path
-from gateway.doctor import access, certificates, disk, engine, machine, pools, ports, redis, semantic
+from gateway.doctor import access, capacity, certificates, disk, engine, machine, pools, ports, redis, semantic
 from gateway.doctor.engine import Engine, engine_of
 from gateway.doctor.facts import ReplicaFacts
 from gateway.doctor.findings import Finding, Severity, fail
@@ -228,6 +228,8 @@ def _replica(reading: Reading, one: _Asked, said: Engine, now: float) -> list[Fi
         found += engine.served(where, model, one.number, said)
     if not reading.broken((*where[:2], "context")):
         found += engine.context(where, model, one.number, said)
+    if not reading.broken((*where[:2], "concurrency")):
+        found += capacity.capacity(where, model, one.number, facts)
     found += engine.version(where, said)
     found += engine.clock(where, facts, model.replicas[one.number].name)
     found += engine.deep(where, facts, secret.reveal())

@@ -7,7 +7,7 @@ from typing import Literal
 
 from gateway.doctor.certificates import Certificate
 
-Question = Literal["health", "models", "version", "deep"]
+Question = Literal["health", "models", "version", "metrics", "deep"]
 Trouble = Literal["dns", "connect", "timeout", "broken", "not_http", "certificate"]
 
 

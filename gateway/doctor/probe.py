@@ -108,6 +108,7 @@ async def _ask(facts: ReplicaFacts, replica: Replica, seconds: float, wall: Call
     async with asyncio.TaskGroup() as group:
         group.create_task(ask("models", base + b"/models"))
         group.create_task(ask("version", root + b"/version"))
+        group.create_task(ask("metrics", root + b"/metrics"))
         if deep is not None:
             group.create_task(ask("deep", base + deep.path, deep.body))
 

@@ -112,10 +112,15 @@ CASES = {
         "tier: small\n    capabilities: [tool]",
         '5:20: models[0].capabilities[0]: unknown capability "tool"',
     ),
-    "a concurrency to come": (
+    "a concurrency that nobody knows": (
         "tier: small",
-        "tier: small\n    concurrency: {kind: adaptive}",
-        '5:25: models[0].concurrency.kind: concurrency kind "adaptive" is not built yet; built: fixed',
+        "tier: small\n    concurrency: {kind: adaptve}",
+        '5:25: models[0].concurrency.kind: unknown concurrency kind "adaptve"; expected one of fixed, adaptive',
+    ),
+    "more slots at least than at most": (
+        "tier: small",
+        "tier: small\n    concurrency: {kind: adaptive, max: 8, min: 9}",
+        "5:48: models[0].concurrency.min: must not be above max, which is 8",
     ),
     "no workers": ("{port: 8000}", "{workers: 0}", '1:19: server.workers: expected a whole number from 1 to 256, got "0"'),
     "a preset that is none": (

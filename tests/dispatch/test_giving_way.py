@@ -196,3 +196,62 @@ def test_a_first_byte_that_crosses_the_order(tmp_path: Path) -> None:
     """The worker refuses, its slot stays, and the next batch request is told."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_late(tmp_path))
+
+
+async def _asked(folder: Path, how: str) -> None:
+    """Two batch requests run, and a realtime one comes."""
+    seen: Counter[str] = Counter()
+    async with workers(folder, 1) as world:
+        await world.settle()
+        link = world.processes[0].dispatcher
+        assert isinstance(link, Link)
+        watch(link, seen)
+        older, newer = [world.start(wish(2)) for _ in range(2)]
+        await world.settle()
+        if how == "all have sent":
+            for one in (older, newer):
+                one.tell("first", 5)
+        else:
+            newer.on_raise(0)  # somebody more urgent shares it: its worker alone knows
+        await world.settle()
+        world.start(wish(0, "initech"))
+        await world.settle()
+        await world.settle()
+        gave = [event[0] for event in world.events if event[1] == "gave way"]
+        assert gave == ([] if how == "all have sent" else [older.number])
+        assert seen["Keep"] == (0 if how == "all have sent" else 1)
+        await finish(world)
+
+
+@pytest.mark.parametrize("how", ["all have sent", "the newest is raised"])
+def test_who_is_not_asked_and_who_says_no(tmp_path: Path, how: str) -> None:
+    """Who has told of its first byte is not asked at all; where a worker says no, the next one is asked."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_asked(tmp_path, how))
+
+
+async def _place(folder: Path, count: int) -> None:
+    async with workers(folder, count) if count else one_process(folder) as world:
+        await world.settle()
+        came = world.clock.now
+        running = [world.start(wish(2)) for _ in range(3)]
+        await world.settle()
+        world.clock.now += 2.0
+        running[0].tell("answered", 5)
+        await world.settle()
+        world.clock.now += 1.0
+        world.start(wish(2))
+        world.start(wish(0, "initech"))
+        await world.settle()
+        await world.settle()
+        assert (running[2].number, "gave way") in [event[:2] for event in world.events]
+        batch = world.owner.lanes["turns"].scheduler.queue._lines[2]
+        assert [entry.since for entry in batch.entries] == [came, came + 3.0]
+        await finish(world)
+
+
+@pytest.mark.parametrize("count", [0, 1], ids=["one process", "a worker"])
+def test_its_place_is_that_of_its_coming(tmp_path: Path, count: int) -> None:
+    """Not that of its dispatch: who waited for its first slot is before those who came meanwhile."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_place(tmp_path, count))

@@ -372,3 +372,27 @@ async def test_a_rosters_config_is_that_of_who_told_it(tmp_path: Path, owner: Ow
     node.welcome(node.session(), m.Hello(WORKER, 1, 1, "another", node.config, [], [ACME], []))
     assert owner.parts.owner.fleet.members("small")["s1"].leaving
     await owner.parts.owner.fleet.close()
+
+
+async def test_what_a_predecessor_let_run_counts_on_its_replica_until_it_ends(
+    tmp_path: Path, owner: Owner, vault: bytearray
+) -> None:
+    """A new dispatcher that counts tokens: nobody is let in beside a request that takes them all, until that is over."""
+    session = owner.connect()
+    say(session, ask(1))
+    await ticks()
+    after = Owner(tmp_path, vault, CONFIG.replace("{name: small,", "{name: small, concurrency: {tokens: 1000},"))
+    session = after.connect(held(1), before=owner)
+    await ticks()
+    [replica] = after.lane.pool.replicas
+    assert (replica.inflight, replica.tokens) == (1, RESERVED)
+    say(session, ask(2))
+    await ticks()
+    assert after.lane.scheduler.queue.load.requests == 1
+    say(session, m.End(1, 1, True, True, False, 10, None))
+    await ticks()
+    assert after.lane.scheduler.queue.load.requests == 0
+    assert (replica.inflight, replica.tokens) == (1, 10)
+    session._closed()
+    await ticks()
+    assert (replica.inflight, replica.tokens) == (0, 0)

@@ -28,13 +28,14 @@ from limits.slots import Scheduler
 from limits.types import LimitExceeded, Priority, QueueFull, QueueTimeout, Scope, Standing
 from limits.vault import Vault
 
-MODELS = ("turns", "least", "quick", "sticky")
+MODELS = ("turns", "least", "quick", "sticky", "counted")
 CONFIG = """
 models:
   - {name: turns, balance: {kind: round_robin}, concurrency: {max: 1}, replicas: [%(two)s]}
   - {name: least, balance: {kind: least_requests}, concurrency: {max: 2}, replicas: [%(three)s]}
   - {name: quick, balance: {kind: least_latency}, concurrency: {max: 1}, replicas: [%(three)s]}
   - {name: sticky, balance: {kind: consistent_hash}, concurrency: {max: 1}, replicas: [%(three)s]}
+  - {name: counted, balance: {kind: least_requests}, concurrency: {max: 3, tokens: 900}, replicas: [%(two)s]}
 queue:
   {max_requests: 4, max_wait: {realtime: 30s, standard: 40s, batch: 50s}, preempt: {kind: requeue, within: 4s}}
 breaker: {failures: 2, open: 5s, max_open: 20s}

@@ -27,6 +27,29 @@ def url(engine):
     return f"http://127.0.0.1:{engine.port}/v1"
 
 
+async def test_more_slots_than_the_kv_cache_has_room_for_are_found(doctor, fake):
+    """The engine's own size is compared with the number of slots, unless tokens are bounded or slots are adaptive."""
+    engine = await fake(kv_blocks=1000, max_model_len=4096)
+    await doctor(config(engine.url))
+    line = doctor.only()
+    assert (line.severity, line.key) == ("warn", "models[0].concurrency.max")
+    assert "16000 tokens: 62 for each" in line.what
+    for concurrency in ({"max": 31}, {"tokens": 16_000}, {"kind": "adaptive"}):
+        await doctor(config(engine.url, model={"concurrency": concurrency}))
+        assert doctor.bad == []
+
+
+@pytest.mark.parametrize("page", [b"llamacpp:requests_processing 0\n", b"", b"\xff" * 1000])
+async def test_adaptive_slots_want_the_metrics_of_vllm(doctor, serve, page):
+    """Without them they work, less well: the operator should know."""
+    engine = await serve({**vllm(), "/metrics": (200, page)})
+    await doctor(config(f"http://127.0.0.1:{engine.port}/v1", model={"concurrency": {"kind": "adaptive"}}))
+    line = doctor.only()
+    assert (line.severity, line.key) == ("warn", "models[0].concurrency.kind")
+    await doctor(config(f"http://127.0.0.1:{engine.port}/v1"))
+    assert doctor.bad == []
+
+
 async def test_an_old_engine_is_a_warning(doctor, serve):
     """A vLLM below what is tested is told with both versions; a build from source is not judged."""
     old, source = await serve(vllm(version="0.9.2")), await serve(vllm(version="0.1.dev1+g123"))

@@ -73,7 +73,7 @@ FAULTS = [
 ]
 REFUNDED = {
     "rate_limit_exceeded", "concurrency_limit_exceeded", "request_too_large", "queue_full", "queue_share_full", "queue_timeout",
-    "no_replica_ready", "not_cached",
+    "no_replica_ready", "not_cached", "preempted",
 }  # fmt: skip
 MODEL_CALLS = {"chat", "completions", "embeddings"}
 
@@ -85,7 +85,11 @@ def config():
     return {
         "timeouts": {"connect": "1s", "first_token": "2s", "between_tokens": "2s", "total": "5s"},
         "models": {0: {"concurrency": {"max": 6}}, 1: {"concurrency": {"max": 5}, "scheduling_policy": "priority"}},
-        "queue": {"max_requests": 16, "max_wait": {"realtime": "300ms", "standard": "300ms", "batch": "100ms"}},
+        "queue": {
+            "max_requests": 16,
+            "max_wait": {"realtime": "300ms", "standard": "300ms", "batch": "100ms"},
+            "preempt": {"kind": "requeue", "within": "5s"},
+        },
         "cache": {"secret": "s", "prefix": {"isolate": "tenant"}, "exact": {"max_bytes": "200KiB", "max_entry": "64KiB"}},
         "tenants": [
             acme,

@@ -83,22 +83,6 @@ def test_of_several_owners_the_one_that_uses_least_goes_first():
     assert names(serve(line) for _ in range(6)) == ["a", "b", "a", "b", "a", "a"]
 
 
-def test_who_is_entitled_is_known_beforehand():
-    """As many as the owner has slots, those that wait counted; and of what runs, which is on the share."""
-    line = reserved(owner(slots=3, tpm=1000), slots=8)
-    runs, borrows = line.take(ask("own"), 0.0), line.take(ask("x"), 0.0)
-    assert (line.on_share(runs), line.on_share(borrows)) == (True, False)
-    push(line, "own")
-    assert line.entitled(ask("own"), 0.0)
-    assert not line.entitled(ask("x"), 0.0)
-    assert not line.entitled(ask("own", prompt=995), 0.0)
-    push(line, "own")
-    assert not line.entitled(ask("own"), 0.0)
-    line.settle(runs, 1, 1)
-    assert line.entitled(ask("own"), 0.0)
-    assert not line.on_share(runs)
-
-
 def test_within_an_owner_the_usual_order_holds():
     """Its most urgent class first, and within a class those whose answers are short."""
     line = reserved(owner(slots=4), order=Order(0.01, 500))
@@ -360,8 +344,7 @@ def test_a_pool_without_shares_has_none():
     """The plain line knows of nothing to adopt and nothing reserved."""
     line = Queue(bounds())
     line.resize(4)
-    assert (line.adopt("x", 0.0), list(line.reserved(0.0)), line.entitled(ask("x"), 0.0)) == (None, [], False)
-    assert not line.on_share(line.take(ask("x"), 0.0))
+    assert (line.adopt("x", 0.0), list(line.reserved(0.0))) == (None, [])
 
 
 @pytest.mark.parametrize("wrong", [{}, {"slots": 0}, {"tpm": 0}])

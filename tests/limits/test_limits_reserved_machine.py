@@ -106,7 +106,7 @@ class Shared(Line):
         on = Counter(entry.ask.tenant for entry in self.queue._running)
         assert {tenant: self.standing(tenant).used for tenant in self.shares} == {t: on[t] for t in self.shares}
         assert self.queue._reservations.running == len(self.queue._running)
-        assert set(self.queue._running) == {entry for entry in self.running if self.queue.on_share(entry)}
+        assert set(self.queue._running) <= {entry for entry in self.running if not entry.lent}
         assert set(self.queue._waiting) == {entry.ask.tenant for entry in self.waiting} & set(self.shares)
 
 

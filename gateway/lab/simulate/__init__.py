@@ -8,5 +8,7 @@ door.py       the product's limiter
 fleet.py      slots that serve, in front of them the product's scheduler
 measures.py   waits of a run, and of several
 study.py      loads x policies x seeds, paired
+engine.py     an engine as vLLM schedules: steps, seats, a KV cache, preemption
+capacity.py   slots that find themselves before such engines; `python -m bench.slots` tells what that brings
 table.py, plots.py, arguments.py, command.py   how it is asked for and told
 """

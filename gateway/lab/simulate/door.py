@@ -27,7 +27,7 @@ class Visit:
 
     def leave(self, length: Length) -> None:
         self._reservation.settle(length.prompt + length.output)
-        _at_once(self._held.aclose())
+        at_once(self._held.aclose())
 
 
 class Door:
@@ -47,7 +47,7 @@ class Door:
                 length.tenant, "tenant", None, terms.tpm, terms.max_parallel, length.tenant
             )
         try:
-            return _at_once(self._let_in(scope, length))
+            return at_once(self._let_in(scope, length))
         except LimitExceeded:
             return None
 
@@ -59,7 +59,7 @@ class Door:
             return Visit(stack.pop_all(), reserved)
 
 
-def _at_once(coroutine: Coroutine[Any, Any, T]) -> T:
+def at_once(coroutine: Coroutine[Any, Any, T]) -> T:
     """Balances in memory never wait."""
     try:
         coroutine.send(None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable
 
 from limits.slots import Loop
@@ -41,9 +42,9 @@ class Timeline:
     def call_later(self, delay: float, callback: Callable[[Loop], None], loop: Loop, /) -> Due:
         return self.at(self.now + delay, lambda: callback(loop))
 
-    def run(self) -> None:
-        """Until nothing is due."""
-        while self._due:
+    def run(self, until: float = math.inf) -> None:
+        """Until nothing is due, or until then."""
+        while self._due and self._due[0][0] <= until:
             when, _, due = heapq.heappop(self._due)
             if due.call is not None:
                 self.now = when
