@@ -60,7 +60,7 @@ class CountedLease(Lease):
         fresh = not self._first and self._stage is Stage.HELD
         super().first_byte(at)
         if fresh and self._ask.stream:
-            replica, now = self.replica, self.replica.latency_at
+            replica, now = self.replica, self.replica.latency_at  # as it was just written down
             if replica.governor.first_byte(self._ask.prompt_tokens, self._began, replica, now):
                 self._keeper.refresh()
 

@@ -1,9 +1,9 @@
 """What would become of a request, without sending it.
 
-Every step is the pipeline's own: what is told here is what the pipeline would do, by the same code. Nothing is spent, so a few
-things stay open: what is left of the limits, whether another question's answer would serve, and (unless the gateway is a running
-one) whether the very answer is kept, and how busy each replica is. What is told of models and replicas is what happens when no
-cache has an answer.
+Every step is the pipeline's own: what is told here is what the pipeline would do, by the same code. Nothing is spent, so it
+stays open whether another question's answer would serve, and (unless the gateway is a running one) whether the very answer is
+kept, what is left of the limits, where the request would stand in the queue, and how busy each replica is. What is told of models
+and replicas is what happens when no cache has an answer.
 """
 
 from __future__ import annotations
@@ -22,20 +22,23 @@ from caches.semantic.types import OwnedSemantic
 from caches.types import ExactStore
 from gateway.answers import not_cached
 from gateway.auth import Principal
+from gateway.budgets import budgets_of
+from gateway.dispatch.local import slot_ask
 from gateway.dispatch.types import Lane
 from gateway.endpoints import Endpoint
 from gateway.errors import ApiError
 from gateway.exchange import Exchange
 from gateway.explain_cache import cache_view
 from gateway.explain_placing import costs_of
-from gateway.explanation import Attempt, Candidate, Explanation, Limit, Refusal, Replica, Route, Term, Upstream
+from gateway.explanation import Attempt, Balance, Candidate, Explanation, Limit, Refusal, Replica, Route, Term, Upstream
 from gateway.job import Headers, Job, read_headers
 from gateway.pipeline import Pipeline, amounts
 from gateway.refusals import REFUSALS, refusal
 from gateway.sizing import estimate_of
 from limits.budget import Budgets
 from limits.ledger import Ledger
-from limits.types import LimitExceeded
+from limits.types import LastingLimiter, LimitExceeded, Scope
+from limits.view import place
 from routing.decide import room
 from routing.rules import WEIGHTS
 from routing.types import Decision, Needs, Target
@@ -54,6 +57,7 @@ class Node:
     lanes: Mapping[str, Lane]
     exact: ExactStore
     semantic: OwnedSemantic
+    limiter: LastingLimiter
     live: bool
     stable: bool
 
@@ -89,7 +93,7 @@ async def _explain(
     """The pipeline's order. Raises what the pipeline raises."""
     pipeline, began = node.pipeline, clock()
     reading = read_headers(headers, principal, endpoint)
-    job = pipeline.understand(Exchange("explain", 0.0), endpoint, body, None, principal, reading)
+    job = pipeline.understand(Exchange("explain", pipeline.now()), endpoint, body, None, principal, reading)
     understood = clock()
     _tell_job(told, job)
     told.cache = await cache_view(pipeline.answers, job, node.exact, node.semantic, stable=node.stable, live=node.live)
@@ -99,7 +103,10 @@ async def _explain(
     decision = pipeline.decide(job)
     decided = clock()
     told.route = _route(pipeline, job, decision)
-    told.attempts = _attempts(pipeline, node.lanes, job, decision, live=told.live)
+    told.attempts = await _attempts(node, job, decision)
+    if node.live:
+        told.limits_store = str(node.limiter.state)
+        told.budgets = tuple(budgets_of(await node.limiter.ask_budgets(job.principal.scopes)))
     edited = clock()
     told.upstream = _upstream(pipeline, job, decision.target)
     told.microseconds = {
@@ -168,25 +175,37 @@ def _never_asked(pipeline: Pipeline, job: Job) -> list[Candidate]:
     ]
 
 
-def _attempts(pipeline: Pipeline, lanes: Mapping[str, Lane], job: Job, decision: Decision, *, live: bool) -> tuple[Attempt, ...]:
+async def _attempts(node: Node, job: Job, decision: Decision) -> tuple[Attempt, ...]:
     """The first choice, then who takes over. Of several alternatives only the first is ever tried."""
+    pipeline = node.pipeline
     tried: list[tuple[Target, str]] = [(decision.target, "first")]
     if decision.alternatives:
         tried.append((decision.alternatives[0], "when the first one fails"))
     roomier = pipeline.roomier(job, decision.target, decision.alternatives)
     if roomier is not None:
         tried.append((roomier, "when the first one says that the prompt is too long"))
-    return tuple(_attempt(pipeline, job, target, when, lanes[target.model.name], live=live) for target, when in tried)
+    if node.live:
+        scopes = [scope for target, _ in tried for scope in _scopes(job, target)]
+        await node.limiter.refresh(list(dict.fromkeys(scopes)))
+    return tuple([_attempt(node, job, target, when) for target, when in tried])
 
 
-def _attempt(pipeline: Pipeline, job: Job, target: Target, when: str, lane: Lane, *, live: bool) -> Attempt:
-    station, pool = pipeline.stations[target.model.name], lane.pool
+def _scopes(job: Job, target: Target) -> tuple[Scope, ...]:
+    """Those that a request for this model is charged to."""
+    principal = job.principal
+    own = principal.model_scopes.get(target.model.name)
+    return principal.scopes if own is None else (*principal.scopes, own)
+
+
+def _attempt(node: Node, job: Job, target: Target, when: str) -> Attempt:
+    station, lane = node.pipeline.stations[target.model.name], node.lanes[target.model.name]
+    pool, live = lane.pool, node.live
     prompt = estimate_of(job, station)
     wanted, clamp, _ = amounts(job, station, prompt)
     tokens = wanted
     principal = job.principal
     model_scope = principal.model_scopes.get(target.model.name)
-    scopes = principal.scopes if model_scope is None else (*principal.scopes, model_scope)
+    scopes = _scopes(job, target)
     never, never_scope = None, ""
     ledger = Ledger()  # in which nothing was spent: what it refuses can never pass
     try:
@@ -197,7 +216,8 @@ def _attempt(pipeline: Pipeline, job: Job, target: Target, when: str, lane: Lane
         never, never_scope = _refusal(refusal(error)), error.scope.kind
     order = _order(pool, job)
     states = {state.name: state for state in pool.stats()} if live else {}
-    costs = costs_of(pipeline, lane, job, station, target.served_name, prompt) if live else {}
+    ask = node.pipeline.work_ask(job, target)
+    costs = costs_of(lane, ask) if live else {}
     return Attempt(
         model=target.name,
         tier=target.model.tier,
@@ -207,12 +227,37 @@ def _attempt(pipeline: Pipeline, job: Job, target: Target, when: str, lane: Lane
         prompt_tokens=prompt,
         reserved=tokens,
         clamped=tokens < wanted,
-        limits=tuple(Limit(s.kind, s.name, s.rpm, s.tpm, s.max_parallel, s.burst, s.day, s.month) for s in scopes),
+        limits=tuple(
+            Limit(
+                s.kind,
+                s.name,
+                s.rpm,
+                s.tpm,
+                s.max_parallel,
+                s.burst,
+                s.day,
+                s.month,
+                _balance(node.limiter, s) if live else None,
+            )
+            for s in scopes
+        ),
         never=never,
         never_scope=never_scope,
         balance=_kind(pool),
         ordered=order is not None,
         replicas=tuple(Replica(name, states.get(name), costs.get(name)) for name in order or [r.name for r in pool.replicas]),
+        queue=place(lane.scheduler, slot_ask(ask)) if live else None,
+    )
+
+
+def _balance(limiter: LastingLimiter, scope: Scope) -> Balance:
+    standing = limiter.standing((scope,))
+    return Balance(
+        standing.request_remaining,
+        standing.request_reset,
+        standing.token_remaining,
+        standing.token_reset,
+        limiter.parallel(scope),
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from backends.pool import ReplicaStats
+from gateway.budgets import Budget
+from limits.view import PlaceView
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -114,9 +116,20 @@ class CacheView(msgspec.Struct, frozen=True):
     semantic: SemanticView
 
 
+class Balance(msgspec.Struct, frozen=True):
+    """What is left of a scope now, and seconds until it is full again; None: no limit. `parallel`: requests that run."""
+
+    requests_remaining: int | None
+    requests_reset: float | None
+    tokens_remaining: int | None
+    tokens_reset: float | None
+    parallel: int
+
+
 class Limit(msgspec.Struct, frozen=True):
     """A scope whose limits hold together with the others'; None: no limit. `burst`: seconds of them that may be spent at once.
-    `day` and `month` are budgets in tokens.
+
+    `day` and `month` are budgets in tokens. `balance` is None where nothing runs that could know it.
     """
 
     scope: str
@@ -127,6 +140,7 @@ class Limit(msgspec.Struct, frozen=True):
     burst: float
     day: int | None
     month: int | None
+    balance: Balance | None = None
 
 
 class Cost(msgspec.Struct, frozen=True):
@@ -157,6 +171,8 @@ class Attempt(msgspec.Struct, frozen=True):
     `prompt_tokens` are estimated at `bytes_per_token`, which each process that serves learns for itself: of several workers none
     is asked here. `reserved` is what the limits would set aside; `clamped`: cut down to the smallest burst, for the client named
     no maximum.
+
+    `queue`: where it would stand in front of the pool now; None where nothing runs that could know it.
     """
 
     model: str
@@ -173,6 +189,7 @@ class Attempt(msgspec.Struct, frozen=True):
     balance: str
     ordered: bool
     replicas: tuple[Replica, ...]
+    queue: PlaceView | None = None
 
 
 class Upstream(msgspec.Struct, frozen=True):
@@ -207,4 +224,6 @@ class Explanation(msgspec.Struct):
     upstream: Upstream | None = None
     refusal: Refusal | None = None
     live: bool = False
+    budgets: tuple[Budget, ...] = ()  # of the tenant and its plan, used so far; empty where nothing runs
+    limits_store: str = ""  # where balances are kept, and whether that answers; empty where nothing runs
     microseconds: dict[str, float] = {}

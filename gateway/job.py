@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -26,6 +27,10 @@ _PASSED_ON = frozenset({b"user-agent", b"traceparent", b"tracestate", b"baggage"
 _IDENTITY = b"accept-encoding: identity\r\n"
 _JSON = b"content-type: application/json\r\n" + _IDENTITY
 _MAX_SESSION = 256
+_CLIENTS_OWN = frozenset({b"x-stainless-read-timeout", b"x-stainless-timeout"})
+"""In which OpenAI's SDKs say, in seconds, how long they wait for an answer to begin."""
+_MAX_PATIENCE = 86_400.0
+_MAX_DIGITS = 20
 
 Headers = Sequence[tuple[bytes, bytes]]
 """As they came, names in lower case."""
@@ -50,6 +55,7 @@ class Reading:
     passed: bytes
     encoding: bytes | None  # of the body, where it comes compressed
     content_type: bytes
+    patience: float  # seconds that its client waits for an answer to begin, as far as it said
 
 
 @dataclass(slots=True)
@@ -77,6 +83,7 @@ class Job:
     headers: bytes  # header lines that go upstream
     prompt_bytes: int = 0  # of prompt text
     ready_tokens: int = 0  # of the prompt that have no text: see `gateway.prompt`
+    patience: float = math.inf  # seconds from its arrival that its client waits for an answer to begin
     work: Work = field(default_factory=Work)
     failures: Failures = field(default_factory=Failures)
     ticket: Ticket | None = None  # once it is admitted
@@ -120,7 +127,7 @@ def read_headers(headers: Headers, principal: Principal, endpoint: Endpoint) -> 
     ours: dict[bytes, str] = {}
     passed = [_JSON]
     encoding: bytes | None = None
-    content_type = b""
+    content_type, patience = b"", math.inf
     if endpoint.multipart:
         content_type = next((value for name, value in headers if name == b"content-type"), b"")
         boundary(content_type)
@@ -135,7 +142,18 @@ def read_headers(headers: Headers, principal: Principal, endpoint: Endpoint) -> 
             if encoding is not None:
                 raise ApiError(415, "unsupported_encoding", "Send the request body with one content-encoding.")
             encoding = encoding_of(value)
-    return Reading(_wishes(ours, principal) if ours else _PLAIN[principal.priority], b"".join(passed), encoding, content_type)
+        elif name in _CLIENTS_OWN:
+            patience = min(patience, patience_of(value))
+    wishes = _wishes(ours, principal) if ours else _PLAIN[principal.priority]
+    return Reading(wishes, b"".join(passed), encoding, content_type, patience)
+
+
+def patience_of(value: bytes) -> float:
+    """Seconds that a client waits, as its SDK says by itself: what is no such number says nothing, and is nobody's mistake."""
+    if len(value) > _MAX_DIGITS or not value.replace(b".", b"", 1).isdigit():
+        return math.inf
+    seconds = float(value)
+    return seconds if 0 < seconds <= _MAX_PATIENCE else math.inf
 
 
 def _wishes(ours: dict[bytes, str], principal: Principal) -> Wishes:

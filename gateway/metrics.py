@@ -65,6 +65,9 @@ class Metrics(Collector):
         )  # fmt: skip
         self.limited = Counter(p + "rate_limited", "Refusals by the limit that refused.", ("tenant", "limit"))
         self.queue_wait = Histogram(p + "queue_wait_seconds", "Time queued for a slot.", _SECONDS, ("model", "class"))
+        self.queue_refusals = Counter(
+            p + "queue_refusals", "Requests that got no slot, by the code of the refusal.", ("model", "class", "reason")
+        )
         self.queue_ended = Counter(
             p + "queue_ended",
             "Requests for which no slot was free, by how their wait ended: `dispatched`, `expired`, `refused` (no room, or no "

@@ -42,13 +42,13 @@ from gateway.job import Job, Plan, Reading, read_headers
 from gateway.metrics import Metrics
 from gateway.prompt import prompt_size, prompts
 from gateway.quota import rate_lines
-from gateway.refusals import REFUSED
+from gateway.refusals import REFUSED, refusal
 from gateway.relay import Sink
 from gateway.reply import Reply
 from gateway.settle import Ending, charge, spent
 from gateway.sizing import estimate_of, learn
 from limits.estimate import longest, prompt_tokens, reservation
-from limits.types import LimitExceeded, Preempted, Priority, QueueFull, QueueTimeout, Spent
+from limits.types import LimitExceeded, Preempted, Priority, QueueFull, QueueTimeout, Spent, WaitTooLong
 from routing.decide import decide
 from routing.needs import needs_of
 from routing.resolve import Catalog
@@ -58,7 +58,7 @@ _ENGINE_PRIORITY = {Priority.REALTIME: 0, Priority.STANDARD: 10, Priority.BATCH:
 _SMALL = 64 * 1024  # a larger body takes longer to parse than its admission may cost
 _MOST_TOKENS = 1 << 40  # no request uses more: a larger wish is cut to it
 _CLASS = {priority: priority.name.lower() for priority in Priority}
-_ENDS: Mapping[type[BaseException], str] = {QueueFull: "refused", QueueTimeout: "expired"}
+_ENDS: Mapping[type[BaseException], str] = {QueueFull: "refused", WaitTooLong: "refused", QueueTimeout: "expired"}
 _SSE = b"text/event-stream; charset=utf-8"
 
 
@@ -210,8 +210,10 @@ class Pipeline:
         estimate = 0 if endpoint.free else prompt_tokens(size) + ready_tokens
         resolution = self._catalog.resolve(ask.model, endpoint.served_as, principal.may_call)
         needs = needs_of(ask.fields, endpoint.name, estimate)
-        wishes, passed = reading.wishes, reading.passed
-        return Job(x.id, x.arrived, endpoint, ask, principal, resolution, needs, wishes, passed, size, ready_tokens, x.work)
+        return Job(
+            x.id, x.arrived, endpoint, ask, principal, resolution, needs, reading.wishes, reading.passed, size, ready_tokens,
+            reading.patience, x.work,
+        )  # fmt: skip
 
     # -- work
 
@@ -301,6 +303,9 @@ class Pipeline:
         except (QueueFull, QueueTimeout, asyncio.CancelledError) as end:
             if began is not None:  # it left the queue without a slot
                 self._waited(job, station, self._clock() - began, _ENDS.get(type(end), "left"))
+            if isinstance(end, (QueueFull, QueueTimeout)):
+                reason = refusal(end).code
+                self._metrics.queue_refusals.add((station.name, _CLASS[job.wishes.priority], reason))
             raise
 
     async def _run(self, job: Job, plan: Plan, grant: Grant, sink: Sink, yielding: Yielding | None = None) -> None:
@@ -350,6 +355,15 @@ class Pipeline:
         if seconds:  # else a slot was free
             self._metrics.queue_ended.add((*where, end))
 
+    def now(self) -> float:
+        """By the clock that deadlines go by."""
+        return self._clock()
+
+    def work_ask(self, job: Job, target: Target) -> WorkAsk:
+        """What it would need of that model."""
+        station = self.stations[target.model.name]
+        return self._work_ask(job, target, station, self._call(job, target, station))
+
     def _work_ask(self, job: Job, target: Target, station: Station, call: Call) -> WorkAsk:
         principal = job.principal
         prompt = estimate_of(job, station)
@@ -371,6 +385,7 @@ class Pipeline:
             prefix=self.chains.of(job, station, target.served_name),
             due=math.inf if job.wishes.deadline is None else job.arrived + job.wishes.deadline,
             stream=job.ask.stream,
+            leaves=_leaves(job),
         )
 
     def _call(self, job: Job, target: Target, station: Station) -> Call:
@@ -398,6 +413,14 @@ class Pipeline:
         priority = _ENGINE_PRIORITY[job.wishes.priority] if station.engine_priority and endpoint.prioritized else None
         salt = self._salt(job.principal.tenant) if endpoint.salted else None
         return wire.edit(ask, model=served_name, cache_salt=salt, priority=priority, stream_options=endpoint.stream_options)
+
+
+def _leaves(job: Job) -> float:
+    """When to tell a client that there is no slot, a little before it goes. Shared work has no personal patience."""
+    patience = job.patience
+    if patience == math.inf or job.shared:
+        return math.inf
+    return job.arrived + patience - min(max(0.05 * patience, 0.2), 2.0)
 
 
 def _refuse_state(ask: wire.Ask, endpoint: Endpoint) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from caches.errors import CacheAway, ExactStoreAway, FlightCancelled, FlightLagged
 from gateway.errors import ApiError
-from limits.types import BURST, LimitExceeded, LimitsAway, Preempted, QueueFull, QueueTimeout
+from limits.types import BURST, LimitExceeded, LimitsAway, Preempted, QueueFull, QueueTimeout, WaitTooLong
 from routing.types import EndpointNotServed, ModelNotAllowed, UnknownModel, UnknownTier
 
 _UNITS = {"requests": "requests per minute", "tokens": "tokens per minute", "parallel": "parallel requests"}
@@ -72,9 +72,19 @@ def _full(error: QueueFull) -> ApiError:
     return ApiError(503, "queue_full", message, kind="overloaded_error", headers=waiting(error.retry_after), outcome="rejected")
 
 
+def _too_long(error: WaitTooLong) -> ApiError:
+    figures = f"this one would wait about {error.expected:.0f}s and may wait {error.most:.1f}s. Please try again later."
+    headers = waiting(error.retry_after)
+    if error.tenant:
+        message = f"You have more requests waiting for this model than your share serves in time: {figures}"
+        return ApiError(429, "wait_too_long", message, headers=headers, outcome="rejected")
+    message = f"More requests wait for this model than it serves in time: {figures}"
+    return ApiError(503, "wait_too_long", message, kind="overloaded_error", headers=headers, outcome="rejected")
+
+
 def _queued_too_long(error: QueueTimeout) -> ApiError:
     message = f"No slot of this model came free within {error.waited:.1f}s."
-    return ApiError(503, "queue_timeout", message, kind="overloaded_error", headers=waiting(1.0), outcome="timeout")
+    return ApiError(503, "queue_timeout", message, kind="overloaded_error", headers=waiting(error.retry_after), outcome="timeout")
 
 
 def _preempted(_: Preempted) -> ApiError:
@@ -126,6 +136,7 @@ TABLE: Mapping[type[Exception], Callable[[Any], ApiError]] = {
     Preempted: _preempted,
     QueueFull: _full,
     QueueTimeout: _queued_too_long,
+    WaitTooLong: _too_long,
     UnknownModel: _unknown_model,
     ModelNotAllowed: _not_allowed,
     EndpointNotServed: _not_served,

@@ -12,6 +12,7 @@ from gateway.metrics import Metrics
 from gateway.shares import Shares
 from limits.types import AWAY as LIMITS_AWAY
 from limits.types import LastingLimiter, Priority
+from limits.view import classes
 
 _CLASSES = [(priority, priority.name.lower()) for priority in Priority]
 
@@ -30,6 +31,12 @@ class Status:
         """Add the gauges."""
         self._shares.register(metrics)
         metrics.gauge("queue_depth", "Requests waiting for a slot.", ("model", "class"), self._depths)
+        metrics.gauge(
+            "expected_wait_seconds",
+            "Until all that waits in a class now has a slot, by how fast it is served; no sample while that is not known.",
+            ("model", "class"),
+            self._waits,
+        )
         metrics.gauge("inflight_requests", "Requests that a replica is working on.", ("model", "replica"), self._inflight)
         metrics.gauge("replica_slots", "Requests that a replica may have at once, as of now.", ("model", "replica"), self._slots)
         metrics.gauge(
@@ -96,6 +103,10 @@ class Status:
         """Pools, replicas and queues."""
         return {"models": [self._lane(lane) for lane in self._lanes.values()]}
 
+    def queues(self) -> dict[str, object]:
+        """Who waits in front of each pool, and how long."""
+        return {"models": [_queue(lane) for lane in self._lanes.values()]}
+
     def _exact_state(self) -> Iterator[tuple[Labels, float]]:
         state = self._exact.state
         now = state.away or state.declines or "ok"
@@ -140,6 +151,13 @@ class Status:
             for priority, label in _CLASSES:
                 yield (name, label), lane.scheduler.depth(priority)
 
+    def _waits(self) -> Iterator[tuple[Labels, float]]:
+        for name, lane in self._lanes.items():
+            for priority, label in _CLASSES:
+                wait = lane.scheduler.line_wait(priority)
+                if wait is not None:
+                    yield (name, label), wait
+
     def _inflight(self) -> Iterator[tuple[Labels, float]]:
         for name, lane in self._lanes.items():
             for replica in lane.pool.stats():
@@ -159,3 +177,9 @@ class Status:
         for name, lane in self._lanes.items():
             for replica in lane.pool.stats():
                 yield (name, replica.name), float(replica.ready)
+
+
+def _queue(lane: Lane) -> dict[str, object]:
+    scheduler = lane.scheduler
+    slots = {"capacity": scheduler.capacity, "inflight": scheduler.inflight}
+    return {"name": lane.name, "slots": slots, "classes": classes(scheduler)}

@@ -16,11 +16,14 @@ density.py    how many bytes of a model's prompts make a token, learned from its
 account.py    what a tenant or a class was served (pure)
 entry.py      one ask that waits or runs
 turns.py      the waiting requests of one tenant, and which is next (pure)
+shelf.py      how much work waits at which place of such a line (pure)
 line.py       the waiting entries of one class, and whose turn it is among its tenants (pure)
 predict.py    how long an answer will be (pure)
-drain.py      how fast a queue empties (pure)
+drain.py      how fast a queue empties, and when those who are refused are to come back (pure)
+outlook.py    how long who joins a queue would wait (pure)
 scheduler.py  the waiting line in front of a pool: classes, bounds, deadlines (pure)
 reserved.py   shares of a pool that tenants have for themselves, and who may use his now (pure)
 provisioned.py  the waiting line where there are such shares (pure)
 slots.py      the line joined to the event loop: `async with scheduler.slot(ask)`
+view.py       the line as an operator looks at it
 """

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
+
 _WINDOW = 10.0
 _LEAST, _MOST = 1.0, 60.0
+_SPREAD, _LEAST_SPREAD = 0.5, 4.0
 
 
 class Drain:
@@ -42,3 +45,12 @@ class Drain:
             self._before = self._count if age < 2 * _WINDOW else 0
             self._count = 0
             self._start = now - age % _WINDOW
+
+
+def spread(seconds: float, rng: random.Random) -> float:
+    """When one of many is to come back who all could after so many seconds: then or later, by chance; 1 to 60 s.
+
+    Half as long again, and some seconds at least: many clients count whole ones.
+    """
+    soonest = min(max(seconds, _LEAST), _MOST / (1 + _SPREAD))
+    return soonest + rng.random() * max(_SPREAD * soonest, _LEAST_SPREAD)

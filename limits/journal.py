@@ -152,7 +152,7 @@ class Journal:
                 self._renew()
             elif changed:
                 self._append(b"".join([_packed(key, state) for key, state in changed.items()]))
-        except (OSError, JournalInUse) as error:
+        except Exception as error:  # noqa: BLE001 - the edge of the thread: without it nothing would be written any more
             self._failed(error)
         else:
             self._well()

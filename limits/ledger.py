@@ -94,6 +94,10 @@ class Ledger:
         for scope in scopes:
             self._accounts[scope.id].parallel -= 1
 
+    def parallel(self, scope: Scope) -> int:
+        account = self._accounts.get(scope.id)
+        return 0 if account is None else account.parallel
+
     def crowded(self, scopes: Iterable[Scope]) -> bool:
         """Whether one of them has most of its slots in use."""
         for scope in scopes:

@@ -19,26 +19,37 @@ from collections.abc import Iterator
 from limits.account import Account
 from limits.entry import Entry, Load, insert
 from limits.turns import Turns
+from limits.types import SlotAsk
 
 _LEFTOVERS = 64
 _MOST_AWAY = 10_000
 
 
 class _Tenant:
-    __slots__ = ("account", "order", "turns")
+    __slots__ = ("account", "order", "turns", "weight")
 
-    def __init__(self, account: Account, order: int) -> None:
+    def __init__(self, account: Account, order: int, weight: int, reach: float) -> None:
         self.account = account
         self.order = order
-        self.turns = Turns()
+        self.weight = weight
+        self.turns = Turns(reach)
 
 
 class Line:
-    """One class. `account` is what it was served of all that the classes share."""
+    """One class. `account` is what it was served of all that the classes share, `weights` those of its tenants that wait.
 
-    __slots__ = ("_away", "_heap", "_last", "_order", "_stride", "_sweep_at", "_tenants", "account", "entries", "load")
+    `reach`: how far a request may be put back, in seconds.
+    """
 
-    def __init__(self, stride: int) -> None:
+    __slots__ = (
+        "_away", "_heap", "_last", "_order", "_reach", "_stride", "_sweep_at", "_tenants", "account", "entries", "load",
+        "weights", "work",
+    )  # fmt: skip
+
+    def __init__(self, stride: int, reach: float = 0.0) -> None:
+        self.weights = 0
+        self.work = 0  # what its entries cost
+        self._reach = reach
         self.entries: OrderedDict[Entry, None] = OrderedDict()
         self.load = Load()
         self.account = Account()
@@ -59,6 +70,7 @@ class Line:
         else:
             insert(self.entries, entry)
         self.load.add(entry.ask)
+        self.work += entry.cost
         self._order += 1
         entry.turn = self._order
         name = entry.ask.tenant
@@ -66,7 +78,8 @@ class Line:
         if tenant is None:
             account = self._away.pop(name, None) or Account()
             account.lift(self._least())
-            tenant = self._tenants[name] = _Tenant(account, self._order)
+            tenant = self._tenants[name] = _Tenant(account, self._order, max(1, entry.ask.weight), self._reach)
+            self.weights += tenant.weight
             self._place(tenant)
         tenant.turns.add(entry)
 
@@ -135,6 +148,46 @@ class Line:
         if tenant is not None:
             self._place(tenant)
 
+    def before(self, ask: SlotAsk, key: float) -> float:
+        """Tokens by weight by which a request that joined now would be behind who is next: what its tenant was served more than
+        that one, and what stands before it in its tenant's own line.
+        """
+        if not self._tenants:
+            return 0.0
+        tenant, weight = self._tenants.get(ask.tenant), max(1, ask.weight)
+        account = self.account_of(ask.tenant)
+        ahead = 0.0 if account is None else max(0.0, account.counter - self._least())
+        return ahead if tenant is None else ahead + tenant.turns.work.before(key) / weight
+
+    def weight_of(self, ask: SlotAsk) -> int:
+        """Those of the tenants that would wait if this request joined."""
+        return self.weights if ask.tenant in self._tenants else self.weights + max(1, ask.weight)
+
+    def accounts(self) -> Iterator[tuple[str, int, Account]]:
+        """Tenants that wait, run or are remembered: how many requests of each wait, and what it was served."""
+        for name, tenant in self._tenants.items():
+            yield name, len(tenant.turns.entries), tenant.account
+        for name, account in self._away.items():
+            yield name, 0, account
+
+    def account_of(self, tenant: str) -> Account | None:
+        known = self._tenants.get(tenant)
+        return self._away.get(tenant) if known is None else known.account
+
+    def waiting_of(self, tenant: str) -> int:
+        known = self._tenants.get(tenant)
+        return 0 if known is None else len(known.turns.entries)
+
+    @property
+    def least(self) -> float:
+        """What the tenant was served that is next, or was the last to be."""
+        return self._least()
+
+    def work_of(self, tenant: str) -> int:
+        """What a tenant's waiting requests cost."""
+        known = self._tenants.get(tenant)
+        return 0 if known is None else known.turns.work.total
+
     def newest(self) -> Iterator[Entry]:
         return reversed(self.entries)
 
@@ -150,12 +203,14 @@ class Line:
     def _leave(self, entry: Entry) -> _Tenant:
         del self.entries[entry]
         self.load.remove(entry.ask)
+        self.work -= entry.cost
         return self._tenants[entry.ask.tenant]
 
     def _forget_if_empty(self, name: str) -> None:
         tenant = self._tenants[name]
         if not tenant.turns.entries:
             del self._tenants[name]
+            self.weights -= tenant.weight
             self._away[name] = tenant.account
             if not self._tenants:
                 self._last = tenant.account

@@ -83,6 +83,12 @@ class MemoryLimiter(LastingLimiter):
     def standing(self, scopes: Sequence[Scope]) -> Standing:
         return self.ledger.standing(scopes, self.now())
 
+    async def refresh(self, scopes: Sequence[Scope]) -> None:
+        """They are here."""
+
+    def parallel(self, scope: Scope) -> int:
+        return self.ledger.parallel(scope)
+
     def crowded(self, scopes: Sequence[Scope]) -> bool:
         """Whether one of them has most of its parallel slots in use."""
         return self.ledger.crowded(scopes)

@@ -13,6 +13,7 @@ Rules of this file, beside those of `limits.scheduler`
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
@@ -25,8 +26,10 @@ from limits.types import Order, Priority, QueueBounds, ReservedShare, ReservedSt
 class ReservedQueue(Queue):
     """Nothing is anybody's before `resize` has told how many slots there are."""
 
-    def __init__(self, bounds: QueueBounds, order: Order, shares: Sequence[ReservedShare]) -> None:
-        super().__init__(bounds, order)
+    def __init__(
+        self, bounds: QueueBounds, order: Order, shares: Sequence[ReservedShare], rng: random.Random | None = None
+    ) -> None:
+        super().__init__(bounds, order, rng)
         self._reservations = Reservations(shares)
         self._owners = self._reservations.owners
         self._waiting: dict[str, Owner] = {}
@@ -34,7 +37,19 @@ class ReservedQueue(Queue):
         self._most_unnamed = bounds.tenant_share
 
     def resize(self, capacity: int) -> None:
+        super().resize(capacity)
         self._reservations.resize(capacity)
+
+    def expected(self, ask: SlotAsk, now: float) -> float | None:
+        """An owner's requests go on its share as well as in line: at both paces together."""
+        shared, owner = super().expected(ask, now), self._owners.get(ask.tenant)
+        if owner is None or not shared or not owner.slots:
+            return shared
+        work = sum([line.work_of(ask.tenant) for line in self._lines[: ask.priority + 1]])
+        own = work / (owner.slots * self.outlook.slot_rate)
+        if owner.share.tpm is not None:
+            own = max(own, work / 2 * 60 / max(1, owner.share.tpm))  # a token costs two at most
+        return shared * own / (shared + own)
 
     def reserved(self, now: float) -> Sequence[ReservedStanding]:
         return [owner.standing(now) for owner in self._owners.values()]

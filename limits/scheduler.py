@@ -21,21 +21,26 @@ from __future__ import annotations
 
 import heapq
 import math
+import random
 from collections.abc import Iterator, Sequence
 
-from limits.drain import Drain
+from limits.drain import Drain, spread
 from limits.entry import Entry, Load, State, Waiter
 from limits.line import Line
-from limits.types import Order, Priority, QueueBounds, QueueFull, QueueTimeout, ReservedStanding, SlotAsk
+from limits.outlook import Outlook
+from limits.shelf import reach
+from limits.types import Order, Priority, QueueBounds, QueueFull, QueueTimeout, ReservedStanding, SlotAsk, WaitTooLong
 
 _LEFTOVERS = 64
+_BLAME = 1.25
+"""Who has so many times its part of what waits in its class has itself to blame."""
 _FIRST_COME = Order()
 
 
 class Queue:
-    """The order of one pool's waiting asks."""
+    """The order of one pool's waiting asks. `rng`: when those who are refused are to come back."""
 
-    def __init__(self, bounds: QueueBounds, order: Order = _FIRST_COME) -> None:
+    def __init__(self, bounds: QueueBounds, order: Order = _FIRST_COME, rng: random.Random | None = None) -> None:
         self._order = order
         self._max_wait = bounds.max_wait
         self._bound = Load(bounds.max_requests, bounds.max_bytes, bounds.max_tokens)
@@ -44,13 +49,17 @@ class Queue:
             max(1, int(bounds.max_requests * share)), int(bounds.max_bytes * share), int(bounds.max_tokens * share)
         )
         common = math.lcm(*bounds.weights)
-        self._lines = [Line(common // weight) for weight in bounds.weights]
+        furthest = reach(order.per_token, order.cap)
+        self._lines = [Line(common // weight, furthest) for weight in bounds.weights]
+        self._refuse_early = bounds.refuse_early
+        self.outlook = Outlook(self._lines, bounds.weights, order.promote_after)
         self._last = self._lines[0].account
         self._seq = 0
         self._tenants: dict[str, Load] = {}
         self._borrowers: dict[str, None] = {}
         self._deadlines: list[tuple[float, int, Entry]] = []
         self._drain = Drain()
+        self._rng = rng or random.Random()
         self.load = Load()
 
     def __len__(self) -> int:
@@ -61,9 +70,11 @@ class Queue:
 
     def push(self, ask: SlotAsk, waiter: Waiter, now: float) -> tuple[Entry, list[Entry]]:
         """Wait in line. Returns the entry and those that it pushed out; QueueFull or QueueTimeout if it may not."""
-        deadline = min(now + self._max_wait[ask.priority], ask.deadline)  # in this order a NaN does not win
+        deadline = self.until(ask, now)
         if deadline <= now:
-            raise QueueTimeout(0.0)
+            raise QueueTimeout(0.0, self._come_back(now))
+        if (refusal := self.too_long(ask, now)) is not None:
+            raise refusal
         victims = self._make_room(ask, now)
         if not self.load.requests:
             self._drain.begin(now)
@@ -72,6 +83,7 @@ class Queue:
         if ask.since is not None:
             entry.since = min(ask.since, now)
         self._count(ask)
+        self.outlook.joins(entry.priority, now)
         self._join(entry)
         heapq.heappush(self._deadlines, (deadline, entry.seq, entry))
         return entry, victims
@@ -104,12 +116,14 @@ class Queue:
     def dispatch(self, entry: Entry, now: float) -> None:
         """The head gets a slot."""
         line = self._lines[entry.priority]
+        self.outlook.serves(entry.priority, entry.cost, now)
         line.serve(entry)
         self._drain.note(now)
         self._ended(entry, State.DISPATCHED, now)
 
     def resize(self, capacity: int) -> None:
         """So many slots there are; the order does not depend on it."""
+        self.outlook.slots = capacity
 
     def adopt(self, tenant: str, now: float) -> Entry | None:  # noqa: ARG002 - for orders that it means something to
         """A request of this tenant runs that another process gave a slot to. What is to be settled at its end, if anything."""
@@ -149,7 +163,8 @@ class Queue:
     def timeout(self, entry: Entry, now: float) -> None:
         self._lines[entry.priority].remove(entry)
         self._ended(entry, State.EXPIRED, now)
-        entry.failure = QueueTimeout(entry.waited)
+        self.outlook.late()
+        entry.failure = QueueTimeout(entry.waited, self._come_back(now))
 
     def expire(self, now: float) -> list[Entry]:
         """End all whose deadline has come."""
@@ -172,6 +187,7 @@ class Queue:
             return
         self._lines[entry.priority].remove(entry)
         entry.priority, entry.since = priority, now
+        self.outlook.joins(entry.priority, now)
         self._join(entry)
         deadline = min(now + self._max_wait[priority], entry.ask.deadline)
         if deadline > entry.deadline:
@@ -179,9 +195,38 @@ class Queue:
             heapq.heappush(self._deadlines, (deadline, entry.seq, entry))
 
     def _join(self, entry: Entry) -> None:
-        order = self._order
-        entry.key = entry.since + order.per_token * min(entry.ask.output, order.cap)
+        entry.key = entry.since + self._put_back(entry.ask)
         self._lines[entry.priority].add(entry, self._floor())
+
+    def _put_back(self, ask: SlotAsk) -> float:
+        """Seconds."""
+        return self._order.per_token * min(ask.output, self._order.cap)
+
+    def until(self, ask: SlotAsk, now: float) -> float:
+        """When its wait ends, at the latest, if it joined now."""
+        return min(now + self._max_wait[ask.priority], ask.deadline)  # in this order a NaN does not win
+
+    def expected(self, ask: SlotAsk, now: float) -> float | None:
+        """Seconds that it would wait if it joined now; None: nobody knows."""
+        put_back, came = self._put_back(ask), now if ask.since is None else min(ask.since, now)
+        return self.outlook.wait(ask, came + put_back, put_back, now)
+
+    def too_long(self, ask: SlotAsk, now: float) -> WaitTooLong | None:
+        """The refusal of one that would wait longer than it may. Not of the only one to wait, nor of who gave up a slot."""
+        if not self._refuse_early or not self.load.requests or ask.since is not None:
+            return None
+        expected, most = self.expected(ask, now), self.until(ask, now) - now
+        late = 0.0 if expected is None else expected * self._margin(ask) - most
+        if expected is None or late <= 0:
+            return None
+        line, weight = self._lines[ask.priority], max(1, ask.weight)
+        to_blame = line.work_of(ask.tenant) * line.weight_of(ask) > _BLAME * line.work * weight
+        return WaitTooLong(tenant=to_blame, retry_after=spread(late, self._rng), expected=expected, most=most)
+
+    def _margin(self, ask: SlotAsk) -> float:
+        """By how much its expected wait may be too short. Who is put back is late first, so it is refused first."""
+        furthest = self._order.per_token * self._order.cap
+        return 1 + self.outlook.margin * (0.1 + 0.9 * self._put_back(ask) / furthest if furthest else 1)
 
     def _floor(self) -> float:
         """What a class is lifted to that begins to wait: the least that any has that does, or the last one that did."""
@@ -229,7 +274,7 @@ class Queue:
         held = self._tenants.get(ask.tenant, Load()).copy()
         held.add(ask)
         beyond = not held.within(self._share)
-        retry_after = self._drain.wait(self.load.requests, now)
+        retry_after = self._come_back(now)
         victims = self._victims(ask, load, beyond=beyond)
         others = any(tenant != ask.tenant for tenant in self._tenants)
         if not victims:
@@ -237,8 +282,12 @@ class Queue:
         for entry, borrowed in victims.items():
             self._lines[entry.priority].remove(entry)
             self._ended(entry, State.PUSHED_OUT, now)
-            entry.failure = QueueFull(tenant=borrowed and others, retry_after=retry_after)
+            entry.failure = QueueFull(tenant=borrowed and others, retry_after=self._come_back(now))
         return list(victims)
+
+    def _come_back(self, now: float) -> float:
+        """In how many seconds there is room; not the same for all."""
+        return spread(self._drain.wait(self.load.requests, now), self._rng)
 
     def _victims(self, ask: SlotAsk, load: Load, *, beyond: bool) -> dict[Entry, bool]:
         """Whom to push out, and whether their room was borrowed; nobody if all who may go would not be enough."""

@@ -13,6 +13,7 @@ Rules of this file
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Protocol, Self
@@ -61,8 +62,9 @@ class Scheduler:
         reserved: Sequence[ReservedShare] = (),
         give_way: GiveWay | None = None,
         places: Places | Anywhere = ANYWHERE,
+        rng: random.Random | None = None,
     ) -> None:
-        self.queue = ReservedQueue(bounds, order, reserved) if reserved else Queue(bounds, order)
+        self.queue = ReservedQueue(bounds, order, reserved, rng) if reserved else Queue(bounds, order, rng)
         self.queue.resize(max(0, capacity))
         self._lent = None if give_way is None else Lent(self.queue, give_way)
         self.places = places
@@ -155,6 +157,8 @@ class Scheduler:
         if self._lent is not None and self._lent.left(entry) and (spent is None or spent == NOTHING):
             self.queue.give_back(entry)
             return
+        if ask.prompt or ask.output:  # of what another process began nothing is known
+            self.queue.outlook.completed(entry.cost, self._clock() - entry.enqueued - entry.waited)
         if spent is None:
             self.queue.settle(entry, entry.cost)
         else:
@@ -171,6 +175,23 @@ class Scheduler:
         self.inflight -= 1
         if self.queue.load.requests:
             self.fill()
+
+    def expected(self, ask: SlotAsk) -> float | None:
+        """Seconds until it would have a slot if it asked now; None: nobody knows."""
+        return 0.0 if self.admits(ask) else self.queue.expected(ask, self._clock())
+
+    def line_wait(self, priority: Priority) -> float | None:
+        """Seconds until all that waits in this class now has a slot; None: nobody knows."""
+        return self.queue.outlook.whole(priority, self._clock())
+
+    def max_wait(self, ask: SlotAsk) -> float:
+        """Seconds that it may wait if it asked now."""
+        now = self._clock()
+        return self.queue.until(ask, now) - now
+
+    def would_refuse(self, ask: SlotAsk) -> bool:
+        """Whether it would be told at once that no slot comes free in time."""
+        return not self.admits(ask) and self.queue.too_long(ask, self._clock()) is not None
 
     def raise_priority(self, entry: Entry, priority: Priority) -> None:
         self.queue.raise_priority(entry, priority, self._clock())

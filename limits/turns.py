@@ -16,18 +16,20 @@ import heapq
 from collections import OrderedDict
 
 from limits.entry import Entry, insert
+from limits.shelf import Shelf
 
 _LEFTOVERS = 64
 _Place = tuple[float, int, int, Entry]
 
 
 class Turns:
-    """`entries` are in the order of their coming."""
+    """`entries` are in the order of their coming. `work` is what they cost; `reach`: how far one may be put back, in seconds."""
 
-    __slots__ = ("_hasty", "_places", "entries")
+    __slots__ = ("_hasty", "_places", "entries", "work")
 
-    def __init__(self) -> None:
+    def __init__(self, reach: float) -> None:
         self.entries: OrderedDict[Entry, None] = OrderedDict()
+        self.work = Shelf(reach)
         self._places: list[_Place] = []
         self._hasty: list[_Place] = []
 
@@ -37,6 +39,7 @@ class Turns:
             self.entries[entry] = None
         else:
             insert(self.entries, entry)
+        self.work.put(entry.key, entry.cost)
         heapq.heappush(self._places, _place(entry))
         if entry.ask.hasty:
             heapq.heappush(self._hasty, _due(entry))
@@ -44,6 +47,7 @@ class Turns:
     def remove(self, entry: Entry) -> None:
         """It has left without being served; its place is nobody's."""
         del self.entries[entry]
+        self.work.take(entry.key, entry.cost)
         if not self.entries or len(self._places) > 2 * len(self.entries) + _LEFTOVERS:
             self._sweep()
 
@@ -51,7 +55,9 @@ class Turns:
         """Who was next by its place, and let a nearer deadline go first, gets the place of that one."""
         first = self._first()
         if first is not entry and first.ask.hasty and entry.ask.hasty:
+            self.work.take(first.key, first.cost)
             first.key, first.turn = entry.key, entry.turn
+            self.work.put(first.key, first.cost)
             heapq.heappush(self._places, _place(first))
         self.remove(entry)
 

@@ -249,6 +249,12 @@ class LastingLimiter(Limiter, Protocol):
     def commit(self) -> None:
         """What was decided so far is lasting."""
 
+    async def refresh(self, scopes: Sequence[Scope]) -> None:
+        """So that `standing` and `parallel` tell of now. Where the store is away they tell what is decided by instead."""
+
+    def parallel(self, scope: Scope) -> int:
+        """Its parallel slots that are held."""
+
     @property
     def kept(self) -> str:
         """Whether what is used of budgets outlives this gateway: `ok`, or why not, one of KEPT; empty: that is not its task."""
@@ -337,6 +343,7 @@ class QueueBounds:
 
     `weights` are shares of the tokens served while all classes wait. `tenant_share` is how much of each bound one
     tenant may hold while others want room: more than that is borrowed, and is taken back when the queue is full.
+    `refuse_early`: who would wait longer than it may is not let in.
     """
 
     max_requests: int
@@ -345,6 +352,7 @@ class QueueBounds:
     max_wait: tuple[float, float, float]
     weights: tuple[int, int, int] = (16, 4, 1)
     tenant_share: float = 0.5
+    refuse_early: bool = False
 
     def __post_init__(self) -> None:
         if min(self.max_requests, self.max_bytes, self.max_tokens, *self.max_wait) < 0:
@@ -433,12 +441,28 @@ class QueueFull(Exception):  # noqa: N818 - as above
         return f"{what}; try again in {self.retry_after:.0f} s"
 
 
+class WaitTooLong(QueueFull):
+    """There is room, but no slot in time: it would wait `expected` seconds and may wait `most`.
+
+    `tenant`: because this tenant has more than its part of what waits.
+    """
+
+    def __init__(self, *, tenant: bool, retry_after: float, expected: float, most: float) -> None:
+        super().__init__(tenant=tenant, retry_after=retry_after)
+        self.expected = expected
+        self.most = most
+
+    def __str__(self) -> str:
+        return f"it would wait {self.expected:.0f} s, and may wait {self.most:.0f} s; try again in {self.retry_after:.0f} s"
+
+
 class QueueTimeout(Exception):  # noqa: N818 - as above
     """The deadline came before a slot did, after `waited` seconds in the queue."""
 
-    def __init__(self, waited: float) -> None:
-        super().__init__(waited)
+    def __init__(self, waited: float, retry_after: float = 1.0) -> None:
+        super().__init__(waited, retry_after)
         self.waited = waited
+        self.retry_after = retry_after
 
     def __str__(self) -> str:
         return f"no slot came free within {self.waited:.3f} s"

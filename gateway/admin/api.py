@@ -51,6 +51,11 @@ def _state(desk: Desk) -> APIRouter:
         """Pools with their queues, slots and replicas."""
         return desk.status()
 
+    @router.get("/queues", response_model=shapes.Queues)
+    async def queues() -> object:
+        """Who waits in front of each pool: by class, and the twenty tenants of each that have most waiting."""
+        return desk.queues()
+
     @router.get("/tenants", response_model=shapes.Tenants)
     async def tenants() -> object:
         """Tenants with their limits and budgets, and what is left of them."""

@@ -29,7 +29,7 @@ from gateway.fleet import Fleet, MemberStatus, spec_of
 from gateway.keyfile import DeadKeyError, KeyFile, KeyFileError, KeyRecord, Terms, UnknownKeyError
 from gateway.pipeline import Pipeline
 from gateway.refusals import refusal
-from limits.types import Limiter, LimitsAway, Scope
+from limits.types import LastingLimiter, LimitsAway, Scope
 
 _log = logging.getLogger("tiergate")
 _LATEST = datetime(9998, 12, 31, tzinfo=UTC).timestamp()
@@ -42,10 +42,11 @@ class Desk:
 
     config: Config
     status: Callable[[], dict[str, object]]
+    queues: Callable[[], dict[str, object]]
     exact: ExactStore
     semantic: OwnedSemantic
     both: Both
-    limiter: Limiter
+    limiter: LastingLimiter
     budgets: BudgetDesk
     pipeline: Pipeline
     lanes: Mapping[str, Lane]
@@ -69,7 +70,7 @@ class Desk:
         except UnicodeEncodeError:
             raise _invalid("half a surrogate is no text", "body") from None
         stable = self.config.secret_lasts
-        node = Node(self.pipeline, self.lanes, self.exact, self.semantic, live=True, stable=stable)
+        node = Node(self.pipeline, self.lanes, self.exact, self.semantic, self.limiter, live=True, stable=stable)
         return await explain(node, BY_NAME[endpoint], encoded, principal, lines)
 
     # -- replicas

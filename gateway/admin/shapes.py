@@ -110,6 +110,33 @@ class Status(_Told):
     models: list[ModelStatus]
 
 
+class WaitingTenant(_Told):
+    """A tenant in one class. `served`: tokens by weight beyond those of who is next, so the least is served first."""
+
+    tenant: str
+    waiting: int
+    running: int
+    served: float
+
+
+class WaitingClass(_Told):
+    """Seconds until all that waits now has a slot, null while that is not known, and the tenants that have most waiting."""
+
+    waiting: int
+    expected_wait: float | None
+    tenants: list[WaitingTenant]
+
+
+class ModelQueue(_Told):
+    name: str
+    slots: Slots
+    classes: dict[str, WaitingClass]
+
+
+class Queues(_Told):
+    models: list[ModelQueue]
+
+
 class Member(_Told):
     """A replica and where it came from: `config`, `admin`, or what discovered it."""
 

@@ -157,6 +157,7 @@ def _lane(config: Config, model: ModelConfig, make: Callable[[str, Spec], Replic
         max_tokens=queue.max_tokens,
         max_wait=(queue.max_wait.realtime, queue.max_wait.standard, queue.max_wait.batch),
         weights=(queue.weights.realtime, queue.weights.standard, queue.weights.batch),
+        refuse_early=queue.refuse_early,
     )
     own = queue.order
     order = Order(own.per_token or 0.0, own.cap, own.promote_after if own.classes == "strict" else None)

@@ -78,8 +78,8 @@ def build_calls(
     budgets = BudgetDesk(owner.limiter, own.pipeline.authenticator.tenants)
     budgets.register(own.metrics)
     desk = Desk(
-        config, status.report, owner.exact, owner.semantic, owner.both, owner.limiter, budgets, own.pipeline, owner.lanes,
-        owner.fleet, KeyFile(config.keys.path), keys_changed, time.time,
+        config, status.report, status.queues, owner.exact, owner.semantic, owner.both, owner.limiter, budgets, own.pipeline,
+        owner.lanes, owner.fleet, KeyFile(config.keys.path), keys_changed, time.time,
     )  # fmt: skip
     return Loaded(lambda: _admin_calls(desk))
 

@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import json
 import sys
+from http.client import HTTPException
 from os import urandom
 from pathlib import Path
 from types import MappingProxyType
@@ -18,18 +19,18 @@ import msgspec
 from gateway.auth import Principal
 from gateway.build import Parts, build
 from gateway.build.requests import known_secret
+from gateway.commands.explain_text import text
+from gateway.commands.remote import request, where
 from gateway.config import Config, ConfigError, load
 from gateway.endpoints import BY_NAME, Endpoint
 from gateway.errors import ApiError
 from gateway.explain import Node, explain
-from gateway.explanation import Attempt, CacheView, Explanation, ScopeView
+from gateway.explanation import Explanation
 from gateway.keyfile import KeyFileError
 from gateway.logs import NullLog
-from gateway.units import format_duration
 from limits.types import Priority
 
 _NOBODY = Principal("", "", "", Priority.STANDARD, 1, (), MappingProxyType({}), None)
-_SHOWN_BODY = 2_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,10 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     who.add_argument("--key", help="as the owner of this API key")
     parser.add_argument("--endpoint", choices=sorted(BY_NAME), default="chat", help="which call it is (default: chat)")
     parser.add_argument("--header", action="append", default=[], metavar="NAME:VALUE", help="a request header; may be repeated")
+    parser.add_argument("--live", action="store_true", help="ask the running gateway: also balances and queue as they are now")
+    parser.add_argument("--url", help="the same of the gateway at this address; the admin key is then TIERGATE_ADMIN_KEY's")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.live or args.url:
+        return _run_live(args)
     try:
         config = load(args.config)
         body, headers = _body(args, config), [_header(text) for text in args.header]
@@ -56,9 +61,44 @@ def run(args: argparse.Namespace) -> int:
     except (ConfigError, KeyFileError, ApiError, OSError, ValueError) as error:
         print(error if isinstance(error, ConfigError) else f"tiergate explain: {error}", file=sys.stderr)
         return 2
-    node = Node(parts.pipeline, parts.lanes, parts.exact, parts.semantic, live=False, stable=secret is not None)
-    told = asyncio.run(_twice(node, BY_NAME[args.endpoint], body, principal, headers))
-    print(json.dumps(msgspec.to_builtins(told), indent=2) if args.json else _text(told))
+    stable = secret is not None
+    node = Node(parts.pipeline, parts.lanes, parts.exact, parts.semantic, parts.limiter, live=False, stable=stable)
+    return _tell(asyncio.run(_twice(node, BY_NAME[args.endpoint], body, principal, headers)), as_json=args.json)
+
+
+def _run_live(args: argparse.Namespace) -> int:
+    """As the running gateway tells it."""
+    try:
+        config = load(args.config)
+        tenant = _tenant(args, config)
+        url, key = where(args)
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in map(_header, args.header)}
+        question = {"tenant": tenant, "endpoint": args.endpoint, "body": _object(_body(args, config)), "headers": headers}
+        told = msgspec.convert(request(url, key, "POST", "/admin/explain", question), Explanation)
+    except (ConfigError, OSError, ValueError, HTTPException) as error:
+        print(error if isinstance(error, ConfigError) else f"tiergate explain: {error}", file=sys.stderr)
+        return 2
+    return _tell(told, as_json=args.json)
+
+
+def _tenant(args: argparse.Namespace, config: Config) -> str:
+    if args.key is not None:
+        raise ValueError("--live asks as a tenant: give --tenant rather than --key")
+    name = args.tenant or next((tenant.name for tenant in config.tenants), None)
+    if name is None:
+        raise ValueError("the config has no tenant: name one with --tenant")
+    return name
+
+
+def _object(body: bytes) -> dict[str, object]:
+    try:
+        return msgspec.json.decode(body, type=dict[str, object])
+    except msgspec.MsgspecError:
+        raise ValueError("the request is no JSON object") from None
+
+
+def _tell(told: Explanation, *, as_json: bool) -> int:
+    print(json.dumps(msgspec.to_builtins(told), indent=2) if as_json else text(told))
     return 1 if told.refusal else 0
 
 
@@ -121,135 +161,3 @@ def _principal(args: argparse.Namespace, config: Config, parts: Parts) -> Princi
         known = ", ".join(tenant.name for tenant in config.tenants) or "none"
         raise ValueError(f"the config has no tenant {name!r}; there are: {known}")
     return principal
-
-
-def _text(told: Explanation) -> str:
-    lines = [
-        ("request", f"{told.endpoint}, model {told.requested!r}{', streamed' if told.stream else ''}"),
-        ("caller", _caller(told)),
-    ]
-    if told.cache is not None:
-        lines += [*_needs(told), *_cache(told), *_route(told)]
-        for attempt in told.attempts:
-            lines += _attempt(attempt, live=told.live)
-        lines.append(("class", f"{told.priority}, weight {told.weight}"))
-        lines += _upstream(told)
-    if told.refusal is not None:
-        unless = "unless the cache holds the answer, " if told.refusal.code == "not_cached" else ""
-        lines.append(("refused", f"{unless}{told.refusal.status} {told.refusal.code}: {told.refusal.message}"))
-    if told.microseconds:
-        lines.append(("times", ", ".join(f"{name} {micros:g} µs" for name, micros in told.microseconds.items())))
-    return _printable("\n".join(f"{label:10}{text}" for label, text in lines))
-
-
-def _printable(text: str) -> str:
-    """A request may hold what steers a terminal."""
-    return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in text)
-
-
-def _caller(told: Explanation) -> str:
-    if not told.tenant:
-        return "nobody: the config has no tenant, so every real call is a 401"
-    return f"tenant {told.tenant}, plan {told.plan or 'none'}, key {told.key or 'any without limits of its own'}"
-
-
-def _needs(told: Explanation) -> list[tuple[str, str]]:
-    asked = "not limited" if told.max_tokens is None else f"at most {told.max_tokens}"
-    needs = f"{', '.join(told.capabilities) or 'nothing special'}; {told.room} tokens of context"
-    return [
-        ("tokens", f"prompt about {told.prompt_tokens} (by its bytes), answer {asked}"),
-        ("needs", needs),
-        ("means", f"{'auto, one of' if told.auto else 'pinned:'} {', '.join(told.stands_for)}"),
-    ]
-
-
-def _cache(told: Explanation) -> list[tuple[str, str]]:
-    cache = told.cache
-    assert cache is not None
-    does = [name for name, on in (("looked up", cache.lookup), ("stored", cache.store), ("shared", cache.share)) if on]
-    reason = f" ({cache.reason})" if cache.reason else ""
-    known = "" if cache.verdict == "exact" else ", unless it holds the answer"
-    lines = [("cache", f"{cache.verdict}{reason}{known}; {', '.join(does)}" if does else f"{cache.verdict}{reason}")]
-    if cache.id:
-        lines.append(("", f"{cache.id}{'' if cache.stable else ', in this process only: cache.secret is not set'}"))
-    return [*lines, *_exact(cache), *_semantic(cache)]
-
-
-def _exact(cache: CacheView) -> list[tuple[str, str]]:
-    exact = cache.exact
-    if not cache.id:
-        return []
-    wishes = [f"none older than {exact.max_age:g} s"] if exact.max_age is not None else []
-    wishes += [f"tags {', '.join(exact.tags)}"] if exact.tags else []
-    stale = f", stale for {exact.stale:g} s more" if exact.stale else ""
-    lines = [("", "; ".join([f"exact: keep {exact.keep}, {_of(exact.scope)}, fresh for {exact.ttl:g} s{stale}", *wishes]))]
-    if exact.held is not None:
-        held = exact.held
-        age = f", {held.age} s old" if held.age is not None else ""
-        lines.append(("", f"kept now: {held.state}{age}{f' ({held.reason})' if held.reason else ''}"))
-    return lines
-
-
-def _semantic(cache: CacheView) -> list[tuple[str, str]]:
-    semantic = cache.semantic
-    if not semantic.eligible:
-        return [("", f"semantic: no ({semantic.reason})")] if semantic.reason != "off" else []
-    cut = "serves nothing" if semantic.cut is None else f"serves from a score of {semantic.cut:g}"
-    lines = [("", f"semantic: yes, {_of(semantic.scope)}, preset {semantic.preset}, {cut}, embedder {semantic.embedder}")]
-    lines.append(("", f"partition {semantic.partition}"))
-    if semantic.stage is not None:
-        lines.append(("", f"turned away now by: {semantic.stage or 'nothing, so it would be embedded'}"))
-    return lines
-
-
-def _of(scope: ScopeView | None) -> str:
-    return (
-        "" if scope is None else f"shared by scope {scope.name}" if scope.shared else f"of tenant {scope.name or 'nobody'} alone"
-    )
-
-
-def _route(told: Explanation) -> list[tuple[str, str]]:
-    route = told.route
-    if route is None:
-        return []
-    score = "" if route.score is None else f", score {route.score:.3f} against {route.threshold:g}"
-    lines = [("route", f"{route.model}, tier {route.tier}: {route.reason}{score}")]
-    for term in route.terms:
-        weight = f" = {term.weight:+g} x {term.added / term.weight:.2f}" if term.weight else ""
-        lines.append(("", f"{term.feature:14}{term.added:+.3f}{weight}"))
-    lines += [("", f"not {candidate.model}: {candidate.out}") for candidate in route.candidates if candidate.out]
-    return lines
-
-
-def _attempt(attempt: Attempt, *, live: bool) -> list[tuple[str, str]]:
-    clamped = ", cut down to the burst of its limits" if attempt.clamped else ""
-    lines = [("try" if attempt.when == "first" else "then", f"{attempt.model} ({attempt.tier}), {attempt.when}")]
-    sized = f"of which {attempt.prompt_tokens} for the prompt, at {attempt.bytes_per_token:g} bytes a token"
-    lines.append(("", f"reserves {attempt.reserved} tokens, {sized}{clamped}"))
-    for limit in attempt.limits:
-        given = {"rpm": limit.rpm, "tpm": limit.tpm, "max_parallel": limit.max_parallel, "day": limit.day, "month": limit.month}
-        amounts = ", ".join(f"{name} {amount}" for name, amount in given.items() if amount is not None)
-        burst = "" if limit.rpm is limit.tpm is None else f"; {format_duration(limit.burst)} of it at once"
-        lines.append(("", f"limits of {limit.scope} {limit.name}: {amounts}{burst}"))
-    if attempt.never is not None:
-        lines.append(("", f"can never pass: {attempt.never.message}"))
-    names = ", ".join(replica.name for replica in attempt.replicas)
-    order = "in this order" if attempt.ordered else "whoever is best off" + ("" if live else " then, which is not known here")
-    lines.append(("", f"replicas by {attempt.balance}: {names}{'; ' + order if len(attempt.replicas) > 1 else ''}"))
-    for replica in attempt.replicas:
-        if replica.cost is not None:
-            cost = replica.cost
-            parts = (
-                f"{cost.waiting} tokens wait there, {cost.uncached} of this prompt are not cached, {cost.inflight} requests run"
-            )
-            lines.append(("", f"{replica.name}: cost {cost.cost:g} ({parts})"))
-    return lines
-
-
-def _upstream(told: Explanation) -> list[tuple[str, str]]:
-    upstream = told.upstream
-    if upstream is None:
-        return []
-    edited = "edited" if upstream.edited else "as it came"
-    body = upstream.body if len(upstream.body) <= _SHOWN_BODY else upstream.body[:_SHOWN_BODY] + "…"
-    return [("upstream", f"POST {upstream.path}, {upstream.bytes} bytes, {edited}"), ("", body)]

@@ -380,6 +380,7 @@ class Queue:
     weights: Weights = section(Weights, "How tokens of service are shared among the classes while all of them wait.")
     order: QueueOrder = section(QueueOrder, "Who is next; docs/scheduling.md.")
     preempt: QueuePreempt = section(QueuePreempt, "Whether batch work that runs gives way; docs/scheduling.md.")
+    refuse_early: bool = key(True, "Refuse at once what would wait longer than it may, by how fast the queue is served.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from gateway.dispatch import messages as m
 from gateway.dispatch.entries import MOST_KEPT, kept_of
 from gateway.dispatch.local import LocalTicket, LocalWork
 from gateway.dispatch.types import NoReplica, WorkAsk
-from limits.types import LimitExceeded, LimitsAway, Priority, QueueFull, QueueTimeout, Spent, Standing
+from limits.types import LimitExceeded, LimitsAway, Priority, QueueFull, QueueTimeout, Spent, Standing, WaitTooLong
 
 if TYPE_CHECKING:
     from gateway.dispatch.session import Session
@@ -471,6 +471,7 @@ class Case:
             work.due,
             work.stream,
             work.since,
+            work.leaves,
             work.prefix,
         )
 
@@ -486,10 +487,12 @@ class Case:
             )
         if isinstance(error, LimitsAway):
             return m.Refusal("away")
+        if isinstance(error, WaitTooLong):
+            return m.Refusal("wait", wait=error.retry_after, flag=error.tenant, seconds=error.expected, most=error.most)
         if isinstance(error, QueueFull):
             return m.Refusal("full", wait=error.retry_after, flag=error.tenant)
         if isinstance(error, QueueTimeout):
-            return m.Refusal("timeout", wait=error.waited)
+            return m.Refusal("timeout", wait=error.retry_after, seconds=error.waited)
         return m.Refusal("replica")
 
 

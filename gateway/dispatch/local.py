@@ -165,7 +165,7 @@ class LocalWork:
             raise NoReplica
         self._reservation: Reservation = await self._reserved.__aenter__()
         try:
-            wanted = _slot_ask(ask)
+            wanted = slot_ask(ask)
             slot = self._slot = lane.scheduler.slot(wanted)
             slot.on_wait = self.on_wait
             await slot.__aenter__()
@@ -220,7 +220,7 @@ class LocalWork:
         if slot is not None:
             await slot.__aexit__(None, None, None)
         self._tried, self.lent = [], False
-        wanted = _slot_ask(self._ask)
+        wanted = slot_ask(self._ask)
         self._slot = slot = self._lane.scheduler.slot(wanted)
         try:
             await slot.__aenter__()
@@ -259,8 +259,10 @@ def _balance_ask(ask: WorkAsk, wanted: SlotAsk) -> BalanceAsk:
     return BalanceAsk(ask.session, ask.prompt_tokens, wanted.prompt + wanted.output, ask.stream)
 
 
-def _slot_ask(ask: WorkAsk) -> SlotAsk:
-    slot = SlotAsk(ask.priority, ask.tenant, ask.tokens, ask.size, ask.deadline, ask.weight, ask.due, ask.prompt_tokens)
+def slot_ask(ask: WorkAsk) -> SlotAsk:
+    """The queue's part of it."""
+    until = min(ask.deadline, ask.leaves)
+    slot = SlotAsk(ask.priority, ask.tenant, ask.tokens, ask.size, until, ask.weight, ask.due, ask.prompt_tokens)
     slot.form, slot.most, slot.since = ask.form, ask.most, ask.since
     return slot
 

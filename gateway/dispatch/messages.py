@@ -49,6 +49,7 @@ class Work(msgspec.Struct, array_like=True, gc=False):
     due: float = math.inf
     stream: bool = False
     since: float | None = None
+    leaves: float = math.inf
     prefix: bytes = b""
 
 
@@ -275,7 +276,10 @@ class Roster(msgspec.Struct, array_like=True, tag=33, gc=False):
 
 
 class Refusal(msgspec.Struct, array_like=True, gc=False):
-    """An exception of the leaves. `kind` names it; the rest is what it was made with."""
+    """An exception of the leaves. `kind` names it; the rest is what it was made with.
+
+    `seconds`: that it waited or would wait; `most`: that it may.
+    """
 
     kind: str
     scope: int = 0
@@ -286,6 +290,8 @@ class Refusal(msgspec.Struct, array_like=True, gc=False):
     wait: float = 0.0
     flag: bool = False
     until: int = 0
+    seconds: float = 0.0
+    most: float = 0.0
 
 
 class Grant(msgspec.Struct, array_like=True, gc=False):

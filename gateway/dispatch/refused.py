@@ -8,7 +8,7 @@ from gateway.dispatch.messages import Refusal
 from gateway.dispatch.types import NoReplica
 from gateway.errors import ApiError, internal_error
 from gateway.refusals import waiting
-from limits.types import LimitExceeded, LimitsAway, QueueFull, QueueTimeout, Resource, Scope
+from limits.types import LimitExceeded, LimitsAway, QueueFull, QueueTimeout, Resource, Scope, WaitTooLong
 
 
 class Scopes(Protocol):
@@ -39,10 +39,12 @@ def raise_refusal(refusal: Refusal, scopes: Scopes) -> NoReturn:
         )
     if refusal.kind == "away":
         raise LimitsAway
+    if refusal.kind == "wait":
+        raise WaitTooLong(tenant=refusal.flag, retry_after=refusal.wait, expected=refusal.seconds, most=refusal.most)
     if refusal.kind == "full":
         raise QueueFull(tenant=refusal.flag, retry_after=refusal.wait)
     if refusal.kind == "timeout":
-        raise QueueTimeout(refusal.wait)
+        raise QueueTimeout(refusal.seconds, refusal.wait)
     if refusal.kind == "replica":
         raise NoReplica
     raise internal_error()

@@ -62,6 +62,7 @@ class WorkAsk:
     due: float = math.inf  # when its client wants it to be over, if it said so; absolute, for the order in the queue alone
     stream: bool = False  # its first byte says when the first token came
     since: float | None = None  # when it came, of one that has given a slot up
+    leaves: float = math.inf  # until when its client waits for an answer to begin, if it said so; absolute, for the queue alone
     prefix: bytes = b""  # what its prompt begins with, as `caches.chain` packs it, where the pool wants to know
 
 

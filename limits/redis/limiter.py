@@ -103,6 +103,24 @@ class RedisLimiter(LastingLimiter):
         if self._vault is not None:
             self._vault.commit(self.now())
 
+    async def refresh(self, scopes: Sequence[Scope]) -> None:
+        """A reservation of nothing, which is taken back: the answer says where all stand."""
+        known = self.names(scopes)
+        if not known or not self.line.up:
+            return
+        lease = self.new_id()
+        script, words = self._words.reserve(b"", lease, known, None, 0, 0, clamp=False, least=0, budgeted=())
+        size = _TWO.size + len(known) * _account.size
+        with suppress(Away):
+            self._learn(known, await self.line.ask(script, words, size, lambda: self._nothing(lease, known)), _TWO)
+            for said in self._nothing(lease, known):
+                self.line.say(*said)
+
+    def parallel(self, scope: Scope) -> int:
+        """As of the last answer; while the server is away, of those of this node."""
+        known = self.names((scope,))[0]
+        return self._locally().parallel(known) if not self.line.up and self._on_outage == "local" else known.account.parallel
+
     def crowded(self, scopes: Sequence[Scope]) -> bool:
         """As of the last answer."""
         known = self.names(scopes)
@@ -295,6 +313,9 @@ class RedisLimiter(LastingLimiter):
 
     def _undo_admit(self, lease: bytes, scopes: Sequence[Known]) -> list[Said]:
         return [self._words.correct(b"q" + lease, lease, [(known, 1, 0, True) for known in scopes])]
+
+    def _nothing(self, lease: bytes, scopes: Sequence[Known]) -> list[Said]:
+        return [self._words.correct(b"t" + lease, b"", [(known, 0, 0, False) for known in scopes])]
 
     def _undo_reserve(
         self, ids: tuple[bytes, bytes], scopes: Sequence[Known], model: Known | None, requests: int, tokens: int

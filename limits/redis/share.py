@@ -52,6 +52,9 @@ class Share:
         self._ledger.settle([*parts, *others], taken, tokens, now)
         return tokens
 
+    def parallel(self, scope: Known) -> int:
+        return self._ledger.parallel(scope.part)
+
     def correct(self, scopes: Iterable[Known], more: int, now: int) -> None:
         """Charge so many tokens more, or less than none."""
         self._ledger.settle([known.part for known in scopes], max(0, -more), max(0, more), now)

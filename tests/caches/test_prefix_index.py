@@ -258,7 +258,7 @@ class Replay(RuleBasedStateMachine):
 
 
 TestReplay = Replay.TestCase
-TestReplay.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestReplay.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
 
 
 @settings(deadline=None, max_examples=30)

@@ -61,6 +61,13 @@ class Clock:
         return self.now
 
 
+class _Soonest(random.Random):
+    """Who is refused is told the soonest time, in whatever order the refusals of one step come."""
+
+    def random(self) -> float:
+        return 0.0
+
+
 @dataclass(frozen=True)
 class Wish:
     """What a request asks for. `content` 0 is no business of the cache; equal ones are the same request."""
@@ -389,6 +396,7 @@ def build(folder: Path, vault: Vault | None) -> tuple[Config, Owner, Clock]:
     owner = build_owner(config, clock, clock, vault)
     for model in config.models:
         lane = owner.lanes[model.name]
+        lane.scheduler.queue._rng = _Soonest()
         lane.pool.balance = make_balance(model.balance.kind, seed=1, clock=clock)
         for replica in lane.pool.replicas:
             replica.breaker._rng = random.Random(2)

@@ -27,6 +27,7 @@ TENANTS = {
 # Errors after which a request is not counted against its tenant.
 REFUNDED = {
     "rate_limit_exceeded", "concurrency_limit_exceeded", "request_too_large", "queue_full", "queue_share_full", "queue_timeout",
+    "wait_too_long",
     "no_replica_ready", "not_cached", "dispatcher_away", "draining",
 }  # fmt: skip
 CLIENTS = 40

@@ -136,7 +136,9 @@ async def test_what_is_told_is_what_happens(start, seed):
 
 
 async def told_by(parts, *request, live=False):
-    return await explain(Node(parts.pipeline, parts.lanes, parts.exact, parts.semantic, live=live, stable=True), *request)
+    return await explain(
+        Node(parts.pipeline, parts.lanes, parts.exact, parts.semantic, parts.limiter, live=live, stable=True), *request
+    )
 
 
 def counters(stack):

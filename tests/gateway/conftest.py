@@ -29,7 +29,7 @@ BOTH = {f"test_gateway_{name}.py" for name in
          "isolation", "limits", "log", "metrics", "outcomes", "placing", "preempt", "queue", "random", "scheduling", "scopes",
          "semantic",
          "semantic_crossencoder", "semantic_delete", "semantic_verify", "shared_limits", "standing", "stream",
-         "twins")}  # fmt: skip
+         "told", "twins")}  # fmt: skip
 """Those that touch what a dispatcher decides run in both forms without being asked to."""
 
 KEY = "tg-test-key-of-acme"

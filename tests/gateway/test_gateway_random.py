@@ -73,7 +73,7 @@ FAULTS = [
 ]
 REFUNDED = {
     "rate_limit_exceeded", "concurrency_limit_exceeded", "request_too_large", "queue_full", "queue_share_full", "queue_timeout",
-    "no_replica_ready", "not_cached", "preempted",
+    "wait_too_long", "no_replica_ready", "not_cached", "preempted",
 }  # fmt: skip
 MODEL_CALLS = {"chat", "completions", "embeddings"}
 

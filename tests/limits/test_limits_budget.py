@@ -1,11 +1,13 @@
 """Budgets of days and months in one process: what fits, what is charged, when a period ends, and what a clock may not do."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.refusals import refusal
 from limits.budget import Used, day_of, ends, month_of
 from limits.memory import MemoryLimiter
 from limits.types import LimitExceeded, Scope
@@ -216,6 +218,21 @@ async def test_what_a_hit_costs_is_charged_today(limiter, wall):
         async with limiter.admit([scope]) as admission:
             admission.conclude(tokens, refund=False)
     assert used(limiter, scope) == [(120, 210)]
+
+
+async def test_the_example_of_the_documentation(limiter, wall):
+    """docs/limits.md, "Budgets": what is served, what is refused and in which words, and what the next day begins with."""
+    acme, team = tenant(day=1_000_000), Scope("plan:acme/team", "plan", name="team", month=20_000_000)
+    await spend(limiter, [team], 12_400_000 - 999_200)
+    await spend(limiter, [acme, team], 999_200)
+    assert await spend(limiter, [acme, team], 300 + 400, used=450) == 700
+    refused_one = refusal(await refused(limiter, [acme, team], 300 + 4000)).message
+    page = (Path(__file__).parents[2] / "docs" / "limits.md").read_text(encoding="utf-8")
+    assert f"`{refused_one}`" in page
+    assert await spend(limiter, [acme, team], 300 + 1024, used=800, clamp=True, least=300) == 350
+    assert (await refused(limiter, [acme, team], 2, clamp=True)).used == 1_000_450
+    wall.pass_(DAY / 2)
+    assert used(limiter, acme, team) == [(0, 999_200 + 450 + 800), (0, 12_401_250)]
 
 
 @given(st.integers(0, 2_900_000))

@@ -451,7 +451,7 @@ class TestDrain:
 
 
 def test_refusal_says_when_from_the_measured_drain():
-    """The queue's own dispatches are what a refusal's retry_after is made of."""
+    """The queue's own dispatches are what a refusal's retry_after is made of, and some seconds by chance."""
     queue = Queue(bounds(max_requests=40))
     for i in range(200):
         push(queue, now=i / 10)
@@ -461,4 +461,4 @@ def test_refusal_says_when_from_the_measured_drain():
         push(queue, now=20.0)
     with pytest.raises(QueueFull) as full:
         push(queue, now=20.0)
-    assert full.value.retry_after == pytest.approx(4.0, rel=0.1)
+    assert 3.6 <= full.value.retry_after <= 8.4

@@ -325,3 +325,37 @@ async def test_random_work_at_three_nodes_leaks_nothing(redis, seed):
             await heard(limiter)
         assert keys(redis, b"*:open:*") == keys(redis, b"*:slots") == []
         assert all(limiter.held.items() == [] for limiter in many)
+
+
+async def test_a_node_can_ask_where_scopes_stand(redis):
+    """What another node spent and holds is known after a refresh, which spends nothing and leaves nothing open."""
+    async with nodes(redis.url, 2, moment=lambda: NOW) as (one, two):
+        async with two.admit(SCOPES) as admission, admission.reserve(400):
+            assert one.standing([TENANT]).token_remaining == 1000
+            await one.refresh(SCOPES)
+            standing = one.standing([TENANT])
+            assert (standing.request_remaining, standing.token_remaining, one.parallel(TENANT)) == (59, 600, 1)
+            await heard(one)
+            before = sorted(keys(redis))
+            await one.refresh(SCOPES)
+            await heard(one)
+            assert sorted(keys(redis)) == before
+        await heard(two)
+        await one.refresh(SCOPES)
+        standing = one.standing([TENANT])
+        assert (standing.request_remaining, standing.token_remaining, one.parallel(TENANT)) == (59, 1000, 0)
+        await one.refresh([])
+
+
+async def test_a_refresh_of_a_tenant_in_debt_tells_so(redis):
+    """A balance that is overdrawn is nothing left, and is not made worse."""
+    scope = Scope("tenant:t", "tenant", rpm=60, tpm=600)
+    async with nodes(redis.url, 2, moment=lambda: NOW) as (one, two):
+        async with two.admit([scope]) as admission, admission.reserve(600) as reservation:
+            reservation.settle(5000)
+        await heard(two)
+        for _ in range(2):
+            await one.refresh([scope])
+            standing = one.standing([scope])
+            assert (standing.request_remaining, standing.token_remaining) == (59, 0)
+            assert standing.token_reset == pytest.approx(500.0)

@@ -62,6 +62,23 @@ async def test_a_stopped_server_is_asked_three_times_and_comes_back(own_redis, c
     assert "no answer in time" in said[0]
 
 
+async def test_a_refresh_waits_no_longer_than_a_decision(own_redis):
+    """Of a stopped server it gives up at the deadline; then it tells what this node decides by instead: its slots are its own."""
+    async with nodes(own_redis.url, deadline=0.02) as (limiter,):
+        async with limiter.admit(SCOPES):
+            own_redis.stop()
+            async with asyncio.timeout(5):
+                while limiter.line.up:
+                    await limiter.refresh(SCOPES)
+                await limiter.refresh(SCOPES)
+            assert limiter.standing([TENANT]).request_remaining == 59
+            assert limiter.parallel(TENANT) == 1
+        own_redis.resume()
+        await back(limiter)
+        await limiter.refresh(SCOPES)
+        assert limiter.parallel(TENANT) == 0
+
+
 @pytest.mark.parametrize("fault", ["stopped", "killed", "deaf"])
 async def test_each_node_alone_lets_in_its_part(own_redis, fault):
     """Two nodes that were counted: each has half of every limit, less half of what was spent, and the slots that it holds."""

@@ -250,7 +250,8 @@ async def test_full_queue_refuses_and_pushes_out():
     with pytest.raises(QueueFull) as full:
         async with scheduler.slot(ask(BATCH, "other")):
             pass
-    assert (full.value.tenant, full.value.retry_after) == (False, 1.0)
+    assert not full.value.tenant
+    assert 1.0 <= full.value.retry_after <= 5.0
     urgent = Guest(scheduler, ask(REALTIME, "other"))
     with pytest.raises(QueueFull):
         await waiting.task

@@ -14,7 +14,7 @@ from gateway.dispatch.fault import Fault, decoded, encoded
 from gateway.errors import ApiError, internal_error
 from gateway.outcomes import OUTCOMES
 from gateway.refusals import PERSONAL, REFUSALS, TABLE, refusal
-from limits.types import LimitExceeded, QueueFull, QueueTimeout, Scope
+from limits.types import LimitExceeded, QueueFull, QueueTimeout, Scope, WaitTooLong
 from routing.types import EndpointNotServed, ModelNotAllowed, UnknownModel, UnknownTier
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,6 +71,7 @@ SAMPLES = {
     ],
     QueueFull: [QueueFull(tenant=tenant, retry_after=1.0) for tenant in (True, False)],
     QueueTimeout: [QueueTimeout(1.0)],
+    WaitTooLong: [WaitTooLong(tenant=tenant, retry_after=1.0, expected=9.0, most=5.0) for tenant in (True, False)],
     UnknownModel: [UnknownModel("m")],
     ModelNotAllowed: [ModelNotAllowed("m")],
     EndpointNotServed: [EndpointNotServed("m", "chat")],

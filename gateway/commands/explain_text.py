@@ -1,0 +1,179 @@
+"""An explanation for people to read."""
+
+from __future__ import annotations
+
+from gateway.explanation import Attempt, Balance, CacheView, Explanation, Limit, ScopeView
+from gateway.units import format_duration
+from limits.view import PlaceView
+
+_SHOWN_BODY = 2_000
+
+
+def text(told: Explanation) -> str:
+    lines = [
+        ("request", f"{told.endpoint}, model {told.requested!r}{', streamed' if told.stream else ''}"),
+        ("caller", _caller(told)),
+    ]
+    if told.cache is not None:
+        lines += [*_needs(told), *_cache(told), *_route(told)]
+        for attempt in told.attempts:
+            lines += _attempt(attempt, live=told.live)
+        lines.append(("class", f"{told.priority}, weight {told.weight}"))
+        if told.live:
+            lines.append(("limits", f"kept in {told.limits_store}"))
+            for one in told.budgets:
+                used = f"{one.used} of {one.limit} tokens used, until {one.ends_at:%Y-%m-%d %H:%M} UTC"
+                lines.append(("", f"budget of {one.kind} {one.name}, {one.period}: {used}"))
+        else:
+            lines.append(("now", "not known: this asks no running gateway, so no balance, queue or replica; --live asks it"))
+        lines += _upstream(told)
+    if told.refusal is not None:
+        unless = "unless the cache holds the answer, " if told.refusal.code == "not_cached" else ""
+        lines.append(("refused", f"{unless}{told.refusal.status} {told.refusal.code}: {told.refusal.message}"))
+    if told.microseconds:
+        lines.append(("times", ", ".join(f"{name} {micros:g} µs" for name, micros in told.microseconds.items())))
+    return _printable("\n".join(f"{label:10}{text}" for label, text in lines))
+
+
+def _printable(text: str) -> str:
+    """A request may hold what steers a terminal."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in text)
+
+
+def _caller(told: Explanation) -> str:
+    if not told.tenant:
+        return "nobody: the config has no tenant, so every real call is a 401"
+    return f"tenant {told.tenant}, plan {told.plan or 'none'}, key {told.key or 'any without limits of its own'}"
+
+
+def _needs(told: Explanation) -> list[tuple[str, str]]:
+    asked = "not limited" if told.max_tokens is None else f"at most {told.max_tokens}"
+    needs = f"{', '.join(told.capabilities) or 'nothing special'}; {told.room} tokens of context"
+    return [
+        ("tokens", f"prompt about {told.prompt_tokens} (by its bytes), answer {asked}"),
+        ("needs", needs),
+        ("means", f"{'auto, one of' if told.auto else 'pinned:'} {', '.join(told.stands_for)}"),
+    ]
+
+
+def _cache(told: Explanation) -> list[tuple[str, str]]:
+    cache = told.cache
+    assert cache is not None
+    does = [name for name, on in (("looked up", cache.lookup), ("stored", cache.store), ("shared", cache.share)) if on]
+    reason = f" ({cache.reason})" if cache.reason else ""
+    known = "" if cache.verdict == "exact" else ", unless it holds the answer"
+    lines = [("cache", f"{cache.verdict}{reason}{known}; {', '.join(does)}" if does else f"{cache.verdict}{reason}")]
+    if cache.id:
+        lines.append(("", f"{cache.id}{'' if cache.stable else ', in this process only: cache.secret is not set'}"))
+    return [*lines, *_exact(cache), *_semantic(cache)]
+
+
+def _exact(cache: CacheView) -> list[tuple[str, str]]:
+    exact = cache.exact
+    if not cache.id:
+        return []
+    wishes = [f"none older than {exact.max_age:g} s"] if exact.max_age is not None else []
+    wishes += [f"tags {', '.join(exact.tags)}"] if exact.tags else []
+    stale = f", stale for {exact.stale:g} s more" if exact.stale else ""
+    lines = [("", "; ".join([f"exact: keep {exact.keep}, {_of(exact.scope)}, fresh for {exact.ttl:g} s{stale}", *wishes]))]
+    if exact.held is not None:
+        held = exact.held
+        age = f", {held.age} s old" if held.age is not None else ""
+        lines.append(("", f"kept now: {held.state}{age}{f' ({held.reason})' if held.reason else ''}"))
+    return lines
+
+
+def _semantic(cache: CacheView) -> list[tuple[str, str]]:
+    semantic = cache.semantic
+    if not semantic.eligible:
+        return [("", f"semantic: no ({semantic.reason})")] if semantic.reason != "off" else []
+    cut = "serves nothing" if semantic.cut is None else f"serves from a score of {semantic.cut:g}"
+    lines = [("", f"semantic: yes, {_of(semantic.scope)}, preset {semantic.preset}, {cut}, embedder {semantic.embedder}")]
+    lines.append(("", f"partition {semantic.partition}"))
+    if semantic.stage is not None:
+        lines.append(("", f"turned away now by: {semantic.stage or 'nothing, so it would be embedded'}"))
+    return lines
+
+
+def _of(scope: ScopeView | None) -> str:
+    return (
+        "" if scope is None else f"shared by scope {scope.name}" if scope.shared else f"of tenant {scope.name or 'nobody'} alone"
+    )
+
+
+def _route(told: Explanation) -> list[tuple[str, str]]:
+    route = told.route
+    if route is None:
+        return []
+    score = "" if route.score is None else f", score {route.score:.3f} against {route.threshold:g}"
+    lines = [("route", f"{route.model}, tier {route.tier}: {route.reason}{score}")]
+    for term in route.terms:
+        weight = f" = {term.weight:+g} x {term.added / term.weight:.2f}" if term.weight else ""
+        lines.append(("", f"{term.feature:14}{term.added:+.3f}{weight}"))
+    lines += [("", f"not {candidate.model}: {candidate.out}") for candidate in route.candidates if candidate.out]
+    return lines
+
+
+def _attempt(attempt: Attempt, *, live: bool) -> list[tuple[str, str]]:
+    clamped = ", cut down to the burst of its limits" if attempt.clamped else ""
+    lines = [("try" if attempt.when == "first" else "then", f"{attempt.model} ({attempt.tier}), {attempt.when}")]
+    sized = f"of which {attempt.prompt_tokens} for the prompt, at {attempt.bytes_per_token:g} bytes a token"
+    lines.append(("", f"reserves {attempt.reserved} tokens, {sized}{clamped}"))
+    for limit in attempt.limits:
+        given = {"rpm": limit.rpm, "tpm": limit.tpm, "max_parallel": limit.max_parallel, "day": limit.day, "month": limit.month}
+        amounts = ", ".join(f"{name} {amount}" for name, amount in given.items() if amount is not None)
+        burst = "" if limit.rpm is limit.tpm is None else f"; {format_duration(limit.burst)} of it at once"
+        lines.append(("", f"limits of {limit.scope} {limit.name}: {amounts or 'none'}{burst}"))
+        if limit.balance is not None:
+            lines.append(("", f"  now: {_balance(limit, limit.balance)}"))
+    if attempt.queue is not None:
+        lines += _queue(attempt.queue)
+    if attempt.never is not None:
+        lines.append(("", f"can never pass: {attempt.never.message}"))
+    names = ", ".join(replica.name for replica in attempt.replicas)
+    order = "in this order" if attempt.ordered else "whoever is best off" + ("" if live else " then, which is not known here")
+    lines.append(("", f"replicas by {attempt.balance}: {names}{'; ' + order if len(attempt.replicas) > 1 else ''}"))
+    for replica in attempt.replicas:
+        if replica.cost is not None:
+            cost = replica.cost
+            parts = (
+                f"{cost.waiting} tokens wait there, {cost.uncached} of this prompt are not cached, {cost.inflight} requests run"
+            )
+            lines.append(("", f"{replica.name}: cost {cost.cost:g} ({parts})"))
+    return lines
+
+
+def _balance(limit: Limit, now: Balance) -> str:
+    told = []
+    if limit.rpm is not None:
+        told.append(f"{now.requests_remaining} requests, all in {now.requests_reset:.1f} s")
+    if limit.tpm is not None:
+        told.append(f"{now.tokens_remaining} tokens, all in {now.tokens_reset:.1f} s")
+    running = f" of {limit.max_parallel}" if limit.max_parallel is not None else ""
+    return "; ".join([*told, f"{now.parallel}{running} running"])
+
+
+def _queue(queue: PlaceView) -> list[tuple[str, str]]:
+    depth = ", ".join(f"{name} {count}" for name, count in queue.depth.items())
+    wait = "not known yet" if queue.expected_wait is None else f"about {queue.expected_wait:.1f} s"
+    ahead = f"served {queue.served:.0f} tokens by weight more than who is next"
+    refused = "; it would be refused at once" if queue.refused else ""
+    own = []
+    if queue.reserved is not None:
+        tokens = "" if queue.reserved.tokens_left is None else f", {queue.reserved.tokens_left} of its tokens left"
+        own = [("", f"its reserved share: {queue.reserved.used} of {queue.reserved.slots} slots in use{tokens}")]
+    return [
+        ("", f"slots: {queue.inflight} of {queue.capacity} in use; waiting: {depth}"),
+        ("", f"its tenant in its class: {queue.waiting} waiting, {queue.running} running, {ahead}"),
+        *own,
+        ("", f"expected wait {wait}, at most {queue.max_wait:.1f} s{refused}"),
+    ]
+
+
+def _upstream(told: Explanation) -> list[tuple[str, str]]:
+    upstream = told.upstream
+    if upstream is None:
+        return []
+    edited = "edited" if upstream.edited else "as it came"
+    body = upstream.body if len(upstream.body) <= _SHOWN_BODY else upstream.body[:_SHOWN_BODY] + "…"
+    return [("upstream", f"POST {upstream.path}, {upstream.bytes} bytes, {edited}"), ("", body)]
