@@ -9,7 +9,7 @@ from collections.abc import Callable
 from limits.entry import Entry
 from limits.predict import Predictor
 from limits.scheduler import Queue
-from limits.types import Order, Priority, QueueBounds, SlotAsk
+from limits.waiting import Order, Priority, QueueBounds, SlotAsk
 
 _BOUNDS = QueueBounds(10**6, 10**12, 10**12, (1e9, 1e9, 1e9))
 _ROUNDS, _STEPS = 5, 20_000

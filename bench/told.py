@@ -20,7 +20,7 @@ from gateway.lab.simulate.study import Source, Study, jobs_of
 from gateway.lab.simulate.workload import Job, Length, Pace, synthetic
 from limits.entry import Entry
 from limits.slots import Scheduler
-from limits.types import Order, Priority, QueueBounds, QueueFull, SlotAsk
+from limits.waiting import Order, Priority, QueueBounds, QueueFull, SlotAsk
 
 _MOST = 10**9
 _SLOTS, _SPEED = 64, Speed()

@@ -26,7 +26,8 @@ from gateway.config.kinds import is_pattern
 from gateway.config.schema import Budget
 from gateway.errors import ApiError
 from gateway.keys import KeyRing
-from limits.types import Priority, Scope
+from limits.types import Scope
+from limits.waiting import Priority
 
 _HEADERS = frozenset({b"authorization", b"api-key", b"x-api-key"})
 _LONGEST_KEY = 512

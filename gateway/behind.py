@@ -22,7 +22,7 @@ from gateway.job import Job
 from gateway.refusals import REFUSED
 from gateway.relay import Sink, json_object
 from gateway.reply import Head
-from limits.types import Priority
+from limits.waiting import Priority
 
 _MOST_TASKS = 64
 _MOST_BYTES = 1024 * 1024

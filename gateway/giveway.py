@@ -12,7 +12,7 @@ from gateway.dispatch.types import Grant
 from gateway.forward import Call
 from gateway.job import Job
 from gateway.settle import Ending
-from limits.types import Priority
+from limits.waiting import Priority
 
 
 class GaveWay(Exception):  # noqa: N818 - it names what happened

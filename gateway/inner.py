@@ -20,7 +20,7 @@ from gateway.exchange import Work
 from gateway.forward import Call, ContextOverflow, Failures, Forwarder, Station, Unserved
 from gateway.refusals import REFUSED
 from gateway.relay import json_object
-from limits.types import Priority, QueueTimeout
+from limits.waiting import Priority, QueueTimeout
 from routing.resolve import Catalog
 
 _HEADERS = b"content-type: application/json\r\naccept-encoding: identity\r\n"

@@ -19,7 +19,7 @@ from gateway.forward import Call, Failures, Station
 from gateway.inflate import encoding_of
 from gateway.multipart import boundary
 from gateway.wire import Ask
-from limits.types import Priority
+from limits.waiting import Priority
 from routing.types import Decision, Needs, Resolution, Target
 
 _PRIORITIES = {"realtime": Priority.REALTIME, "standard": Priority.STANDARD, "batch": Priority.BATCH}

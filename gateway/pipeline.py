@@ -48,7 +48,8 @@ from gateway.reply import Reply
 from gateway.settle import Ending, charge, spent
 from gateway.sizing import estimate_of, learn
 from limits.estimate import longest, prompt_tokens, reservation
-from limits.types import LimitExceeded, Preempted, Priority, QueueFull, QueueTimeout, Spent, WaitTooLong
+from limits.types import LimitExceeded
+from limits.waiting import Preempted, Priority, QueueFull, QueueTimeout, Spent, WaitTooLong
 from routing.decide import decide
 from routing.needs import needs_of
 from routing.resolve import Catalog

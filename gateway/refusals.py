@@ -9,7 +9,8 @@ from typing import Any
 
 from caches.errors import CacheAway, ExactStoreAway, FlightCancelled, FlightLagged
 from gateway.errors import ApiError
-from limits.types import BURST, LimitExceeded, LimitsAway, Preempted, QueueFull, QueueTimeout, WaitTooLong
+from limits.types import BURST, LimitExceeded, LimitsAway
+from limits.waiting import Preempted, QueueFull, QueueTimeout, WaitTooLong
 from routing.types import EndpointNotServed, ModelNotAllowed, UnknownModel, UnknownTier
 
 _UNITS = {"requests": "requests per minute", "tokens": "tokens per minute", "parallel": "parallel requests"}

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import enum
 
-from limits.types import Spent
+from limits.waiting import Spent
 
 
 class Ending(enum.Enum):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from gateway.dispatch.types import Lane
 from gateway.families import Labels
 from gateway.metrics import Metrics
-from limits.types import ReservedStanding
+from limits.waiting import ReservedStanding
 
 _Values = Callable[[ReservedStanding], Iterator[tuple[Labels, float]]]
 

@@ -11,8 +11,9 @@ from gateway.families import Labels
 from gateway.metrics import Metrics
 from gateway.shares import Shares
 from limits.types import AWAY as LIMITS_AWAY
-from limits.types import LastingLimiter, Priority
+from limits.types import LastingLimiter
 from limits.view import classes
+from limits.waiting import Priority
 
 _CLASSES = [(priority, priority.name.lower()) for priority in Priority]
 

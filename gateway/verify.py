@@ -12,7 +12,7 @@ from collections.abc import Callable
 from caches.verify.types import VerifierAway
 from gateway.inner import Inner, Message, Unheard
 from gateway.job import Job
-from limits.types import Priority
+from limits.waiting import Priority
 
 _MOST = 2_000  # characters of each text
 _YES = frozenset({"yes", "是", "是的"})

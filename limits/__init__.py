@@ -1,6 +1,7 @@
 """How much may come in, and in which order: rate limits and the priority queue.
 
-types.py      the values, protocols and exceptions that callers deal with
+types.py      the values, protocols and exceptions of limits
+waiting.py    those of the queue
 bucket.py     what one scope has spent (pure arithmetic: time is an argument)
 ledger.py     the balances of all scopes and the decisions over several at once (pure)
 memory.py     the limiter whose balances live in this process

@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import Protocol
 
 from limits.account import Account
-from limits.types import Priority, QueueFull, QueueTimeout, SlotAsk
+from limits.waiting import Priority, QueueFull, QueueTimeout, SlotAsk
 
 
 class State(enum.Enum):

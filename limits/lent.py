@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 from limits.entry import Entry, State
 from limits.scheduler import Queue
-from limits.types import GiveWay, Priority
+from limits.waiting import GiveWay, Priority
 
 
 class Lent:

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from limits.account import Account
 from limits.entry import Entry, Load, insert
 from limits.turns import Turns
-from limits.types import SlotAsk
+from limits.waiting import SlotAsk
 
 _LEFTOVERS = 64
 _MOST_AWAY = 10_000

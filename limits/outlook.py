@@ -19,7 +19,7 @@ import math
 from collections.abc import Sequence
 
 from limits.line import Line
-from limits.types import Priority, SlotAsk
+from limits.waiting import Priority, SlotAsk
 
 _MEMORY = 30.0  # seconds after which what was measured counts 1 / e
 _COMPLETED = 100  # requests after which one counts 1 / e

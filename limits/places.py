@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from limits.entry import Entry
 from limits.scheduler import Queue
-from limits.types import SlotAsk
+from limits.waiting import SlotAsk
 
 
 class Place(NamedTuple):

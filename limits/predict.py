@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 
 from limits.mean import Mean
-from limits.types import SlotAsk
+from limits.waiting import SlotAsk
 
 _FIRST = 256.0  # before anything is known
 _LEAN = 4.0  # answers that the wider group's mean counts for

@@ -20,7 +20,7 @@ from itertools import chain
 from limits.entry import Entry, Load, State
 from limits.reserved import Owner, Reservations
 from limits.scheduler import Queue
-from limits.types import Order, Priority, QueueBounds, ReservedShare, ReservedStanding, SlotAsk
+from limits.waiting import Order, Priority, QueueBounds, ReservedShare, ReservedStanding, SlotAsk
 
 
 class ReservedQueue(Queue):

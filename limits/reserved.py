@@ -17,7 +17,8 @@ import math
 from collections.abc import Iterable, Sequence
 
 from limits.bucket import UNIT, Account
-from limits.types import ReservedShare, ReservedStanding, Scope
+from limits.types import Scope
+from limits.waiting import ReservedShare, ReservedStanding
 
 
 class Owner:

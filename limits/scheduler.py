@@ -29,7 +29,7 @@ from limits.entry import Entry, Load, State, Waiter
 from limits.line import Line
 from limits.outlook import Outlook
 from limits.shelf import reach
-from limits.types import Order, Priority, QueueBounds, QueueFull, QueueTimeout, ReservedStanding, SlotAsk, WaitTooLong
+from limits.waiting import Order, Priority, QueueBounds, QueueFull, QueueTimeout, ReservedStanding, SlotAsk, WaitTooLong
 
 _LEFTOVERS = 64
 _BLAME = 1.25

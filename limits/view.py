@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from limits.slots import Scheduler
-from limits.types import Priority, ReservedStanding, SlotAsk
+from limits.waiting import Priority, ReservedStanding, SlotAsk
 
 MOST_TENANTS = 20
 

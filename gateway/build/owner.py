@@ -44,8 +44,9 @@ from limits.journal import Journal
 from limits.memory import MemoryLimiter
 from limits.places import ANYWHERE, Places
 from limits.slots import Scheduler
-from limits.types import GiveWay, LastingLimiter, Order, QueueBounds, ReservedShare
+from limits.types import LastingLimiter
 from limits.vault import Vault
+from limits.waiting import GiveWay, Order, QueueBounds, ReservedShare
 
 Clock = Callable[[], float]
 _FRESH = 3.5  # checks: so long what an engine told of itself is good for

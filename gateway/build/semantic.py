@@ -29,7 +29,7 @@ from gateway.errors import BackendAnswer
 from gateway.forward import ContextOverflow, Forwarder
 from gateway.inner import Inner
 from gateway.metrics import Metrics
-from limits.types import Priority
+from limits.waiting import Priority
 from routing.types import RoutingError, Target
 
 Clock = Callable[[], float]

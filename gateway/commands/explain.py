@@ -28,7 +28,7 @@ from gateway.explain import Node, explain
 from gateway.explanation import Explanation
 from gateway.keyfile import KeyFileError
 from gateway.logs import NullLog
-from limits.types import Priority
+from limits.waiting import Priority
 
 _NOBODY = Principal("", "", "", Priority.STANDARD, 1, (), MappingProxyType({}), None)
 

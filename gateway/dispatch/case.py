@@ -17,7 +17,8 @@ from gateway.dispatch import messages as m
 from gateway.dispatch.entries import MOST_KEPT, kept_of
 from gateway.dispatch.local import LocalTicket, LocalWork
 from gateway.dispatch.types import NoReplica, WorkAsk
-from limits.types import LimitExceeded, LimitsAway, Priority, QueueFull, QueueTimeout, Spent, Standing, WaitTooLong
+from limits.types import LimitExceeded, LimitsAway, Standing
+from limits.waiting import Priority, QueueFull, QueueTimeout, Spent, WaitTooLong
 
 if TYPE_CHECKING:
     from gateway.dispatch.session import Session

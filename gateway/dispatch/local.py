@@ -20,7 +20,8 @@ from caches.types import Entry, ExactStore
 from gateway.dispatch.types import Elsewhere, Lane, NoReplica, Question, WorkAsk
 from gateway.dispatch.unplaced import Unplaced
 from limits.slots import Slot
-from limits.types import Admission, Adopted, LastingLimiter, Priority, Reservation, Scope, SlotAsk, Spent, Standing
+from limits.types import Admission, Adopted, LastingLimiter, Reservation, Scope, Standing
+from limits.waiting import Priority, SlotAsk, Spent
 
 _RENEWING = 60.0  # seconds that a renewal may take, before another one begins: its worker may have died
 _RENEWED = 1.0  # until the next one: who has looked before may be told of the old answer only now

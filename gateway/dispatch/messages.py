@@ -11,10 +11,11 @@ import math
 import msgspec
 
 from backends.types import Outcome
-from limits.types import BURST, Priority
+from limits.types import BURST
+from limits.waiting import Priority
 
 SpentValues = tuple[int, int, bool, int | None]
-"""`limits.types.Spent`."""
+"""`limits.waiting.Spent`."""
 
 
 class ScopeTerms(msgspec.Struct, array_like=True, gc=False):
@@ -203,7 +204,7 @@ class First(msgspec.Struct, array_like=True, tag=7, gc=False):
 class End(msgspec.Struct, array_like=True, tag=8, gc=False):
     """The work is over (`over`), or the client is (`left`), or both. Numbered, so that each is heard once.
 
-    `settled`: tokens to charge; None charges none, and gives the model's request back. `spent`: `limits.types.Spent`. `extra`:
+    `settled`: tokens to charge; None charges none, and gives the model's request back. `spent`: `limits.waiting.Spent`. `extra`:
     tokens to charge that were not reserved.
     """
 

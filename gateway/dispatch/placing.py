@@ -22,7 +22,7 @@ from caches.chain import Chain
 from caches.prefix import PrefixIndex
 from gateway.dispatch.types import WorkAsk
 from gateway.dispatch.unplaced import UNPLACED, NoPlacing, Unplaced
-from limits.types import Spent
+from limits.waiting import Spent
 
 _log = logging.getLogger("tiergate.prefix")
 _TELLING = 512  # expected tokens from which on a miss says something of the replica

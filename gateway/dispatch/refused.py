@@ -8,7 +8,8 @@ from gateway.dispatch.messages import Refusal
 from gateway.dispatch.types import NoReplica
 from gateway.errors import ApiError, internal_error
 from gateway.refusals import waiting
-from limits.types import LimitExceeded, LimitsAway, QueueFull, QueueTimeout, Resource, Scope, WaitTooLong
+from limits.types import LimitExceeded, LimitsAway, Resource, Scope
+from limits.waiting import QueueFull, QueueTimeout, WaitTooLong
 
 
 class Scopes(Protocol):

@@ -29,7 +29,8 @@ from caches.flight import Flight
 from caches.types import Entry
 from gateway.dispatch.unplaced import NoPlacing
 from limits.slots import Scheduler
-from limits.types import Priority, Scope, Spent, Standing
+from limits.types import Scope, Standing
+from limits.waiting import Priority, Spent
 
 
 @dataclass(frozen=True, slots=True)

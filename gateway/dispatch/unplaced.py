@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from backends.replica import Replica
 from backends.types import Ask
-from limits.types import Spent
+from limits.waiting import Spent
 
 if TYPE_CHECKING:
     from gateway.dispatch.types import WorkAsk

@@ -12,7 +12,7 @@ from backends.types import Outcome
 from gateway.dispatch import messages as m
 from gateway.dispatch.refused import Away
 from gateway.dispatch.types import WorkAsk
-from limits.types import Priority, Spent
+from limits.waiting import Priority, Spent
 
 if TYPE_CHECKING:
     from gateway.dispatch.ticket import RemoteTicket

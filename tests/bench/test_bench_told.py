@@ -6,7 +6,7 @@ from bench.told import SOURCES, calibrated, part_of, run
 from gateway.lab.simulate.policies import CAP, PER_TOKEN
 from gateway.lab.simulate.study import Study, jobs_of
 from gateway.lab.simulate.workload import Pace
-from limits.types import Order
+from limits.waiting import Order
 
 OURS = Order(PER_TOKEN, CAP)
 

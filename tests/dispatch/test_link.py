@@ -13,7 +13,8 @@ from gateway.dispatch.link import Link
 from gateway.dispatch.roster import Replicas
 from gateway.dispatch.types import Question, WorkAsk
 from gateway.errors import ApiError
-from limits.types import Priority, QueueFull, Scope
+from limits.types import Scope
+from limits.waiting import Priority, QueueFull
 
 SCOPES = [Scope("tenant:acme", "tenant", 600, 60_000, 8, "acme")]
 

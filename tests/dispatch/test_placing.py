@@ -12,7 +12,7 @@ from backends.types import Ask
 from caches.chain import chain, chain_key
 from gateway.dispatch.placing import Placing, placing_of
 from gateway.dispatch.types import WorkAsk
-from limits.types import Priority, Spent
+from limits.waiting import Priority, Spent
 
 KEY = chain_key("m")
 TOKENS = 4000

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from worlds import MODELS, SCOPES, Wish, World, one_process, workers
 
 from gateway.dispatch.types import Question, WorkAsk
-from limits.types import Priority
+from limits.waiting import Priority
 
 Step = tuple[Any, ...]
 

@@ -13,8 +13,9 @@ from gateway.dispatch import messages as m
 from gateway.dispatch.gathering import Gathering
 from gateway.dispatch.session import Session
 from gateway.fleet import spec_of
-from limits.types import Priority, Scope
+from limits.types import Scope
 from limits.vault import Vault
+from limits.waiting import Priority
 
 CONFIG = """
 models: [{name: small, replicas: [{name: s1, url: "http://127.0.0.1:9/v1"}]}]

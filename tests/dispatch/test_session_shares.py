@@ -6,7 +6,7 @@ import pytest
 from test_session import CONFIG, Owner, ask, held, say, ticks, vault  # noqa: F401 - a fixture
 
 from gateway.dispatch import messages as m
-from limits.types import ReservedStanding
+from limits.waiting import ReservedStanding
 
 SHARED = CONFIG.replace("rpm: 600", "reserved: {small: {slots: 2, tpm: 50000}}, rpm: 600")
 

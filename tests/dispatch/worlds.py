@@ -25,8 +25,9 @@ from gateway.dispatch.roster import Replicas
 from gateway.dispatch.types import Dispatcher, Grant, NoReplica, Question, Ticket, WorkAsk, WorkScope
 from gateway.refusals import PERSONAL
 from limits.slots import Scheduler
-from limits.types import LimitExceeded, Priority, QueueFull, QueueTimeout, Scope, Standing
+from limits.types import LimitExceeded, Scope, Standing
 from limits.vault import Vault
+from limits.waiting import Priority, QueueFull, QueueTimeout
 
 MODELS = ("turns", "least", "quick", "sticky", "counted")
 CONFIG = """

@@ -10,7 +10,7 @@ from pair import Pair
 
 from gateway.config import parse
 from gateway.lab.fake import FakeVLLM, Options
-from limits.types import Priority
+from limits.waiting import Priority
 
 SLOW = {"s1": Options(itl=0.01), "l1": Options()}
 

@@ -8,7 +8,7 @@ from gateway.auth import Principal
 from gateway.errors import ApiError
 from gateway.lab.fake import Options
 from gateway.models import ModelList
-from limits.types import Priority
+from limits.waiting import Priority
 from routing.resolve import Catalog
 from routing.types import Model
 

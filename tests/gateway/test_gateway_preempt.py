@@ -28,7 +28,7 @@ from pair import Pair
 from gateway.config import parse
 from gateway.dispatch import messages as m
 from gateway.lab.fake import FakeVLLM, Options
-from limits.types import Priority
+from limits.waiting import Priority
 
 BATCH, REALTIME = ({"x-tiergate-priority": name} for name in ("batch", "realtime"))
 

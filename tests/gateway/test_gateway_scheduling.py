@@ -5,7 +5,7 @@ import time
 from gateway_talk import ask, chat, hold, posts, queued, station, wire
 from test_gateway_queue import waiting
 
-from limits.types import Priority, SlotAsk
+from limits.waiting import Priority, SlotAsk
 
 
 def accounts(stack):

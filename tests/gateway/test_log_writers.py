@@ -16,7 +16,7 @@ from gateway.auth import Principal
 from gateway.exchange import Exchange
 from gateway.logs import _PIPE_BUF, JsonLog
 from gateway.metrics import Metrics
-from limits.types import Priority
+from limits.waiting import Priority
 
 ROOT = Path(__file__).parents[2]
 WRITERS, LINES = 4, 4000

@@ -11,7 +11,8 @@ from gateway.config import parse
 from gateway.errors import ApiError
 from gateway.keyfile import KeyFile, Terms
 from gateway.keys import KeyRing
-from limits.types import Priority, Scope
+from limits.types import Scope
+from limits.waiting import Priority
 
 NOW = 1_800_000_000.0
 

@@ -4,7 +4,7 @@ import math
 
 from limits.entry import Entry
 from limits.scheduler import Queue
-from limits.types import Order, Priority, QueueBounds, SlotAsk
+from limits.waiting import Order, Priority, QueueBounds, SlotAsk
 
 FAR = 1e9
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from queue_talk import bounds, push, queue
 
 from limits.scheduler import Queue
-from limits.types import Priority
+from limits.waiting import Priority
 
 MOST = 1000  # tokens that a request may cost
 MANY = settings(max_examples=80, deadline=None)

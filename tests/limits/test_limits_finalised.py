@@ -8,7 +8,7 @@ import pytest
 
 from limits.entry import State
 from limits.slots import Scheduler
-from limits.types import GiveWay, Priority, QueueBounds, QueueFull, QueueTimeout, SlotAsk, Spent
+from limits.waiting import GiveWay, Priority, QueueBounds, QueueFull, QueueTimeout, SlotAsk, Spent
 
 REALTIME, STANDARD, BATCH = Priority
 ENDS = {"served": State.DISPATCHED, "late": State.EXPIRED, "cancelled": State.CANCELLED, "full": State.PUSHED_OUT}

@@ -11,7 +11,7 @@ from queue_talk import bounds
 
 from limits.entry import State
 from limits.slots import NOTHING, Scheduler
-from limits.types import GiveWay, Order, Priority, QueueFull, QueueTimeout, ReservedShare, SlotAsk, Spent
+from limits.waiting import GiveWay, Order, Priority, QueueFull, QueueTimeout, ReservedShare, SlotAsk, Spent
 
 REALTIME, STANDARD, BATCH = Priority
 WITHIN = 5.0

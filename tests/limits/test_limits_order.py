@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from queue_talk import FAR, bounds, drain, push, queue, serve
 
 from limits.scheduler import Queue
-from limits.types import Order, Priority, QueueTimeout, SlotAsk
+from limits.waiting import Order, Priority, QueueTimeout, SlotAsk
 
 REALTIME, STANDARD, BATCH = Priority
 

@@ -17,8 +17,8 @@ from limits.provisioned import ReservedQueue
 from limits.scheduler import Queue
 from limits.shelf import Shelf
 from limits.slots import Scheduler
-from limits.types import Order, Priority, QueueBounds, QueueFull, QueueTimeout, ReservedShare, SlotAsk, WaitTooLong
 from limits.view import classes, place
+from limits.waiting import Order, Priority, QueueBounds, QueueFull, QueueTimeout, ReservedShare, SlotAsk, WaitTooLong
 
 REALTIME, STANDARD, BATCH = Priority
 MAX_WAIT = (30.0, 60.0, 240.0)

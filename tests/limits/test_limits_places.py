@@ -11,7 +11,7 @@ from test_limits_slots import Guest as Plain
 
 from limits.places import Places
 from limits.slots import Scheduler
-from limits.types import Order, QueueTimeout, SlotAsk
+from limits.waiting import Order, QueueTimeout, SlotAsk
 
 FIRST_COME = Order()
 SEATS = 10

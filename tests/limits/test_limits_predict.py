@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limits.predict import Predictor
-from limits.types import Priority, SlotAsk
+from limits.waiting import Priority, SlotAsk
 
 
 def ask(tenant="acme", form="chat", *, prompt=100, most=None) -> SlotAsk:

@@ -11,7 +11,7 @@ from queue_talk import Nobody
 from limits.drain import Drain
 from limits.entry import Entry, State
 from limits.scheduler import Queue
-from limits.types import Priority, QueueBounds, QueueFull, QueueTimeout, SlotAsk
+from limits.waiting import Priority, QueueBounds, QueueFull, QueueTimeout, SlotAsk
 
 REALTIME, STANDARD, BATCH = Priority
 FAR = 10_000.0

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from limits.entry import State
 from limits.scheduler import Queue
-from limits.types import Priority, QueueBounds, QueueFull, QueueTimeout, SlotAsk
+from limits.waiting import Priority, QueueBounds, QueueFull, QueueTimeout, SlotAsk
 
 MAX_WAIT = (20.0, 40.0, 60.0)
 TENANTS = ["a", "b", "c", "d"]

@@ -11,7 +11,7 @@ from limits.entry import State
 from limits.provisioned import ReservedQueue
 from limits.reserved import Reservations, scaled
 from limits.scheduler import Queue
-from limits.types import Order, Priority, QueueFull, ReservedShare, SlotAsk
+from limits.waiting import Order, Priority, QueueFull, ReservedShare, SlotAsk
 
 REALTIME, STANDARD, BATCH = Priority
 MANY = settings(max_examples=60, deadline=None)

@@ -8,7 +8,7 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 from test_limits_queue_machine import ASKS, MAX_WAIT, Line, used
 
 from limits.provisioned import ReservedQueue
-from limits.types import Order, QueueBounds, ReservedShare
+from limits.waiting import Order, QueueBounds, ReservedShare
 
 SHARES = st.fixed_dictionaries(
     {},

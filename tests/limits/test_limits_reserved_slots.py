@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from test_limits_slots import BATCH, BOUNDS, REALTIME, Guest, ask, at_rest, ticks
 
 from limits.slots import Scheduler
-from limits.types import ReservedShare, Spent
+from limits.waiting import ReservedShare, Spent
 
 
 def scheduler(slots, *shares):

@@ -10,7 +10,7 @@ import pytest
 
 from limits.entry import State
 from limits.slots import Scheduler
-from limits.types import Order, Priority, QueueBounds, QueueFull, QueueTimeout, SlotAsk, Spent
+from limits.waiting import Order, Priority, QueueBounds, QueueFull, QueueTimeout, SlotAsk, Spent
 
 REALTIME, STANDARD, BATCH = Priority
 BOUNDS = QueueBounds(10_000, 10**9, 10**9, (10.0, 30.0, 300.0))

@@ -1,6 +1,7 @@
 import pytest
 
-from limits.types import LimitExceeded, Priority, QueueBounds, QueueFull, QueueTimeout, Scope, SlotAsk
+from limits.types import LimitExceeded, Scope
+from limits.waiting import Priority, QueueBounds, QueueFull, QueueTimeout, SlotAsk
 
 
 @pytest.mark.parametrize("priority", ["realtime", 0, 1.0, None, True, (0,), {"class": 1}])

@@ -14,7 +14,8 @@ from gateway.dispatch.fault import Fault, decoded, encoded
 from gateway.errors import ApiError, internal_error
 from gateway.outcomes import OUTCOMES
 from gateway.refusals import PERSONAL, REFUSALS, TABLE, refusal
-from limits.types import LimitExceeded, QueueFull, QueueTimeout, Scope, WaitTooLong
+from limits.types import LimitExceeded, Scope
+from limits.waiting import QueueFull, QueueTimeout, WaitTooLong
 from routing.types import EndpointNotServed, ModelNotAllowed, UnknownModel, UnknownTier
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,7 +12,7 @@ from gateway.lab.simulate.measures import quantile
 from gateway.lab.simulate.policies import POLICIES, Policy, ours
 from gateway.lab.simulate.terms import Tenants, Terms
 from gateway.lab.simulate.workload import Job, Length
-from limits.types import Order, Priority
+from limits.waiting import Order, Priority
 
 MANY = settings(max_examples=25, deadline=None)
 SPEED = Speed(0.3, 0.02)

@@ -10,7 +10,7 @@ from gateway.lab.simulate.study import Source, Study, jobs_of, run
 from gateway.lab.simulate.table import table
 from gateway.lab.simulate.terms import Tenants, Terms, parsed
 from gateway.lab.simulate.workload import PACES, synthetic
-from limits.types import Priority
+from limits.waiting import Priority
 
 TWO = Source("two", lambda rng: synthetic(rng, "ab"))
 OURS = BY_NAME["ours"]

@@ -27,7 +27,7 @@ from gateway.lab.simulate.workload import Job, Pace, arrive, synthetic
 from limits.entry import Entry
 from limits.places import ANYWHERE, Places
 from limits.slots import Scheduler
-from limits.types import Order, Priority, QueueBounds, SlotAsk, Spent
+from limits.waiting import Order, Priority, QueueBounds, SlotAsk, Spent
 
 _FOREVER = 1e12
 _ENDLESS = QueueBounds(10**9, 10**15, 10**15, (_FOREVER, _FOREVER, _FOREVER))

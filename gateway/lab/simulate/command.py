@@ -25,7 +25,7 @@ from gateway.lab.simulate.study import run as run_study
 from gateway.lab.simulate.table import table
 from gateway.lab.simulate.terms import Tenants, parsed
 from gateway.lab.simulate.workload import PACES, TRACE, USES, of_trace, synthetic
-from limits.types import Order
+from limits.waiting import Order
 
 add_arguments = arguments.add_arguments
 _TENANTS = {"one": ("all",), "eight": tuple("abcdefgh"), "uses": ()}

@@ -14,7 +14,7 @@ from gateway.lab.simulate.timeline import Timeline
 from gateway.lab.simulate.workload import Job
 from limits.entry import Entry
 from limits.slots import Scheduler
-from limits.types import QueueBounds, ReservedShare, SlotAsk, Spent
+from limits.waiting import QueueBounds, ReservedShare, SlotAsk, Spent
 
 _ALIKE = Tenants()
 _FOREVER = 1e12

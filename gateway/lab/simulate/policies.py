@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from limits.types import Order
+from limits.waiting import Order
 
 PER_TOKEN, CAP = 0.03, 512  # as the product has them unless told otherwise
 _FOREVER = 1e6

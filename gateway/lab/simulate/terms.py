@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from gateway.lab.simulate.workload import Job
-from limits.types import Priority
+from limits.waiting import Priority
 
 _CLASSES = {priority.name.lower(): priority for priority in Priority}
 
