@@ -51,7 +51,7 @@ _STATE = ("previous_response_id", "background", "conversation")
 
 ENDPOINTS = (
     Endpoint("chat", b"/chat/completions", stream_options=True, salted=True, prioritized=True),
-    Endpoint("completions", b"/completions", stream_options=True, salted=True, prioritized=True),
+    Endpoint("completions", b"/completions", limits=("max_tokens",), stream_options=True, salted=True, prioritized=True),
     Endpoint("embeddings", b"/embeddings", generates=False, streams=False, salted=True, prioritized=True),
     Endpoint(
         "responses",

@@ -247,11 +247,11 @@ class Forwarder:
             else:
                 tee.cut_short()
             call.deltas, call.work.broken = tally.deltas, tally.error is not None
-            if tally.prompt_tokens is not None:
+            if tally.prompt_tokens or tally.completion_tokens:
                 completion = tally.completion_tokens or 0
                 if not completion or call.ending is not Ending.COMPLETE:  # what was told early, as of /v1/messages, is no count
                     completion = max(completion, tally.deltas)
-                call.usage = count(call.work, tally.prompt_tokens, completion, tally.cached_tokens)
+                call.usage = count(call.work, tally.prompt_tokens or 0, completion, tally.cached_tokens)
 
     async def _judge(self, call: Call, answer: UpstreamAnswer, lease: Attempt, failures: Failures) -> None:
         """An error answer: does it say something about the request, about the replica, or about the operator?"""

@@ -469,6 +469,6 @@ def amounts(job: Job, station: Station, prompt: int) -> tuple[int, bool, int | N
     if not endpoint.generates:
         return min(reservation(prompt, 1, 0, 0), _MOST_TOKENS), True, 0
     choices = _choices(ask)
-    most = longest(choices, [ask.integer(name) for name in endpoint.limits])
+    most = longest(choices, [ask.maximum(name) for name in endpoint.limits])
     tokens = min(reservation(prompt, choices, most, station.default_max_tokens), _MOST_TOKENS)
     return tokens, most is None, most if most is None else min(most, _MOST_TOKENS)

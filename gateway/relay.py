@@ -178,6 +178,8 @@ def read_usage(body: bytes, work: Work, dialect: Dialect = Dialect.OPENAI) -> in
     prompt = usage.prompt_tokens
     if not prompt and usage.total_tokens and usage.total_tokens <= MAX_COUNT:  # some rerankers tell nothing else
         prompt = usage.total_tokens - (usage.completion_tokens or 0)
+    if not prompt and not usage.completion_tokens:  # no answer costs nothing, so this one was not counted
+        return None
     return count(work, prompt, usage.completion_tokens, details.cached_tokens if details else None)
 
 

@@ -81,6 +81,11 @@ class Ask:
             raise ApiError(400, "invalid_type", f"`{name}` must be an integer.", param=name)
         return max(0, value)
 
+    def maximum(self, name: str) -> int | None:
+        """A bound that the client named, None when it names none. A negative one is none: to some engines -1 is endless."""
+        value = self.integer(name)
+        return None if value == 0 and self.fields[name] < 0 else value
+
 
 def parse(raw: bytes, model: str | None = None) -> Ask:
     """Parse a body. `model` is the one that the path names (the Azure form). Raises ApiError 400."""

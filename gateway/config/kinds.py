@@ -17,6 +17,7 @@ from urllib.parse import SplitResult, urlsplit
 from gateway import units
 
 _WHOLE = re.compile(r"[+-]?\d[\d_]{0,17}", re.ASCII)
+_ENDLESS = 10**15  # nothing that is counted here is more
 _NUMBER = re.compile(r"[+-]?\d{1,18}(\.\d{1,18})?", re.ASCII)
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+\-]{0,199}")
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+/\-]{0,199}")
@@ -136,17 +137,21 @@ class Whole(_Shown):
     """A whole number; `built`: more is known, but not built yet."""
 
     low: int = 1
-    high: int = 10**15
+    high: int = _ENDLESS
     built: int | None = None
 
     @property
     def expects(self) -> str:
-        return f"a whole number, at least {self.low}" if self.high == 10**15 else f"a whole number from {self.low} to {self.high}"
+        return (
+            f"a whole number, at least {self.low}" if self.high == _ENDLESS else f"a whole number from {self.low} to {self.high}"
+        )
 
     def read(self, text: str) -> int:
-        if not _WHOLE.fullmatch(text) or not self.low <= int(text.replace("_", "")) <= self.high:
+        if not _WHOLE.fullmatch(text) or (value := int(text.replace("_", ""))) < self.low:
             raise Unfit(f"expected {self.expects}, got {{}}")
-        value = int(text.replace("_", ""))
+        if value > self.high:
+            bound = f" and at most {self.high:_}" if self.high == _ENDLESS else ""
+            raise Unfit(f"expected {self.expects}{bound}, got {{}}")
         if self.built is not None and value > self.built:
             raise Unfit(f"more than {self.built} is not built yet")
         return value

@@ -83,6 +83,11 @@ class Case:
         """Hold again what a predecessor of this process had granted."""
         self.task = asyncio.get_running_loop().create_task(self._resume(held))
 
+    @property
+    def queued(self) -> bool:
+        """It waits for its first slot, maybe with tokens set aside."""
+        return self._scope is not None and not self._scope.granted and self.task is not None and not self.task.done()
+
     def cancel(self) -> None:
         if self.task is not None:
             self.task.cancel()

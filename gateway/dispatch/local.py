@@ -142,8 +142,8 @@ class LocalWork:
     """Tokens, then a slot. While it is entered it is its own grant."""
 
     __slots__ = (
-        "_ask", "_balance_ask", "_lane", "_place", "_reservation", "_reserved", "_slot", "_tried", "lent", "on_wait", "queued",
-        "tokens",
+        "_ask", "_balance_ask", "_lane", "_place", "_reservation", "_reserved", "_slot", "_tried", "granted", "lent", "on_wait",
+        "queued", "tokens",
     )  # fmt: skip
 
     def __init__(self, lane: Lane, admission: Admission, ask: WorkAsk) -> None:
@@ -154,6 +154,7 @@ class LocalWork:
         )
         self._slot: Slot | None = None
         self._place: Unplaced | None = None
+        self.granted = False  # it has had a slot
         self._tried: list[Replica] = []
         self.lent = False  # the owner may want its slot back
         self.on_wait: Callable[[], None] | None = None  # called when it has its tokens and is about to wait for a slot
@@ -173,6 +174,7 @@ class LocalWork:
         except BaseException:
             await self._reserved.__aexit__(None, None, None)
             raise
+        self.granted = True
         self.tokens, self.queued = self._reservation.tokens, slot.queued
         self._balance_ask = _balance_ask(ask, wanted)
         return self
@@ -279,6 +281,7 @@ class ResumedWork(LocalWork):
         self._reserved = reserved
         self._balance_ask = BalanceAsk(tokens=tokens)
         self._slot = self._place = None
+        self.granted = True
         self.lent = False
         self._tried = [] if replica is None else [replica]
         self._replica = replica

@@ -266,6 +266,16 @@ class Node:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    async def hand_over(self) -> None:
+        """Write what a successor goes on from: what runs stays charged, for it is adopted; who waits for a slot will ask it anew,
+        so nothing stays set aside for that. `close` is to follow at once.
+        """
+        while waiting := [case for session in self.sessions for case in session.cases.values() if case.queued]:
+            for case in waiting:
+                case.cancel()
+            await asyncio.gather(*(case.task for case in waiting if case.task is not None), return_exceptions=True)
+        self.commit()
+
     async def close(self) -> None:
         for session in list(self.sessions):
             session.channel.abort()

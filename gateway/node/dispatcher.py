@@ -76,7 +76,6 @@ class DispatcherProcess:
 
     async def stop(self) -> None:
         """Safe to call twice. The next one goes on from what is written here."""
-        self.parts.node.commit()
         with contextlib.suppress(OSError, ValueError):
             self._inherited.tally.write(self.parts.tally.keep())
         if self._server is not None:
@@ -84,6 +83,7 @@ class DispatcherProcess:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.parts.node.hand_over()
         await self.parts.node.close()
         await self.parts.owner.semantic.close()
         await self.parts.owner.exact.close()

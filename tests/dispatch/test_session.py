@@ -173,6 +173,31 @@ async def test_a_worker_that_comes_back_holds_what_it_held_and_no_token_more(own
     assert owner.left() == (599, 60_000 - 10)
 
 
+async def test_a_dispatcher_that_ends_leaves_nothing_set_aside_for_who_waits(tmp_path: Path, vault: bytearray) -> None:
+    """A reload while one runs and others wait: the one stays charged, and the others, who ask again, are charged once."""
+    one_slot = CONFIG.replace("{name: small,", "{name: small, concurrency: {max: 1},")
+    owner = Owner(tmp_path, vault, one_slot)
+    session = owner.connect()
+    say(session, ask(1), ask(2), ask(3))
+    await ticks()
+    assert owner.left() == (597, 60_000 - 3 * RESERVED)
+    await owner.parts.node.hand_over()
+    after = Owner(tmp_path, vault, one_slot)
+    waiting = [m.Held(n, (1,), False, False, None, False, None, 0) for n in (2, 3)]
+    session = after.connect(held(1), *waiting, before=owner)
+    await ticks()
+    assert after.left() == (597, 60_000 - RESERVED)
+    work = m.Work("small", RESERVED, False, None, 0, "acme", 1, 100, 1e9, None, 10)
+    say(session, *(m.Begin(n, 0, work, None) for n in (2, 3)))
+    await ticks()
+    assert after.left() == (597, 60_000 - 3 * RESERVED)
+    for seq, n in enumerate((1, 2, 3), 1):
+        say(session, m.End(seq, n, True, True, False, 10, None))
+        await ticks()
+    assert after.idle
+    assert after.left() == (597, 60_000 - 30)
+
+
 async def test_a_former_connection_may_end_after_the_new_one_began(owner: Owner) -> None:
     """Both come to light at once after the process stood still: in either order, what is held is held once."""
     former = owner.connect()

@@ -350,6 +350,8 @@ async def test_a_backend_that_repeats_its_key_does_not_tell_it(start):
 
 def test_usage_below_nothing_is_no_usage():
     """A backend that counts less than no tokens has not counted."""
+    assert read_usage(b'{"usage":{}}', Work()) is None
+    assert read_usage(b'{"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}', Work()) is None
     assert read_usage(b'{"usage":{"prompt_tokens":-10,"completion_tokens":5}}', Work()) is None
     assert read_usage(b'{"usage":{"prompt_tokens":10,"completion_tokens":-5}}', Work()) is None
     for dialect in (Dialect.MESSAGES, Dialect.RESPONSES):

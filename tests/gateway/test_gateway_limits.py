@@ -272,6 +272,23 @@ async def test_the_reservation_is_the_prompt_and_the_most_that_may_come(start, f
     assert held == estimate_of(body) + choices * most
 
 
+@pytest.mark.parametrize(
+    "fields", [{"max_completion_tokens": 0}, {"max_completion_tokens": 900_000}, {"max_tokens": -1}, {}], ids=str
+)
+async def test_a_bound_that_no_engine_heeds_bounds_nothing(start, fields):
+    """On /v1/completions `max_completion_tokens` is no field of the engines', and -1 is endless to some: the default is reserved."""
+    stack = await start(limited("tenant", tpm=PLENTY))
+    freeze_limits(stack)
+    wake = hold(stack.small)
+    body = {"model": "small-model", "prompt": "hello", **fields}
+    task = asyncio.create_task(ask(stack, body, path="/v1/completions"))
+    await stack.until(lambda: posts(stack.small))
+    held = PLENTY - await remaining(stack)
+    wake()
+    await task
+    assert held == estimate_of(body) + 1024
+
+
 async def held_by(stack, body):
     """What a request reserves, and what its backend then counts in its prompt."""
     before, wake, fake = await remaining(stack), hold(stack.small), stack.small
