@@ -27,6 +27,7 @@ from gateway_talk import (
 )
 
 from gateway.lab.fake import Options
+from gateway.wire import parse
 from limits.estimate import prompt_tokens
 
 PLENTY = 1_000_000
@@ -272,11 +273,15 @@ async def test_the_reservation_is_the_prompt_and_the_most_that_may_come(start, f
     assert held == estimate_of(body) + choices * most
 
 
-@pytest.mark.parametrize(
-    "fields", [{"max_completion_tokens": 0}, {"max_completion_tokens": 900_000}, {"max_tokens": -1}, {}], ids=str
-)
+def test_a_negative_maximum_is_none():
+    """To some engines -1 is endless: it bounds nothing. 0 is a value."""
+    assert parse(b'{"model": "m", "max_tokens": -1}').maximum("max_tokens") is None
+    assert parse(b'{"model": "m", "max_tokens": 0}').maximum("max_tokens") == 0
+
+
+@pytest.mark.parametrize("fields", [{"max_completion_tokens": 0}, {"max_completion_tokens": 900_000}, {}], ids=str)
 async def test_a_bound_that_no_engine_heeds_bounds_nothing(start, fields):
-    """On /v1/completions `max_completion_tokens` is no field of the engines', and -1 is endless to some: the default is reserved."""
+    """On /v1/completions `max_completion_tokens` is no field of the engines': the default is reserved."""
     stack = await start(limited("tenant", tpm=PLENTY))
     freeze_limits(stack)
     wake = hold(stack.small)
