@@ -124,6 +124,8 @@ class Journal:
 
     def _run(self) -> None:
         synced = time.monotonic()
+        if self._records and self._file < 0:  # what was read is in force from now on, also if nothing follows
+            self._write()
         while not self._closing.is_set():
             waits = self._unsynced or self.trouble
             if self._wake.wait(self._sync if waits else None):

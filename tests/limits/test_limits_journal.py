@@ -115,6 +115,20 @@ def test_a_damaged_file(data):
         assert found(folder, C) == [(9, 9, 9)]
 
 
+def test_what_is_left_of_a_damaged_file_is_written_at_once(tmp_path):
+    """Who is killed before anything more is used has not lost it."""
+    folder, copy = tmp_path / "here", tmp_path / "copy"
+    write(folder, (A, 5, 1, 1), (B, 6, 7, 8), (C, 9, 9, 9))
+    content = bytearray((folder / "used").read_bytes())
+    content[RECORD + 5] ^= 1
+    (folder / "used").write_bytes(content)
+    with opened(folder) as journal:
+        assert [journal.find(key) is None for key in (A, B, C)] == [True, False, False]
+        until((folder / "used").exists)
+        shutil.copytree(folder, copy)
+    assert found(copy, A, B, C) == [None, (6, 7, 8), (9, 9, 9)]
+
+
 @pytest.mark.parametrize("content", [b"", b"\0" * 1000, b"tiergate", os.urandom(5000), b"tiergate spent 2\n".ljust(480, b"x")])
 def test_a_file_that_is_not_ours(tmp_path, content, caplog):
     """It is set aside with one line, and counting begins anew."""
