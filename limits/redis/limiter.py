@@ -235,23 +235,31 @@ class RedisLimiter(LastingLimiter):
             self.held.add(lease, [model], told=False)
         return place, tokens, day
 
-    def correct(self, place: Place, name: bytes, scopes: Sequence[tuple[Known, int]], more: int, day: int = 0) -> None:
+    def correct(
+        self,
+        place: Place,
+        name: bytes,
+        scopes: Sequence[tuple[Known, int]],
+        more: int,
+        day: int = 0,
+        of_budgets: int | None = None,
+    ) -> None:
         """Give requests back, so many of each scope, and charge so many tokens more, or less than none; also to that day's
-        budgets.
+        budgets, if that is not another number.
         """
-        now = self.now()
+        now, of_budgets = self.now(), more if of_budgets is None else of_budgets
         if place is Place.HERE:
             self._share.correct([known for known, _ in scopes], more, now)
             self._share.refund([known for known, requests in scopes if requests])
             if day:
-                self._spending.correct_parts([known for known, _ in scopes], day, more)
+                self._spending.correct_parts([known for known, _ in scopes], day, of_budgets)
         elif place is Place.SERVER and scopes:
             corrections = [(known, requests, more, False) for known, requests in scopes]
-            self.line.say(*self._words.correct(name, b"", corrections, day, more))
+            self.line.say(*self._words.correct(name, b"", corrections, day, of_budgets))
             for known, requests in scopes:
                 _follow(known.account, requests, more, now)
                 if day:
-                    known.used.add(more, known.used.day if day == TODAY else day)
+                    known.used.add(of_budgets, known.used.day if day == TODAY else day)
 
     def release(self, lease: bytes, scopes: Sequence[Known], name: bytes = b"") -> None:
         """One slot of each. `name`: a debit that needs no correction any more."""
