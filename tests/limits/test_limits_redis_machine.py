@@ -40,6 +40,8 @@ class Open:
     admissions: list
     scopes: list
     reservations: list | None = None
+    model: Scope | None = None
+    settled: bool = False
 
 
 class Same(RuleBasedStateMachine):
@@ -133,7 +135,7 @@ class Same(RuleBasedStateMachine):
         model = data.draw(st.none() | st.sampled_from(MODELS))
         reservations = [one.reserve(tokens, model_scope=model, clamp=clamp, least=least) for one in request.admissions]
         if self.outcomes([reservation.__aenter__() for reservation in reservations]) is None:
-            request.reservations = reservations
+            request.reservations, request.model, request.settled = reservations, model, False
             one, other = [(reservation.tokens, reservation.day) for reservation in reservations]
             assert one == other
 
@@ -158,6 +160,36 @@ class Same(RuleBasedStateMachine):
                     reservation.settle(used)
 
             self.runner.run(settle())
+            request.settled = True
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data(), used=st.none() | st.integers(0, 5000) | st.just(LARGE))
+    def lose(self, data, used):
+        """Its worker does not answer. If it comes back it still has the request, and ends it."""
+        request = self.some(data, reserved=True)
+        if request is None or request.settled:
+            return
+
+        async def said(verb, *words):
+            for reservation in request.reservations:
+                getattr(reservation, verb)(*words)
+
+        self.runner.run(said("lose"))
+        held = request.reservations[0]
+        self.leave(request.reservations)
+        self.leave(request.admissions)
+        request.reservations = None
+        self.open.remove(request)
+        if used is not None:
+            request.admissions = [limiter.adopt(request.scopes) for limiter in self.both]
+            self.outcomes([admission.__aenter__() for admission in request.admissions])
+            request.reservations = [
+                admission.adopt_reservation(held.tokens, request.model, day=held.day, lost=True) for admission in request.admissions
+            ]
+            self.outcomes([reservation.__aenter__() for reservation in request.reservations])
+            self.runner.run(said("settle", used))
+            self.leave(request.reservations)
+            self.leave(request.admissions)
 
     @precondition(lambda self: self.open)
     @rule(data=st.data())
