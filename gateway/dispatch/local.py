@@ -110,7 +110,7 @@ class LocalTicket:
         return LocalWork(self._owner.lanes[ask.model], self._admission, ask)
 
     def resume(self, held: HeldWork, scope: Scope | None, replica: Replica | None, *, lost: bool) -> ResumedWork:
-        """Work that an adopted request was granted before, with the model's own scope and the replica asked; see `Reservation`."""
+        """Work that an adopted request was granted before; `scope` is the model's own. `lost`: see `limits.types.Adopted`."""
         assert self._adopted is not None, "only an adopted request has such work"
         reserved = self._adopted.adopt_reservation(held.tokens, scope, day=held.day, lost=lost)
         return ResumedWork(self._owner.lanes[held.model], reserved, held.tokens, replica, held.began, held.tenant)

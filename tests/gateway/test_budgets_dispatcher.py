@@ -63,9 +63,7 @@ async def test_a_worker_that_dies_leaves_no_reservation(pair, last):
     """What ran on it is charged to no budget, whoever dies with it; what ran on the other one is charged as ever."""
     turn(pair, 20_545)
     wake = hold(pair.small)
-    running = [
-        asyncio.create_task(ask(worker, chat(name, max_tokens=20_000))) for worker, name in ((pair.a, "a"), (pair.b, "b"))
-    ]
+    running = [asyncio.create_task(ask(worker, chat(name, max_tokens=20_000))) for worker, name in ((pair.a, "a"), (pair.b, "b"))]
     await pair.a.until(lambda: len(posts(pair.small)) == 2)
     assert used(pair)[0][0] > 40_000
     pair.a.die()
@@ -103,7 +101,7 @@ def written(file):
 
 
 async def test_a_gateway_that_is_killed(stack, tmp_path):
-    """After SIGKILL of everything, the next gateway on the same folder goes on from what was used; what ran is charged nothing."""
+    """After SIGKILL of everything, the next gateway on the same folder goes on from what was used, without what ran."""
     path = write_config(tmp_path / "killed.yaml", stack.fakes, BUDGETS)
     file = tmp_path / "data" / "budgets" / "used"
     before = None

@@ -184,7 +184,8 @@ class Same(RuleBasedStateMachine):
             request.admissions = [limiter.adopt(request.scopes) for limiter in self.both]
             self.outcomes([admission.__aenter__() for admission in request.admissions])
             request.reservations = [
-                admission.adopt_reservation(held.tokens, request.model, day=held.day, lost=True) for admission in request.admissions
+                admission.adopt_reservation(held.tokens, request.model, day=held.day, lost=True)
+                for admission in request.admissions
             ]
             self.outcomes([reservation.__aenter__() for reservation in request.reservations])
             self.runner.run(said("settle", used))
