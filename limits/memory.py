@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Self
 
+from limits.bucket import foreseen
 from limits.budget import Budgets, Used
 from limits.journal import Journal
 from limits.keepers import Keepers
@@ -85,6 +86,14 @@ class MemoryLimiter(LastingLimiter):
 
     async def refresh(self, scopes: Sequence[Scope]) -> None:
         """They are here."""
+
+    def foresee(
+        self, scopes: Sequence[Scope], model_scope: Scope | None, tokens: int | None, *, clamp: bool, least: int
+    ) -> LimitExceeded | None:
+        everyone, now = [*scopes] if model_scope is None else [*scopes, model_scope], self.now()
+        fit = lambda wanted: self.spending.fit(everyone, wanted, clamp=clamp, least=least)[0]  # noqa: E731 - for this call
+        model = None if model_scope is None else self.ledger.seen((model_scope,), now)[0]
+        return foreseen(self.ledger.seen(scopes, now), model, tokens, fit, clamp=clamp)
 
     def parallel(self, scope: Scope) -> int:
         return self.ledger.parallel(scope)

@@ -256,6 +256,13 @@ class LastingLimiter(Limiter, Protocol):
     async def refresh(self, scopes: Sequence[Scope]) -> None:
         """So that `standing` and `parallel` tell of now. Where the store is away they tell what is decided by instead."""
 
+    def foresee(
+        self, scopes: Sequence[Scope], model_scope: Scope | None, tokens: int | None, *, clamp: bool, least: int
+    ) -> LimitExceeded | None:
+        """Why a request would be refused if it came now, by what is known here; nothing is spent. `tokens`: see
+        `Admission.reserve`; None: it reserves none. Raises LimitsAway.
+        """
+
     def parallel(self, scope: Scope) -> int:
         """Its parallel slots that are held."""
 

@@ -16,6 +16,7 @@ import struct
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import count
 
 from limits import bucket
@@ -115,6 +116,27 @@ class RedisLimiter(LastingLimiter):
             self._learn(known, await self.line.ask(script, words, size, lambda: self._nothing(lease, known)), _TWO)
             for said in self._nothing(lease, known):
                 self.line.say(*said)
+
+    def foresee(
+        self, scopes: Sequence[Scope], model_scope: Scope | None, tokens: int | None, *, clamp: bool, least: int
+    ) -> LimitExceeded | None:
+        known, now = self.names(scopes), self.now()
+        model = None if model_scope is None else self.names((model_scope,))[0]
+        everyone = known if model is None else [*known, model]
+        budgeted = _budgeted(everyone)
+        if self.line.up:
+            for one in everyone:
+                one.account.advance(now)
+            fit = partial(self._spending.fit, budgeted, clamp=clamp, least=least)
+            return bucket.foreseen(
+                [one.account for one in known], None if model is None else model.account, tokens, fit, clamp=clamp
+            )
+        if everyone and self._on_outage == "closed":
+            raise LimitsAway
+        if self._on_outage == "open":
+            return None
+        share, fit = self._locally(), partial(self._spending.fit_part, budgeted, clamp=clamp, least=least)
+        return share.foresee(known, model, tokens, fit, clamp=clamp, now=now)
 
     def parallel(self, scope: Scope) -> int:
         """As of the last answer; while the server is away, of those of this node."""

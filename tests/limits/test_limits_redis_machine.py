@@ -139,6 +139,36 @@ class Same(RuleBasedStateMachine):
             one, other = [(reservation.tokens, reservation.day) for reservation in reservations]
             assert one == other
 
+    @rule(
+        scopes=st.lists(st.integers(0, len(VARIANTS) - 1), max_size=4, unique=True),
+        model=st.none() | st.sampled_from(MODELS),
+        tokens=st.none() | st.integers(0, 3000) | st.just(LARGE),
+        clamp=st.booleans(),
+        least=st.integers(0, 200),
+    )
+    def foresee(self, scopes, model, tokens, clamp, least):
+        """What is foreseen, by both, is what then happens."""
+        scopes = [VARIANTS[number][self.which[number]] for number in scopes]
+
+        async def ask():
+            everyone = scopes if model is None else [*scopes, model]
+            await self.redis.refresh(everyone)
+            await self.redis.ask_budgets(everyone)
+
+        self.runner.run(ask())
+        told = [limiter.foresee(scopes, model, tokens, clamp=clamp, least=least) for limiter in self.both]
+        told = [None if one is None else one.args for one in told]
+        admissions = [limiter.admit(scopes) for limiter in self.both]
+        happens = self.outcomes([admission.__aenter__() for admission in admissions])
+        if happens is None:
+            if tokens is not None:
+                reservations = [one.reserve(tokens, model_scope=model, clamp=clamp, least=least) for one in admissions]
+                happens = self.outcomes([reservation.__aenter__() for reservation in reservations])
+                if happens is None:
+                    self.leave(reservations)
+            self.leave(admissions)
+        assert told == [happens, happens]
+
     @rule()
     def budgets_are_set_back(self):
         scopes = [variants[which] for variants, which in zip(VARIANTS, self.which, strict=True)]
