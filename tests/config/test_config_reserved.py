@@ -82,7 +82,7 @@ tenants: [{name: a, reserved: {m: {slots: 16}}}]
 def test_a_plans_share_of_what_one_of_its_tenants_may_not_call():
     """Named at the plan; who may call a model, or an adapter of it, by a pattern is fine."""
     text = "plans: {{gold: {{reserved: {{m: {{slots: 2}}}}}}}}\ntenants: [{{name: a, plan: gold, models: [{}]}}]\n"
-    assert problems(text.format("n")) == ['4:32: plans.gold.reserved.m: tenant "a" may not call this model']
+    assert problems(text.format("n")) == ['4:30: plans.gold.reserved.m: tenant "a" may not call this model']
     assert parse(MODELS + text.format('"[lm]"')).tenants
     adapted = MODELS.replace("{name: m,", "{name: m, adapters: [{name: extra, served_name: e}],")
     assert parse(adapted + text.format("extra")).tenants
@@ -94,7 +94,7 @@ def test_a_plans_share_of_what_one_of_its_tenants_may_not_call():
         ("tenants: [{name: a, burst: 5s}]\n", "4:28: tenants[0].burst"),
         ("plans: {p: {burst: 5s, max_parallel: 3}}\n", "4:20: plans.p.burst"),
         ("plans: {p: {rpm: 6, models: {m: {burst: 5s}}}}\n", "4:41: plans.p.models.m.burst"),
-        ("tenants: [{name: a, keys: [{id: k, sha256: %s, burst: 5s}]}]\n" % ("ab" * 32), "4:119: tenants[0].keys[0].burst"),
+        ("tenants: [{name: a, keys: [{id: k, sha256: %s, burst: 5s}]}]\n" % ("ab" * 32), "4:117: tenants[0].keys[0].burst"),
     ],
 )  # fmt: skip
 def test_a_burst_of_nothing(text, place):

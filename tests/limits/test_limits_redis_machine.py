@@ -149,6 +149,9 @@ class Same(RuleBasedStateMachine):
     def foresee(self, scopes, model, tokens, clamp, least):
         """What is foreseen, by both, is what then happens."""
         scopes = [VARIANTS[number][self.which[number]] for number in scopes]
+        known = [self.memory.ledger._accounts.get(scope.id) for scope in scopes]
+        if any(one is not None and one.scope is not scope for one, scope in zip(known, scopes, strict=True)):
+            return  # the server hears of other limits with the next request
 
         async def ask():
             everyone = scopes if model is None else [*scopes, model]
