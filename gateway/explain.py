@@ -9,7 +9,8 @@ and replicas is what happens when no cache has an answer.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,26 +25,29 @@ from gateway.answers import not_cached
 from gateway.auth import Principal
 from gateway.budgets import budgets_of
 from gateway.dispatch.local import slot_ask
-from gateway.dispatch.types import Lane
+from gateway.dispatch.types import Lane, WorkAsk
 from gateway.endpoints import Endpoint
 from gateway.errors import ApiError
 from gateway.exchange import Exchange
 from gateway.explain_cache import cache_view
 from gateway.explain_placing import costs_of
 from gateway.explanation import Attempt, Balance, Candidate, Explanation, Limit, Refusal, Replica, Route, Term, Upstream
+from gateway.forward import Failures
 from gateway.job import Headers, Job, read_headers
 from gateway.pipeline import Pipeline, amounts
 from gateway.refusals import REFUSALS, refusal
 from gateway.sizing import estimate_of
 from limits.budget import Budgets
 from limits.ledger import Ledger
-from limits.types import LastingLimiter, LimitExceeded, Scope
+from limits.types import LastingLimiter, LimitExceeded, LimitsAway, Scope
 from limits.view import place
+from limits.waiting import SlotAsk
 from routing.decide import room
 from routing.rules import WEIGHTS
 from routing.types import Decision, Needs, Target
 
 _MOST_BODY = 65_536
+_FAILS = "when the first one fails"
 _MASK = b'"***"'
 
 
@@ -115,15 +119,16 @@ async def _explain(
         "decide": _micros(decided - keyed),
         "edit": _micros(clock() - edited),
     }
-    told.refusal = _never(job, told.attempts)
+    told.refusal = _never(job, told.attempts) or (_now(node, job, told) if node.live else None)
 
 
 def _micros(seconds: float) -> float:
     return round(seconds * 1e6, 1)
 
 
-def _refusal(error: ApiError) -> Refusal:
-    return Refusal(error.status, error.code, error.message)
+def _refusal(error: ApiError, *, now: bool = False) -> Refusal:
+    wait = error.headers.get("retry-after-ms")
+    return Refusal(error.status, error.code, error.message, now, None if wait is None else int(wait) / 1000)
 
 
 def _tell_job(told: Explanation, job: Job) -> None:
@@ -180,13 +185,14 @@ async def _attempts(node: Node, job: Job, decision: Decision) -> tuple[Attempt, 
     pipeline = node.pipeline
     tried: list[tuple[Target, str]] = [(decision.target, "first")]
     if decision.alternatives:
-        tried.append((decision.alternatives[0], "when the first one fails"))
+        tried.append((decision.alternatives[0], _FAILS))
     roomier = pipeline.roomier(job, decision.target, decision.alternatives)
     if roomier is not None:
         tried.append((roomier, "when the first one says that the prompt is too long"))
     if node.live:
-        scopes = [scope for target, _ in tried for scope in _scopes(job, target)]
-        await node.limiter.refresh(list(dict.fromkeys(scopes)))
+        scopes = list(dict.fromkeys(scope for target, _ in tried for scope in _scopes(job, target)))
+        await node.limiter.refresh(scopes)
+        await node.limiter.ask_budgets(scopes)
     return tuple([_attempt(node, job, target, when) for target, when in tried])
 
 
@@ -213,11 +219,18 @@ def _attempt(node: Node, job: Job, target: Target, when: str) -> Attempt:
         tokens, _ = Budgets(time.time).fit(scopes, wanted, clamp=clamp, least=prompt)
         tokens = ledger.reserve(held, model_scope, 0, tokens, clamp=clamp, now=0)
     except LimitExceeded as error:
+        if live:  # with the figures of now, if that is what is told first
+            with suppress(LimitsAway):
+                now = node.limiter.foresee(principal.scopes, model_scope, wanted, clamp=clamp, least=prompt)
+                error = now if now is not None and now.never else error
         never, never_scope = _refusal(refusal(error)), error.scope.kind
     order = _order(pool, job)
     states = {state.name: state for state in pool.stats()} if live else {}
     ask = node.pipeline.work_ask(job, target)
     costs = costs_of(lane, ask) if live else {}
+    queue = slot_ask(ask)
+    placed = place(lane.scheduler, queue) if live else None
+    refused, refused_by = _refused(node, lane, ask, queue, principal.scopes) if live and never is None else (None, "")
     return Attempt(
         model=target.name,
         tier=target.model.tier,
@@ -246,8 +259,24 @@ def _attempt(node: Node, job: Job, target: Target, when: str) -> Attempt:
         balance=_kind(pool),
         ordered=order is not None,
         replicas=tuple(Replica(name, states.get(name), costs.get(name)) for name in order or [r.name for r in pool.replicas]),
-        queue=place(lane.scheduler, slot_ask(ask)) if live else None,
+        queue=placed,
+        refused=refused,
+        refused_by=refused_by,
     )
+
+
+def _refused(node: Node, lane: Lane, ask: WorkAsk, queue: SlotAsk, scopes: Sequence[Scope]) -> tuple[Refusal | None, str]:
+    """What this model would be told if it were asked now, in the order in which that is found out; nothing is spent."""
+    try:
+        limited = node.limiter.foresee(scopes, ask.model_scope, ask.tokens, clamp=ask.clamp, least=ask.prompt_tokens)
+    except LimitsAway as away:
+        return _refusal(refusal(away), now=True), "limits"
+    if not lane.pool.capacity() and (limited is None or limited.scope.kind == "model"):
+        return _refusal(Failures().error(), now=True), "replica"
+    if limited is not None:
+        return _refusal(refusal(limited), now=True), limited.scope.kind
+    full = lane.scheduler.refusal(queue)
+    return (None, "") if full is None else (_refusal(refusal(full), now=True), "queue")
 
 
 def _balance(limiter: LastingLimiter, scope: Scope) -> Balance:
@@ -290,6 +319,18 @@ def _masked(body: bytes) -> bytes:
     fields: Mapping[str, Any] = msgspec.json.decode(body)
     salt = fields.get("cache_salt")
     return body if salt is None else body.replace(msgspec.json.encode(salt), _MASK)
+
+
+def _now(node: Node, job: Job, told: Explanation) -> Refusal | None:
+    """What is in the exact cache needs a request and no tokens. A model without a replica sends the request on, and so does, of
+    `auto`, a limit of one model.
+    """
+    if told.cache is not None and told.cache.verdict == "exact":
+        limited = node.limiter.foresee(job.principal.scopes, None, None, clamp=False, least=0)
+        return None if limited is None else _refusal(refusal(limited), now=True)
+    first, second = told.attempts[0], told.attempts[1] if len(told.attempts) > 1 else None
+    moves_on = first.refused_by == "replica" or (first.refused_by == "model" and job.resolution.auto)
+    return second.refused if moves_on and second is not None and second.when == _FAILS else first.refused
 
 
 def _never(job: Job, attempts: tuple[Attempt, ...]) -> Refusal | None:

@@ -10,11 +10,16 @@ from limits.view import PlaceView
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """The error that the client would get."""
+    """The error that the client would get. `now`: as things stand just now, with what a running gateway knows; else always.
+
+    `wait`: the seconds after which it would be told to come back; None: not at all.
+    """
 
     status: int
     code: str
     message: str
+    now: bool = False
+    wait: float | None = None
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -172,6 +177,8 @@ class Attempt(msgspec.Struct, frozen=True):
     is asked here. `reserved` is what the limits would set aside; `clamped`: cut down to the smallest burst, for the client named
     no maximum.
 
+    `refused`: what it would be told just now, and by which kind of limit (or `queue`, `replica`).
+
     `queue`: where it would stand in front of the pool now; None where nothing runs that could know it.
     """
 
@@ -190,6 +197,8 @@ class Attempt(msgspec.Struct, frozen=True):
     ordered: bool
     replicas: tuple[Replica, ...]
     queue: PlaceView | None = None
+    refused: Refusal | None = None
+    refused_by: str = ""
 
 
 class Upstream(msgspec.Struct, frozen=True):

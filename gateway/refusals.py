@@ -34,7 +34,7 @@ def _budget(error: LimitExceeded) -> ApiError:
     figures = f"limit {error.limit} tokens, used {error.used}, requested {error.requested}"
     message = f"The {period} budget of {whose} does not hold this request: {figures}. The period ends at {end}."
     if error.never:
-        message += " This request is larger than the whole budget."
+        message += " This request is larger than the whole budget." if error.limit else " This budget allows nothing."
     headers = waiting(error.wait) if 0 < error.wait <= _MAX_WAIT else {}
     headers["x-should-retry"] = "false"
     return ApiError(429, "insufficient_quota", message, kind="insufficient_quota", headers=headers, outcome="limited")

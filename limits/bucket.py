@@ -17,11 +17,13 @@ used can spend again what it got back.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from limits.types import BURST, LimitExceeded, Resource, Scope, Standing, at_once
 
 UNIT = 60_000_000
+LARGEST = 1 << 40
+"""No request uses more tokens than this. A larger number is cut to it, so that arithmetic and messages stay small."""
 SLOT_HINT = 1.0
 """Seconds to wait for a parallel slot: nobody knows when one comes free."""
 
@@ -157,6 +159,26 @@ def _terms(limit: int | None, burst: float) -> tuple[int, int, int]:
 def longest(refusals: Iterable[LimitExceeded]) -> LimitExceeded | None:
     """The refusal to tell: one that no waiting mends, else the one with the longest wait."""
     return max(refusals, key=lambda refusal: (refusal.never, refusal.wait), default=None)
+
+
+def foreseen(
+    accounts: Sequence[Account], model: Account | None, tokens: int | None, fit: Callable[[int], int], *, clamp: bool
+) -> LimitExceeded | None:
+    """Why a request would be refused now, by accounts that are advanced: at its admission, or at its reservation of `tokens`, of
+    which budgets hold what `fit` says, if not by raising. Nothing is spent. None: it reserves nothing.
+    """
+    refused = longest([one for account in accounts if (one := account.refusal(1, None, 1)) is not None])
+    if refused is not None or tokens is None:
+        return refused
+    try:
+        tokens = fit(min(max(tokens, 0), LARGEST))
+    except LimitExceeded as short:
+        return short
+    if clamp:
+        tokens = clamped(tokens, accounts if model is None else [*accounts, model])
+    found = [account.refusal(0, tokens, 0) for account in accounts]
+    found += [] if model is None else [model.refusal(1, tokens, 1)]
+    return longest([one for one in found if one is not None])
 
 
 def clamped(tokens: int, accounts: Iterable[Account]) -> int:

@@ -7,6 +7,8 @@ Rules of this file
 - What was reserved is settled on the day of its reservation: of a period that ended meanwhile nothing is left to correct.
 - Settling may pass a budget, which is then used up until it ends; giving back stops at nothing used.
 - An account is never forgotten, and set back in its place: who holds one corrects what counts.
+- What outlives this process is what was settled, not what is reserved: of what runs nobody knows what it will use. A successor
+  that takes over what runs takes its reservations again; what ends with the process is charged to no budget.
 """
 
 from __future__ import annotations
@@ -28,21 +30,23 @@ LAST_DAY = date.max.toordinal() - _EPOCH - 31
 
 
 class Used:
-    """Of one scope: tokens on `day` (days since 1970) and in its month. `key` is its name where it is kept."""
+    """Of one scope: tokens on `day` (days since 1970) and in its month, used or reserved; and of both what was `settled`, which
+    is what is kept. `key` is its name there.
+    """
 
-    __slots__ = ("day", "key", "month", "today")
+    __slots__ = ("day", "key", "month", "settled_month", "settled_today", "today")
 
     def __init__(self, day: int, today: int = 0, month: int = 0, key: bytes = b"") -> None:
         self.day = day
-        self.today = today
-        self.month = month
+        self.today = self.settled_today = today
+        self.month = self.settled_month = month
         self.key = key
 
     def advance(self, day: int) -> None:
         if day > self.day:
             if month_of(day) != month_of(self.day):
-                self.month = 0
-            self.today = 0
+                self.month = self.settled_month = 0
+            self.today = self.settled_today = 0
             self.day = day
 
     def at(self, day: int) -> Used:
@@ -60,8 +64,16 @@ class Used:
         elif month_of(day) == month_of(self.day):
             self.month = _bounded(self.month + tokens)
 
+    def settle(self, tokens: int, day: int) -> None:
+        """So many are used for good, of what was reserved on `day`."""
+        if day == self.day:
+            self.settled_today, self.settled_month = _bounded(self.settled_today + tokens), _bounded(self.settled_month + tokens)
+        elif month_of(day) == month_of(self.day):
+            self.settled_month = _bounded(self.settled_month + tokens)
+
     def set_back(self, day: int) -> None:
         self.day, self.today, self.month = day, 0, 0
+        self.settled_today = self.settled_month = 0
 
 
 class Keeper(Protocol):
@@ -108,20 +120,29 @@ class Budgets:
         """Debit. Right after `fit`."""
         for used in accounts:
             used.add(tokens, used.day)
-            self._note(used)
+
+    def resume(self, scopes: Iterable[Scope], day: int, tokens: int) -> list[Used]:
+        """What a predecessor had debited on that day; the accounts."""
+        accounts = self.of(scopes)
+        for used in accounts:
+            used.add(tokens, day)
+        return accounts
 
     def settle(self, accounts: Iterable[Used], day: int, reserved: int, tokens: int) -> None:
         """Correct a reservation of that day to what was used."""
-        more = min(max(tokens, 0), LARGEST) - reserved
-        if more:
-            for used in accounts:
-                used.add(more, day)
-                self._note(used)
+        tokens = min(max(tokens, 0), LARGEST)
+        for used in accounts:
+            used.add(tokens - reserved, day)
+            used.settle(tokens, day)
+            self._note(used)
 
     def charge(self, scopes: Iterable[Scope], tokens: int) -> None:
         """What was not reserved, on the day that it is."""
         accounts = self._current(_limited(scopes))
         self.take(accounts, min(max(tokens, 0), LARGEST))
+        for used in accounts:
+            used.settle(min(max(tokens, 0), LARGEST), used.day)
+            self._note(used)
 
     def of(self, scopes: Iterable[Scope]) -> list[Used]:
         """The accounts of those that have a budget, as they are."""

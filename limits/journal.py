@@ -115,7 +115,7 @@ class Journal:
 
     def note(self, used: Used) -> None:
         """To be written soon. From one thread, that of the event loop."""
-        self._changed[used.key] = (used.day, used.today, used.month)
+        self._changed[used.key] = (used.day, used.settled_today, used.settled_month)
         if not self._woken:
             self._woken = True
             self._wake.set()

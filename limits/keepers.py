@@ -1,7 +1,7 @@
 """Where accounts of budgets are kept: in the vault for a successor of this process, in the journal for the next gateway.
 
 A budget is in the vault as a balance under a limit of 0: nothing of it ever refills, so it is neither forgotten nor given away.
-What is there is never older than what is in the journal.
+What is there is never older than what is in the journal. In both is what was settled.
 """
 
 from __future__ import annotations
@@ -52,5 +52,5 @@ class Keepers(Keeper):
         """To be in force with the vault's next commit."""
         if self._changed and self._vault is not None:
             for key, used in self._changed.items():
-                self._vault.put(key, used.day, used.today, used.month, 0, 0)
+                self._vault.put(key, used.day, used.settled_today, used.settled_month, 0, 0)
             self._changed.clear()

@@ -12,12 +12,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from copy import copy
 
-from limits.bucket import Account, clamped, longest, standing
+from limits.bucket import LARGEST, Account, clamped, longest, standing
 from limits.types import LimitExceeded, Scope, Standing
-
-_MOST = 1 << 40
-"""No request uses more tokens than this. A larger number is cut to it, so that arithmetic and messages stay small."""
 
 
 class Ledger:
@@ -55,7 +53,7 @@ class Ledger:
         """
         accounts = self._held(scopes, now)
         other = None if model is None else self._other(model, accounts, now)
-        tokens = min(max(tokens, 0), _MOST)
+        tokens = min(max(tokens, 0), LARGEST)
         if clamp:
             tokens = clamped(tokens, accounts if other is None else [*accounts, other])
         fits = other is None or other.fits(1, tokens, 1)
@@ -72,7 +70,7 @@ class Ledger:
 
     def settle(self, scopes: Sequence[Scope], reserved: int, tokens: int, now: int) -> None:
         """Correct a reservation to what was used."""
-        more = min(max(tokens, 0), _MOST) - reserved
+        more = min(max(tokens, 0), LARGEST) - reserved
         if more > 0:
             for account in self._held(scopes, now):
                 account.take(0, more, 0)
@@ -116,11 +114,18 @@ class Ledger:
     def commit(self, now: int) -> None:
         """What was decided is to outlive this process. These balances do not."""
 
-    def standing(self, scopes: Iterable[Scope], now: int) -> Standing:
+    def standing(self, scopes: Sequence[Scope], now: int) -> Standing:
+        return standing(self.seen(scopes, now))
+
+    def seen(self, scopes: Sequence[Scope], now: int) -> list[Account]:
+        """The accounts as they are now, to look at: one that is not known, or under other limits, is made and not kept."""
         found = [self._accounts.get(scope.id) or self._blank(scope, now) for scope in scopes]
-        for account in found:
-            account.advance(now)
-        return standing(found)
+        for number, scope in enumerate(scopes):
+            found[number].advance(now)
+            if found[number].scope is not scope:
+                found[number] = copy(found[number])
+                found[number].adopt(scope, now)
+        return found
 
     def _current(self, scope: Scope, now: int) -> Account:
         """The account of a scope under its present limits, opened if need be."""

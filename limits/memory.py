@@ -8,7 +8,7 @@ Rules of this file
 - A clock that goes back stands still here until it has caught up: no time is refilled twice.
 - Budgets are told first: of two reasons it is the one that lasts longer.
 - With a vault, balances outlive the process (see `limits.kept`), and what a request had debited is there when it is
-  adopted: adopting takes its slots, whatever their number, and debits nothing.
+  adopted: adopting takes its slots, whatever their number, and debits nothing but what budgets had set aside.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Self
 
+from limits.bucket import foreseen
 from limits.budget import Budgets, Used
 from limits.journal import Journal
 from limits.keepers import Keepers
@@ -86,6 +87,14 @@ class MemoryLimiter(LastingLimiter):
     async def refresh(self, scopes: Sequence[Scope]) -> None:
         """They are here."""
 
+    def foresee(
+        self, scopes: Sequence[Scope], model_scope: Scope | None, tokens: int | None, *, clamp: bool, least: int
+    ) -> LimitExceeded | None:
+        everyone, now = [*scopes] if model_scope is None else [*scopes, model_scope], self.now()
+        fit = lambda wanted: self.spending.fit(everyone, wanted, clamp=clamp, least=least)[0]  # noqa: E731 - for this call
+        model = None if model_scope is None else self.ledger.seen((model_scope,), now)[0]
+        return foreseen(self.ledger.seen(scopes, now), model, tokens, fit, clamp=clamp)
+
     def parallel(self, scope: Scope) -> int:
         return self.ledger.parallel(scope)
 
@@ -132,7 +141,7 @@ class MemoryAdmission:
         """
         limiter, scopes = self._limiter, self._scopes
         requests = 1 if self.refunded else 0
-        charged = scopes if model is None else (*scopes, model)
+        charged = self._charged = scopes if model is None else (*scopes, model)
         try:
             tokens, budgets = limiter.spending.fit(charged, tokens, clamp=clamp, least=least)
             taken = limiter.ledger.reserve(scopes, model, requests, tokens, clamp=clamp, now=limiter.now())
@@ -142,14 +151,13 @@ class MemoryAdmission:
         if budgets:
             limiter.spending.take(budgets, taken)
         self.refunded = False
-        self._charged = charged
         return taken, charged, budgets
 
-    def resume(self, model: Scope | None) -> tuple[Sequence[Scope], Sequence[Used]]:
+    def resume(self, model: Scope | None, day: int, tokens: int) -> tuple[Sequence[Scope], Sequence[Used]]:
         """The same for a reservation that was made before: its scopes, a slot of the model's, and its budgets."""
         limiter, scopes = self._limiter, self._scopes
         self._charged = scopes if model is None else (*scopes, *limiter.ledger.resume((model,), limiter.now()))
-        return self._charged, limiter.spending.of(self._charged)
+        return self._charged, limiter.spending.resume(self._charged, day, tokens)
 
     def refund(self) -> None:
         if not self.refunded:
@@ -210,12 +218,18 @@ class MemoryReservation:
             ledger.release((model,))
 
     def settle(self, tokens: int) -> None:
+        self._end(tokens, tokens)
+
+    def lose(self, *, successor: bool = False) -> None:  # noqa: ARG002 - what is set aside is not kept anyway
+        self._end(self.tokens, 0)
+
+    def _end(self, tokens: int, budgeted: int) -> None:
         if not self._settled:
             self._settled = True
             limiter = self._limiter
             limiter.ledger.settle(self._charged, self.tokens, tokens, limiter.now())
             if self._budgets:
-                limiter.spending.settle(self._budgets, self.day, self.tokens, tokens)
+                limiter.spending.settle(self._budgets, self.day, self.tokens, budgeted)
 
 
 class AdoptedAdmission(MemoryAdmission):
@@ -228,7 +242,14 @@ class AdoptedAdmission(MemoryAdmission):
         self._scopes = self._charged = limiter.ledger.resume(self._scopes, limiter.now())
         return self
 
-    def adopt_reservation(self, tokens: int, model_scope: Scope | None = None, *, day: int = 0) -> AdoptedReservation:
+    def adopt_reservation(
+        self,
+        tokens: int,
+        model_scope: Scope | None = None,
+        *,
+        day: int = 0,
+        lost: bool = False,  # noqa: ARG002 - of budgets it is not debited either way
+    ) -> AdoptedReservation:
         """The reservation that it held: `tokens` are what was set aside, after clamping; see `Reservation.day`."""
         reservation = AdoptedReservation(self, self._limiter, tokens, model_scope)
         reservation.day = day
@@ -239,5 +260,5 @@ class AdoptedReservation(MemoryReservation):
     __slots__ = ()
 
     async def __aenter__(self) -> Self:
-        self._charged, self._budgets = self._admission.resume(self._model)
+        self._charged, self._budgets = self._admission.resume(self._model, self.day, self.tokens)
         return self

@@ -265,25 +265,38 @@ class Queue:
             self._deadlines = [item for item in self._deadlines if _live(item)]
             heapq.heapify(self._deadlines)
 
+    def refusal(self, ask: SlotAsk, now: float) -> QueueFull | None:
+        """Why it may not join now. Nothing changes."""
+        try:
+            self._in_the_way(ask, now)
+        except QueueFull as full:
+            return self.too_long(ask, now) or full
+        return self.too_long(ask, now)
+
     def _make_room(self, ask: SlotAsk, now: float) -> list[Entry]:
         """Push out as few as needed, or refuse and leave everything as it is."""
-        load = self.load.copy()
-        load.add(ask)
-        if load.within(self._bound):
-            return []
-        held = self._tenants.get(ask.tenant, Load()).copy()
-        held.add(ask)
-        beyond = not held.within(self._share)
-        retry_after = self._come_back(now)
-        victims = self._victims(ask, load, beyond=beyond)
-        others = any(tenant != ask.tenant for tenant in self._tenants)
-        if not victims:
-            raise QueueFull(tenant=beyond and others, retry_after=retry_after)
+        victims, others = self._in_the_way(ask, now), any(tenant != ask.tenant for tenant in self._tenants)
         for entry, borrowed in victims.items():
             self._lines[entry.priority].remove(entry)
             self._ended(entry, State.PUSHED_OUT, now)
             entry.failure = QueueFull(tenant=borrowed and others, retry_after=self._come_back(now))
         return list(victims)
+
+    def _in_the_way(self, ask: SlotAsk, now: float) -> dict[Entry, bool]:
+        """Whom to push out for it, as few as needed, and whether their room was borrowed; QueueFull if that is not to be."""
+        load = self.load.copy()
+        load.add(ask)
+        if load.within(self._bound):
+            return {}
+        held = self._tenants.get(ask.tenant, Load()).copy()
+        held.add(ask)
+        beyond = not held.within(self._share)
+        retry_after = self._come_back(now)
+        victims = self._victims(ask, load, beyond=beyond)
+        if not victims:
+            others = any(tenant != ask.tenant for tenant in self._tenants)
+            raise QueueFull(tenant=beyond and others, retry_after=retry_after)
+        return victims
 
     def _come_back(self, now: float) -> float:
         """In how many seconds there is room; not the same for all."""

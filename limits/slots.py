@@ -24,7 +24,18 @@ from limits.places import ANYWHERE, Anywhere, Places
 from limits.predict import Predictor
 from limits.provisioned import ReservedQueue
 from limits.scheduler import Queue
-from limits.waiting import GiveWay, Order, Priority, QueueBounds, ReservedShare, ReservedStanding, SlotAsk, Spent, cost_of
+from limits.waiting import (
+    GiveWay,
+    Order,
+    Priority,
+    QueueBounds,
+    QueueFull,
+    ReservedShare,
+    ReservedStanding,
+    SlotAsk,
+    Spent,
+    cost_of,
+)
 
 _LATE = 0.001
 """A loop's timer may be a millisecond early; better once and late than twice."""
@@ -189,9 +200,9 @@ class Scheduler:
         now = self._clock()
         return self.queue.until(ask, now) - now
 
-    def would_refuse(self, ask: SlotAsk) -> bool:
-        """Whether it would be told at once that no slot comes free in time."""
-        return not self.admits(ask) and self.queue.too_long(ask, self._clock()) is not None
+    def refusal(self, ask: SlotAsk) -> QueueFull | None:
+        """What it would be told at once if it asked now: that there is no room, or no slot in time."""
+        return None if self.admits(ask) else self.queue.refusal(ask, self._clock())
 
     def raise_priority(self, entry: Entry, priority: Priority) -> None:
         self.queue.raise_priority(entry, priority, self._clock())

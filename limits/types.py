@@ -154,6 +154,11 @@ class Reservation(Protocol):
         Leaving the reservation's scope unsettled charges nothing and gives the model scope's request back.
         """
 
+    def lose(self, *, successor: bool = False) -> None:
+        """As `settle`, where nobody here will know what was used: charge what was set aside to limits, which refill, and nothing
+        to budgets. Who turns out to have it still adopts it with `lost`. `successor`: another process will adopt it.
+        """
+
 
 class Admission(Protocol):
     """A request that passed step 1 and holds one parallel slot of every scope until its scope is left."""
@@ -178,7 +183,7 @@ class Admission(Protocol):
         """
 
     def standing(self) -> Standing:
-        """Of all scopes that this request is charged to, the model scope included."""
+        """Of all scopes that this request is charged to, the model scope included, also of a reservation that was refused."""
 
 
 class Limiter(Protocol):
@@ -195,9 +200,12 @@ class Adopted(AbstractAsyncContextManager[Admission], Protocol):
     """A request that a predecessor of this process admitted. Entering takes its slots, free or not, and debits nothing."""
 
     def adopt_reservation(
-        self, tokens: int, model_scope: Scope | None = None, *, day: int = 0
+        self, tokens: int, model_scope: Scope | None = None, *, day: int = 0, lost: bool = False
     ) -> AbstractAsyncContextManager[Reservation]:
-        """The reservation that it held: `tokens` are what was set aside, after clamping; see `Reservation.day`."""
+        """The reservation that it held: `tokens` are what was set aside, after clamping; see `Reservation.day`.
+
+        `lost`: this process gave it up by `Reservation.lose`.
+        """
 
 
 AWAY = ("timeout", "connection", "password", "failed")
@@ -247,6 +255,13 @@ class LastingLimiter(Limiter, Protocol):
 
     async def refresh(self, scopes: Sequence[Scope]) -> None:
         """So that `standing` and `parallel` tell of now. Where the store is away they tell what is decided by instead."""
+
+    def foresee(
+        self, scopes: Sequence[Scope], model_scope: Scope | None, tokens: int | None, *, clamp: bool, least: int
+    ) -> LimitExceeded | None:
+        """Why a request would be refused if it came now, by what is known here; nothing is spent. `tokens`: see
+        `Admission.reserve`; None: it reserves none. Raises LimitsAway.
+        """
 
     def parallel(self, scope: Scope) -> int:
         """Its parallel slots that are held."""

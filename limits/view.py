@@ -71,7 +71,7 @@ def place(scheduler: Scheduler, ask: SlotAsk) -> PlaceView:
         served=0.0 if account is None else max(0.0, account.counter - line.least),
         expected_wait=scheduler.expected(ask),
         max_wait=most,
-        refused=scheduler.would_refuse(ask),
+        refused=scheduler.refusal(ask) is not None,
         reserved=next((share for share in scheduler.reserved() if share.tenant == ask.tenant), None),
     )
 

@@ -35,7 +35,8 @@ def run(args: argparse.Namespace) -> int:
         print(f"tiergate budgets: {error}", file=sys.stderr)
         return 2
     told = [{"name": tenant["name"], "budgets": tenant["budgets"]} for tenant in found if tenant["budgets"]]
-    print(json.dumps(told) if args.json else _table(told))
+    nothing = f"tenant {args.tenant} has no budgets" if args.tenant else "no tenant has a budget"
+    print(json.dumps(told) if args.json else _table(told) or nothing)
     return 0
 
 
@@ -53,7 +54,7 @@ def _table(tenants: list[dict[str, Any]]) -> str:
         for one in tenant["budgets"]
     ]  # fmt: skip
     if not rows:
-        return "no budgets"
+        return ""
     widths = [max(len(row[column]) for row in (_HEAD, *rows)) for column in range(len(_HEAD))]
     numbers = range(3, 6)
     return "\n".join(

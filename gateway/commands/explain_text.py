@@ -29,7 +29,8 @@ def text(told: Explanation) -> str:
         lines += _upstream(told)
     if told.refusal is not None:
         unless = "unless the cache holds the answer, " if told.refusal.code == "not_cached" else ""
-        lines.append(("refused", f"{unless}{told.refusal.status} {told.refusal.code}: {told.refusal.message}"))
+        when = "as things stand now, " if told.refusal.now else ""
+        lines.append(("refused", f"{unless}{when}{told.refusal.status} {told.refusal.code}: {told.refusal.message}"))
     if told.microseconds:
         lines.append(("times", ", ".join(f"{name} {micros:g} µs" for name, micros in told.microseconds.items())))
     return _printable("\n".join(f"{label:10}{text}" for label, text in lines))
@@ -124,12 +125,14 @@ def _attempt(attempt: Attempt, *, live: bool) -> list[tuple[str, str]]:
         amounts = ", ".join(f"{name} {amount}" for name, amount in given.items() if amount is not None)
         burst = "" if limit.rpm is limit.tpm is None else f"; {format_duration(limit.burst)} of it at once"
         lines.append(("", f"limits of {limit.scope} {limit.name}: {amounts or 'none'}{burst}"))
-        if limit.balance is not None:
+        if limit.balance is not None and not limit.rpm is limit.tpm is limit.max_parallel is None:
             lines.append(("", f"  now: {_balance(limit, limit.balance)}"))
     if attempt.queue is not None:
         lines += _queue(attempt.queue)
     if attempt.never is not None:
         lines.append(("", f"can never pass: {attempt.never.message}"))
+    if attempt.refused is not None:
+        lines.append(("", f"would be refused now: {attempt.refused.code}"))
     names = ", ".join(replica.name for replica in attempt.replicas)
     order = "in this order" if attempt.ordered else "whoever is best off" + ("" if live else " then, which is not known here")
     lines.append(("", f"replicas by {attempt.balance}: {names}{'; ' + order if len(attempt.replicas) > 1 else ''}"))
@@ -149,15 +152,16 @@ def _balance(limit: Limit, now: Balance) -> str:
         told.append(f"{now.requests_remaining} requests, all in {now.requests_reset:.1f} s")
     if limit.tpm is not None:
         told.append(f"{now.tokens_remaining} tokens, all in {now.tokens_reset:.1f} s")
-    running = f" of {limit.max_parallel}" if limit.max_parallel is not None else ""
-    return "; ".join([*told, f"{now.parallel}{running} running"])
+    if limit.max_parallel is not None:
+        told.append(f"{now.parallel} of {limit.max_parallel} run or wait")
+    return "; ".join(told)
 
 
 def _queue(queue: PlaceView) -> list[tuple[str, str]]:
     depth = ", ".join(f"{name} {count}" for name, count in queue.depth.items())
     wait = "not known yet" if queue.expected_wait is None else f"about {queue.expected_wait:.1f} s"
     ahead = f"served {queue.served:.0f} tokens by weight more than who is next"
-    refused = "; it would be refused at once" if queue.refused else ""
+    refused = "; it would not be let wait" if queue.refused else ""
     own = []
     if queue.reserved is not None:
         tokens = "" if queue.reserved.tokens_left is None else f", {queue.reserved.tokens_left} of its tokens left"

@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gateway.config.burst_checks import check_bursts
 from gateway.config.checks import Report, check
 from gateway.config.fleet_checks import check_fleet
 from gateway.config.folder_checks import check_folders
@@ -108,6 +109,7 @@ def _interpret(text: str, path: str | Path, env: Mapping[str, str], *, files: bo
     check(config, report)
     check_fleet(config, report, files=files)
     check_reserved(config, report)
+    check_bursts(config, report)
     if files:
         check_folders(config, report)
     return config, reader, problems

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from gateway.config.checks import Report
@@ -40,6 +41,7 @@ def check_reserved(config: Config, report: Report) -> None:
                 report((*path, name), "needs slots, tpm, or both")
     for model in config.models:
         for promise in promises(config, model.name):
+            _may_be_used(model, promise, report)
             _within_limits(config, model, promise, report)
         _sum(config, model, report)
 
@@ -53,6 +55,14 @@ def _sections(config: Config) -> Iterator[tuple[Path, dict[str, Reserved]]]:
 
 def _plan(config: Config, tenant: Tenant) -> Plan:
     return config.plans.get(tenant.plan or "", Plan())
+
+
+def _may_be_used(model: Model, promise: Promise, report: Report) -> None:
+    names = [model.name, *(adapter.name for adapter in model.adapters)]
+    if not any(fnmatchcase(name, pattern) for name in names for pattern in promise.tenant.models) and not report.told(
+        promise.path
+    ):
+        report(promise.path, f"tenant {report.show(promise.tenant.name)} may not call this model")
 
 
 def _within_limits(config: Config, model: Model, promise: Promise, report: Report) -> None:

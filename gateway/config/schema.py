@@ -373,7 +373,9 @@ class QueuePreempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    max_requests: t.Count = key(1024, "Waiting requests of a model; over it the answer is 503.")
+    max_requests: t.Count = key(
+        1024, "Waiting requests of a model; over it 503 `queue_full`, 429 `queue_share_full` who has over half."
+    )
     max_bytes: t.Bytes = key(256 * 2**20, "Bodies of waiting requests of a model.")
     max_tokens: t.Count = key(8_000_000, "Tokens of waiting requests of a model.")
     max_wait: MaxWait = section(MaxWait, "How long a request may wait for a slot.")

@@ -79,9 +79,9 @@ class Case:
     def ask(self, ask: m.Ask) -> None:
         self.task = asyncio.get_running_loop().create_task(self._run(ask))
 
-    def adopt(self, held: m.Held) -> None:
-        """Hold again what a predecessor of this process had granted."""
-        self.task = asyncio.get_running_loop().create_task(self._resume(held))
+    def adopt(self, held: m.Held, *, lost: bool) -> None:
+        """Hold again what a predecessor of this process had granted, or (`lost`) this process itself, on another connection."""
+        self.task = asyncio.get_running_loop().create_task(self._resume(held, lost=lost))
 
     @property
     def queued(self) -> bool:
@@ -188,7 +188,7 @@ class Case:
         finally:
             self._close()
 
-    async def _resume(self, held: m.Held) -> None:
+    async def _resume(self, held: m.Held, *, lost: bool) -> None:
         session, self._begun, self._answered = self.session, True, True
         try:
             scopes = [session.scopes[number] for number in held.scopes]
@@ -198,20 +198,20 @@ class Case:
                     self.left = True
                     await ticket.leave()
                 if held.work is not None and held.work.model in session.node.local.lanes:
-                    await self._resume_work(ticket, held.work, held.share)
+                    await self._resume_work(ticket, held.work, held.share, lost=lost)
                 await self._go_on(ticket)
         except Exception:  # noqa: BLE001 - the edge of a request, as above
             _log.exception("a request of worker %d could not be taken over", session.number)
         finally:
             self._close()
 
-    async def _resume_work(self, ticket: LocalTicket, held: m.HeldWork, share: bytes | None) -> None:
+    async def _resume_work(self, ticket: LocalTicket, held: m.HeldWork, share: bytes | None, *, lost: bool) -> None:
         node, self._w, self._makes = self.session.node, held.w, True
         if share is not None:
             self._take_berth(share)
         scope = None if held.model_scope is None else self.session.scopes[held.model_scope]
         replica = None if held.serial is None else node.roster.named(held.model, held.replica)
-        work = ticket.resume(held.model, held.tokens, scope, replica, held.began, held.tenant, held.day)
+        work = ticket.resume(held, scope, replica, lost=lost)
         async with work as grant:
             refusal = await self._attempts(ticket, grant, work.resumed(), None, resumed=True)
         self._scope = None
@@ -412,15 +412,15 @@ class Case:
     async def _word(self, grant: LocalWork) -> m.Next | m.Again | m.End:
         """What the worker says of its attempt.
 
-        What a worker has used that is gone is not known. It stays charged as it was reserved, unless the worker comes back on
-        another connection and says what it was.
+        What a worker has used that is gone is not known, see `Reservation.lose`, unless the worker comes back on another
+        connection and says what it was.
         """
         self._wait = False
         while True:
             try:
                 message = await self._next()
             except asyncio.CancelledError:
-                grant.settle(grant.tokens)
+                grant.lose(successor=self.session.node.closing)
                 raise
             if isinstance(message, (m.Next, m.Again)) or (isinstance(message, m.End) and message.over):
                 self._wait = True

@@ -17,6 +17,7 @@ from backends.lease import Lease
 from backends.replica import Replica
 from backends.types import Ask as BalanceAsk
 from caches.types import Entry, ExactStore
+from gateway.dispatch.messages import HeldWork
 from gateway.dispatch.types import Elsewhere, Lane, NoReplica, Question, WorkAsk
 from gateway.dispatch.unplaced import Unplaced
 from limits.slots import Slot
@@ -108,13 +109,11 @@ class LocalTicket:
         assert self._admission is not None, "a ticket is used after it was entered"
         return LocalWork(self._owner.lanes[ask.model], self._admission, ask)
 
-    def resume(
-        self, model: str, tokens: int, scope: Scope | None, replica: Replica | None, began: float, tenant: str, day: int = 0
-    ) -> ResumedWork:
-        """Work that an adopted request was granted before: `tokens` as reserved on `day`, the replica asked since `began`."""
+    def resume(self, held: HeldWork, scope: Scope | None, replica: Replica | None, *, lost: bool) -> ResumedWork:
+        """Work that an adopted request was granted before; `scope` is the model's own. `lost`: see `limits.types.Adopted`."""
         assert self._adopted is not None, "only an adopted request has such work"
-        reserved = self._adopted.adopt_reservation(tokens, scope, day=day)
-        return ResumedWork(self._owner.lanes[model], reserved, tokens, replica, began, tenant)
+        reserved = self._adopted.adopt_reservation(held.tokens, scope, day=held.day, lost=lost)
+        return ResumedWork(self._owner.lanes[held.model], reserved, held.tokens, replica, held.began, held.tenant)
 
     async def store(self, entry: Entry) -> None:
         await self._owner.exact.put(entry)
@@ -239,6 +238,10 @@ class LocalWork:
             self._slot.spent = spent
         if self._place is not None and spent is not None:
             self._place.ended(spent)
+
+    def lose(self, *, successor: bool) -> None:
+        """Whoever had it is gone, or this process goes: see `limits.types.Reservation`."""
+        self._reservation.lose(successor=successor)
 
     @property
     def day(self) -> int:

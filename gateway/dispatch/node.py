@@ -78,6 +78,7 @@ class Node:
         self._ticked = 0.0  # when `run` had its last turn
         self._woke = float("-inf")
         self._departed: dict[str, None] = {}  # workers without a connection
+        self.closing = False  # a successor takes over what runs
 
     # -- sessions
 
@@ -277,6 +278,7 @@ class Node:
         self.commit()
 
     async def close(self) -> None:
+        self.closing = True
         for session in list(self.sessions):
             session.channel.abort()
         for task in list(self._tasks):

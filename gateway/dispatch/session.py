@@ -151,7 +151,7 @@ class Session:
         self.learn(hello.scopes)
         self.node.welcome(self, hello)
         for held in _unheard(hello.held, self._heard):
-            self._start(held.n).adopt(held)
+            self._start(held.n).adopt(held, lost=hello.epoch == self.node.epoch)
         self.node.gathering.hello(hello.worker, knew_another=hello.epoch not in ("", self.node.epoch), answer=self._welcome)
 
     def _welcome(self) -> None:

@@ -15,6 +15,7 @@ import msgspec
 
 from caches.types import Entry
 from gateway.dispatch import messages as m
+from gateway.dispatch.aging import give_request_back, give_tokens_back, refill
 from gateway.dispatch.entries import entry_of
 from gateway.dispatch.refused import Away, raise_refusal
 from gateway.dispatch.types import Elsewhere, NoReplica, Question, WorkAsk
@@ -61,6 +62,7 @@ class RemoteTicket:
         "_share",
         "_spent",
         "_standing",
+        "_stood",
         "_stream",
         "_waiter",
         "_working",
@@ -82,6 +84,7 @@ class RemoteTicket:
         self.queued_end = False  # an End of it waits to be said
         self.soon = True  # and is not to wait for company
         self._standing = _UNKNOWN
+        self._stood = 0.0  # when it stood so
         self._asked: _Asked | None = None  # what is not answered yet
         self._waiter: asyncio.Future[Heard] | None = None
         self._granted: m.Granted | m.Blocked | None = None  # came before anybody waited for it
@@ -189,16 +192,19 @@ class RemoteTicket:
     def refund(self) -> None:
         if not self._refund and not self._refunded:
             self._refund = True
-            _give_request_back(self._standing)
+            self._age()
+            give_request_back(self._standing)
 
     def conclude(self, tokens: int, *, refund: bool) -> None:
         if refund:
             self.refund()
         self._extra = tokens
         self.soon = self.soon or tokens > 0
-        _give_tokens_back(self._standing, -tokens)
+        self._age()
+        give_tokens_back(self._standing, -tokens)
 
     def standing(self) -> Standing:
+        self._age()
         return self._standing
 
     async def peek(self) -> None:
@@ -292,7 +298,8 @@ class RemoteTicket:
         self._over, self._settled, self._spent, self._report = True, settled, spent, report
         self._past = None if self._working is None else self._working.held()
         self._working = None
-        _give_tokens_back(self._standing, charged - (settled or 0))
+        self._age()
+        give_tokens_back(self._standing, charged - (settled or 0))
         self._link.leave(self)
 
     def give_up(self) -> None:
@@ -415,25 +422,11 @@ class RemoteTicket:
 
     def _stand(self, values: m.StandingValues | None) -> None:
         if values is not None:
-            self._standing = Standing(*values)
+            self._standing, self._stood = Standing(*values), self._link.clock()
 
-
-def _give_tokens_back(standing: Standing, tokens: int) -> None:
-    """What a settlement changes, as far as it is known here. What refilled meanwhile is left out: no client is told too much."""
-    limit, burst = standing.token_limit, standing.token_burst
-    if limit and burst and standing.token_remaining is not None and standing.token_reset is not None:
-        standing.token_remaining = max(0, min(burst, standing.token_remaining + tokens))
-        standing.token_reset = _less(standing.token_reset, tokens * 60 / limit)
-
-
-def _give_request_back(standing: Standing) -> None:
-    """The same for a request."""
-    limit, burst = standing.request_limit, standing.request_burst
-    if limit and burst and standing.request_remaining is not None and standing.request_reset is not None:
-        standing.request_remaining = min(burst, standing.request_remaining + 1)
-        standing.request_reset = _less(standing.request_reset, 60 / limit)
-
-
-def _less(seconds: float, by: float) -> float:
-    """To the microsecond, as the owner counts: a millisecond more may not come of arithmetic."""
-    return max(0.0, round(seconds - by, 6))
+    def _age(self) -> None:
+        """An answer may be long in coming, and balances refill meanwhile."""
+        now = self._link.clock()
+        if now > self._stood:
+            refill(self._standing, now - self._stood)
+            self._stood = now

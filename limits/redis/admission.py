@@ -50,6 +50,7 @@ class RedisAdmission:
         A request that was given back, by an earlier refusal on another model, is taken again with the tokens.
         """
         scopes, requests = self._scopes, int(self.refunded and bool(self._scopes))
+        self._charged = scopes if model is None else [*scopes, model]
         try:
             place, taken, day = await self._limiter.debit_tokens(
                 (self._id, lease), scopes, model, requests, tokens, clamp=clamp, least=least
@@ -59,7 +60,6 @@ class RedisAdmission:
             raise
         if self.refunded:
             self._place, self.refunded = place, False
-        self._charged = scopes if model is None else [*scopes, model]
         return place, taken, day, self._charged
 
     def charge(self, model: Known | None) -> Sequence[Known]:
@@ -86,7 +86,7 @@ class RedisReservation:
     """Tokens of one admission, and a slot of the model's scope, from entering to leaving."""
 
     __slots__ = (
-        "_admission", "_charged", "_clamp", "_id", "_least", "_limiter", "_model", "_place", "_settled", "day", "tokens",
+        "_admission", "_charged", "_clamp", "_id", "_least", "_limiter", "_model", "_place", "_settled", "day", "lost", "tokens",
     )  # fmt: skip
 
     def __init__(
@@ -110,6 +110,7 @@ class RedisReservation:
         self._place = Place.NOWHERE
         self.tokens = tokens
         self.day = 0
+        self.lost = False  # its budgets have it back already
 
     async def __aenter__(self) -> Self:
         self._place, self.tokens, self.day, self._charged = await self._admission.debit(
@@ -120,19 +121,26 @@ class RedisReservation:
     async def __aexit__(self, *_exc: object) -> None:
         if not self._settled:
             self._settled = True
-            self._correct(0, model_request=1)
+            self._correct(0, 0, model_request=1)
         if self._model is not None:
             self._limiter.release(self._id, [self._model])
 
     def settle(self, tokens: int) -> None:
         if not self._settled:
             self._settled = True
-            self._correct(tokens, model_request=0)
+            self._correct(tokens, tokens, model_request=0)
 
-    def _correct(self, used: int, *, model_request: int) -> None:
+    def lose(self, *, successor: bool = False) -> None:
+        if not self._settled:
+            self._settled = True
+            if not successor:  # who goes on from what is on the server
+                self._correct(self.tokens, 0, model_request=0)
+
+    def _correct(self, used: int, budgeted: int, *, model_request: int) -> None:
         charged = [(known, model_request if known is self._model else 0) for known in self._charged]
         more = min(max(used, 0), LARGEST) - self.tokens
-        self._limiter.correct(self._place, b"t" + self._id, charged, more, self.day)
+        of_budgets = min(max(budgeted, 0), LARGEST) - (0 if self.lost else self.tokens)
+        self._limiter.correct(self._place, b"t" + self._id, charged, more, self.day, of_budgets)
 
 
 class AdoptedRedisAdmission(RedisAdmission):
@@ -145,10 +153,12 @@ class AdoptedRedisAdmission(RedisAdmission):
         self._limiter.take_over(b"" if self.refunded else b"q" + self._id, self._id, self._scopes, self._scopes)
         return self
 
-    def adopt_reservation(self, tokens: int, model_scope: Scope | None = None, *, day: int = 0) -> AdoptedRedisReservation:
+    def adopt_reservation(
+        self, tokens: int, model_scope: Scope | None = None, *, day: int = 0, lost: bool = False
+    ) -> AdoptedRedisReservation:
         """The reservation that it held: `tokens` are what was set aside, after clamping; see `Reservation.day`."""
         reservation = AdoptedRedisReservation(self, self._limiter, tokens, model_scope)
-        reservation.day = day
+        reservation.day, reservation.lost = day, lost
         return reservation
 
 

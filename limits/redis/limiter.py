@@ -16,6 +16,7 @@ import struct
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import count
 
 from limits import bucket
@@ -115,6 +116,27 @@ class RedisLimiter(LastingLimiter):
             self._learn(known, await self.line.ask(script, words, size, lambda: self._nothing(lease, known)), _TWO)
             for said in self._nothing(lease, known):
                 self.line.say(*said)
+
+    def foresee(
+        self, scopes: Sequence[Scope], model_scope: Scope | None, tokens: int | None, *, clamp: bool, least: int
+    ) -> LimitExceeded | None:
+        known, now = self.names(scopes), self.now()
+        model = None if model_scope is None else self.names((model_scope,))[0]
+        everyone = known if model is None else [*known, model]
+        budgeted = _budgeted(everyone)
+        if self.line.up:
+            for one in everyone:
+                one.account.advance(now)
+            fit = partial(self._spending.fit, budgeted, clamp=clamp, least=least)
+            return bucket.foreseen(
+                [one.account for one in known], None if model is None else model.account, tokens, fit, clamp=clamp
+            )
+        if everyone and self._on_outage == "closed":
+            raise LimitsAway
+        if self._on_outage == "open":
+            return None
+        share, fit = self._locally(), partial(self._spending.fit_part, budgeted, clamp=clamp, least=least)
+        return share.foresee(known, model, tokens, fit, clamp=clamp, now=now)
 
     def parallel(self, scope: Scope) -> int:
         """As of the last answer; while the server is away, of those of this node."""
@@ -235,23 +257,31 @@ class RedisLimiter(LastingLimiter):
             self.held.add(lease, [model], told=False)
         return place, tokens, day
 
-    def correct(self, place: Place, name: bytes, scopes: Sequence[tuple[Known, int]], more: int, day: int = 0) -> None:
+    def correct(
+        self,
+        place: Place,
+        name: bytes,
+        scopes: Sequence[tuple[Known, int]],
+        more: int,
+        day: int = 0,
+        of_budgets: int | None = None,
+    ) -> None:
         """Give requests back, so many of each scope, and charge so many tokens more, or less than none; also to that day's
-        budgets.
+        budgets, if that is not another number.
         """
-        now = self.now()
+        now, of_budgets = self.now(), more if of_budgets is None else of_budgets
         if place is Place.HERE:
             self._share.correct([known for known, _ in scopes], more, now)
             self._share.refund([known for known, requests in scopes if requests])
             if day:
-                self._spending.correct_parts([known for known, _ in scopes], day, more)
+                self._spending.correct_parts([known for known, _ in scopes], day, of_budgets)
         elif place is Place.SERVER and scopes:
             corrections = [(known, requests, more, False) for known, requests in scopes]
-            self.line.say(*self._words.correct(name, b"", corrections, day, more))
+            self.line.say(*self._words.correct(name, b"", corrections, day, of_budgets))
             for known, requests in scopes:
                 _follow(known.account, requests, more, now)
                 if day:
-                    known.used.add(more, known.used.day if day == TODAY else day)
+                    known.used.add(of_budgets, known.used.day if day == TODAY else day)
 
     def release(self, lease: bytes, scopes: Sequence[Known], name: bytes = b"") -> None:
         """One slot of each. `name`: a debit that needs no correction any more."""

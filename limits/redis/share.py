@@ -7,9 +7,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from limits.bucket import clamped, longest
+from limits.bucket import clamped, foreseen, longest
 from limits.ledger import Ledger
 from limits.redis.names import Known
 from limits.redis.scripts import LARGEST
@@ -51,6 +51,32 @@ class Share:
             raise _of_the_whole(refused, everyone) from None
         self._ledger.settle([*parts, *others], taken, tokens, now)
         return tokens
+
+    def foresee(
+        self,
+        scopes: Sequence[Known],
+        model: Known | None,
+        tokens: int | None,
+        fit: Callable[[int], int],
+        *,
+        clamp: bool,
+        now: int,
+    ) -> LimitExceeded | None:
+        """See `limits.bucket.foreseen`; as `admit` and `reserve` would decide."""
+        everyone = [*scopes] if model is None else [*scopes, model]
+
+        def fitting(wanted: int) -> int:
+            wanted = fit(wanted)
+            most = clamped(wanted, [known.account for known in everyone]) if clamp else wanted
+            too_much = longest([one for known in everyone if (one := _never(known, most)) is not None])
+            if too_much is not None:
+                raise too_much
+            return most
+
+        accounts = self._ledger.seen(self._parts(scopes, now), now)
+        other = None if model is None else self._ledger.seen(self._parts([model], now), now)[0]
+        refused = foreseen(accounts, other, tokens, fitting, clamp=True)
+        return None if refused is None else _of_the_whole(refused, everyone)
 
     def parallel(self, scope: Known) -> int:
         return self._ledger.parallel(scope.part)

@@ -57,6 +57,16 @@ class Spending:
             room_in(scopes, accounts, tokens, clamp=clamp, least=least, now=self._wall())
         return budgeted[0].used.day
 
+    def fit(self, budgeted: Sequence[Known], tokens: int, *, clamp: bool, least: int) -> int:
+        """How many of them the budgets held when they were last heard of. Raises LimitExceeded."""
+        now = self._wall()
+        scopes, accounts = [known.scope for known in budgeted], [known.used.at(day_of(now)) for known in budgeted]
+        return room_in(scopes, accounts, tokens, clamp=clamp, least=least, now=now)
+
+    def fit_part(self, budgeted: Sequence[Known], tokens: int, *, clamp: bool, least: int) -> int:
+        """The same of this node's parts, while the server is away."""
+        return self.parts.fit(budgeted, tokens, clamp=clamp, least=least)[0]
+
     def correct_parts(self, scopes: Sequence[Known], day: int, more: int) -> None:
         budgeted = [known for known in scopes if known.budgeted]
         if day == TODAY:

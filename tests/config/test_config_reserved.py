@@ -50,6 +50,10 @@ tenants: [{name: a, plan: gold}, {name: b, plan: gold, reserved: {m: {slots: 3, 
             "reserved: {m: {slots: 16}}",
             '5:35: tenants[0].reserved.m: 16 slots of "m" are reserved, of 16: one must be left to all others',
         ),
+        (
+            'models: ["x*", n], reserved: {m: {slots: 2}}',
+            '5:54: tenants[0].reserved.m: tenant "a" may not call this model',
+        ),
     ],
 )
 def test_promises_that_cannot_be_kept(tenant, problem):
@@ -73,3 +77,29 @@ def test_nothing_is_said_of_slots_that_are_found_later():
 tenants: [{name: a, reserved: {m: {slots: 16}}}]
 """
     assert parse(text, "config.yaml", {}).tenants
+
+
+def test_a_plans_share_of_what_one_of_its_tenants_may_not_call():
+    """Named at the plan; who may call a model, or an adapter of it, by a pattern is fine."""
+    text = "plans: {{gold: {{reserved: {{m: {{slots: 2}}}}}}}}\ntenants: [{{name: a, plan: gold, models: [{}]}}]\n"
+    assert problems(text.format("n")) == ['4:30: plans.gold.reserved.m: tenant "a" may not call this model']
+    assert parse(MODELS + text.format('"[lm]"')).tenants
+    adapted = MODELS.replace("{name: m,", "{name: m, adapters: [{name: extra, served_name: e}],")
+    assert parse(adapted + text.format("extra")).tenants
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("tenants: [{name: a, burst: 5s}]\n", "4:28: tenants[0].burst"),
+        ("plans: {p: {burst: 5s, max_parallel: 3}}\n", "4:20: plans.p.burst"),
+        ("plans: {p: {rpm: 6, models: {m: {burst: 5s}}}}\n", "4:41: plans.p.models.m.burst"),
+        ("tenants: [{name: a, keys: [{id: k, sha256: %s, burst: 5s}]}]\n" % ("ab" * 32), "4:117: tenants[0].keys[0].burst"),
+    ],
+)  # fmt: skip
+def test_a_burst_of_nothing(text, place):
+    """Beside neither rpm nor tpm it means nothing, and is one error at its place; what is shown reads back all the same."""
+    (found,) = problems(text)
+    assert found == f"{place}: says how much of rpm and tpm may be spent at once, and neither is beside it"
+    fine = parse(MODELS + text.replace("burst: 5s", "tpm: 9, burst: 5s"))
+    assert parse(effective(fine)).tenants == fine.tenants

@@ -61,6 +61,7 @@ class Apart:
 
     async def replace_dispatcher(self) -> None:
         """Another one in the place of the one that goes without a word."""
+        self.dispatcher.parts.node.closing = True
         for session in list(self.dispatcher.parts.node.sessions):
             session.channel.abort()
         self.dispatcher._server.close()

@@ -270,6 +270,8 @@ def freeze_limits(stack: Stack) -> Clock:
     """From here on no token and no request is refilled but by `advance`."""
     clock = Clock(time.monotonic() + 1)
     stack.gateway.parts.limiter._clock = clock
+    for worker in getattr(stack.gateway, "workers", ()):
+        worker.parts.link.clock = clock
     return clock
 
 

@@ -1,9 +1,10 @@
 """What a caller is told of its limits: where it stands, in every answer, and how long to wait, which is true."""
 
+import asyncio
 import random
 
 import pytest
-from gateway_talk import GREEDY, KEY, ask, chat, freeze_limits, tenant
+from gateway_talk import GREEDY, KEY, ask, chat, freeze_limits, hold, posts, tenant
 
 
 def told_wait(answer):
@@ -103,3 +104,37 @@ def seconds_of(text):
         return int(text[:-2]) / 1000
     minutes, _, seconds = text.rpartition("m")
     return 60 * int(minutes or 0) + float(seconds[:-1])
+
+
+async def test_a_long_answer_tells_of_its_end(start):
+    """What refilled while the model worked is told, with what the request did not use: as a question after it would find."""
+    stack = await start({"tenants": [tenant("acme", KEY, rpm=60, tpm=1200, burst="10s")]})
+    clock = freeze_limits(stack)
+    for number in range(2):
+        wake = hold(stack.small)
+        asking = asyncio.create_task(ask(stack, chat(f"hello {number}", max_tokens=100)))
+        await stack.until(lambda count=number + 1: len(posts(stack.small)) == count)
+        clock.advance(2.5)
+        wake()
+        told = (await asking).headers
+        await stack.until(stack.idle)
+        left = await ask(stack, chat(model="no-such-model"))
+        assert int(told["x-ratelimit-remaining-requests"]) == 10
+        assert told["x-ratelimit-reset-requests"] == "0s"
+        assert told["x-ratelimit-remaining-tokens"] == left.headers["x-ratelimit-remaining-tokens"]
+        assert told["x-ratelimit-reset-tokens"] == left.headers["x-ratelimit-reset-tokens"]
+
+
+@pytest.mark.parametrize("model", [{"rpm": 30, "burst": "6s"}, {"tpm": 300}])
+async def test_a_refusal_tells_of_the_models_own_limits(start, model):
+    """As the answer before it does, of requests and of tokens, whichever of the limits refused."""
+    stack = await start(
+        {"tenants": [tenant("acme", KEY)], "plans": {"pro": {"rpm": 600, "tpm": 600, "models": {"small-model": model}}}}
+    )
+    freeze_limits(stack)
+    served = await ask(stack, chat("[[tokens: 100]] one", max_tokens=200))
+    await stack.until(stack.idle)
+    refused = await ask(stack, chat("two", max_tokens=250 if "tpm" in model else 495))
+    assert (served.status_code, refused.status_code) == (200, 429)
+    for name in ("limit-requests", "limit-tokens", "remaining-requests"):
+        assert refused.headers[f"x-ratelimit-{name}"] == served.headers[f"x-ratelimit-{name}"]

@@ -51,6 +51,7 @@ class Open:
     reserved: int = 0
     day: int = 0
     settled: bool = False
+    lost: bool = False  # its worker does not answer
 
 
 @dataclass
@@ -121,7 +122,7 @@ class Spending(RuleBasedStateMachine):
         self.open.append((Open(scopes, admission), []))
 
     def some(self, data, *, reserved):
-        found = [pair for pair in self.open if (pair[0].reservation is not None) == reserved]
+        found = [pair for pair in self.open if (pair[0].reservation is not None) == reserved and not pair[0].lost]
         return data.draw(st.sampled_from(found)) if found else None
 
     @precondition(lambda self: self.open)
@@ -168,37 +169,76 @@ class Spending(RuleBasedStateMachine):
     def leave(self, data):
         self.close(data.draw(st.sampled_from(self.open)))
 
+    @precondition(lambda self: self.open)
+    @rule(data=st.data())
+    def a_worker_is_lost(self, data):
+        """What it ran is charged to no budget, if it does not come back."""
+        pair = self.some(data, reserved=True)
+        if pair is not None and not pair[0].settled:
+            request, charges = pair
+            request.lost = True
+            for charge in charges:
+                charge.tokens = 0
+            request.reservation.lose()
+            run(request.reservation.__aexit__(None, None, None))
+            run(request.admission.__aexit__(None, None, None))
+
+    @rule()
+    def the_worker_is_back(self):
+        """And tells of what it has: that was reserved, and is settled as it ends."""
+        for request, charges in self.open:
+            if request.lost:
+                request.lost = False
+                self.adopt(request, lost=True)
+                for charge in charges:
+                    charge.tokens = charge.reserved
+
+    def adopt(self, request, *, lost):
+        request.admission = self.limiter.adopt(request.scopes)
+        run(request.admission.__aenter__())
+        if request.reservation is not None and request.settled:
+            request.reservation = None
+        elif request.reservation is not None:
+            request.reservation = request.admission.adopt_reservation(request.reserved, day=request.day, lost=lost)
+            run(request.reservation.__aenter__())
+
     def close(self, pair):
         request, charges = pair
+        if request.lost:
+            self.open.remove(pair)
+            return
         if request.reservation is not None:
             self.charge(request, charges, 0)
             run(request.reservation.__aexit__(None, None, None))
         run(request.admission.__aexit__(None, None, None))
         self.open.remove(pair)
 
-    @rule()
-    def the_process_is_killed(self):
-        """What it had committed is in the vault; its successor takes over what runs."""
+    @rule(data=st.data())
+    def the_process_is_killed(self, data):
+        """What was settled and committed is in the vault; its successor takes over what runs, if that was not killed as well."""
         self.limiter.commit()
         self.journal.close()
         self.make()
-        for request, _ in self.open:
-            adopted = self.limiter.adopt(request.scopes)
-            run(adopted.__aenter__())
-            request.admission = adopted
-            if request.reservation is not None and request.settled:
-                request.reservation = None
-            elif request.reservation is not None:
-                request.reservation = adopted.adopt_reservation(request.reserved, day=request.day)
-                run(request.reservation.__aenter__())
+        for pair in list(self.open):
+            if data.draw(st.booleans()):
+                self.gone(pair)
+            elif not pair[0].lost:
+                self.adopt(pair[0], lost=False)
 
-    @precondition(lambda self: not self.open)
     @rule()
-    def the_gateway_is_started_again(self):
-        """There is nothing but the journal."""
+    def the_gateway_is_killed(self):
+        """There is nothing but the journal, and nobody knows what was used by what ran."""
         self.journal.close()
         self.buffer = bytearray(Vault.size_for(16))
         self.make()
+        for pair in list(self.open):
+            self.gone(pair)
+
+    def gone(self, pair):
+        request, charges = pair
+        if request.reservation is not None and not request.lost:
+            self.charge(request, charges, 0)
+        self.open.remove(pair)
 
     @invariant()
     def what_is_used_is_what_was_charged(self):

@@ -192,3 +192,58 @@ async def test_what_is_kept_goes_by_itself(redis, wall):
         (key,) = keys(redis, b"*:budget")
         assert b"acme" not in key
         assert 31 * DAY < int(redis.command(b"TTL", key)[1:-2]) < 60 * DAY
+
+
+async def held(limiter, scopes, tokens):
+    """A request that has reserved and runs."""
+    admission = limiter.admit(scopes)
+    await admission.__aenter__()
+    reservation = admission.reserve(tokens)
+    await reservation.__aenter__()
+    return admission, reservation
+
+
+async def left(admission, reservation):
+    await reservation.__aexit__(None, None, None)
+    await admission.__aexit__(None, None, None)
+
+
+async def adopted(limiter, scopes, reservation, *, lost):
+    admission = limiter.adopt(scopes)
+    await admission.__aenter__()
+    again = admission.adopt_reservation(reservation.tokens, day=reservation.day, lost=lost)
+    await again.__aenter__()
+    return admission, again
+
+
+@pytest.mark.parametrize("back", [False, True])
+async def test_a_worker_that_is_lost(redis, wall, back):
+    """Its reservation goes from the budgets and stays in the minute; if it comes back, what it used is charged once."""
+    async with nodes(redis.url, moment=wall.moment, wall=wall) as (limiter,):
+        request = await held(limiter, [ACME, PLAN], 500)
+        request[1].lose()
+        await left(*request)
+        assert await used(limiter, ACME, PLAN) == [(0, 0), (0, 0)]
+        assert limiter.standing([PLAN]).token_remaining == 99_500
+        if back:
+            again = await adopted(limiter, [ACME, PLAN], request[1], lost=True)
+            again[1].settle(30)
+            await left(*again)
+            assert await used(limiter, ACME, PLAN) == [(30, 30), (30, 30)]
+            assert limiter.standing([PLAN]).token_remaining == 99_970
+
+
+async def test_a_dispatcher_that_is_replaced(redis, wall):
+    """What runs stays set aside on the server, and its successor settles it."""
+    vault = bytearray(Vault.size_for(16))
+    async with nodes(redis.url, moment=wall.moment, wall=wall, vault=Vault.open(vault)) as (limiter,):
+        request = await held(limiter, [ACME], 500)
+        request[1].lose(successor=True)
+        await heard(limiter)
+        limiter.commit()
+        async with nodes(redis.url, moment=wall.moment, wall=wall, vault=Vault.open(vault)) as (after,):
+            assert await used(after) == [(500, 500)]
+            again = await adopted(after, [ACME], request[1], lost=False)
+            again[1].settle(30)
+            await left(*again)
+            assert await used(after) == [(30, 30)]

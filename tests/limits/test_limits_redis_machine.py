@@ -40,6 +40,8 @@ class Open:
     admissions: list
     scopes: list
     reservations: list | None = None
+    model: Scope | None = None
+    settled: bool = False
 
 
 class Same(RuleBasedStateMachine):
@@ -133,9 +135,42 @@ class Same(RuleBasedStateMachine):
         model = data.draw(st.none() | st.sampled_from(MODELS))
         reservations = [one.reserve(tokens, model_scope=model, clamp=clamp, least=least) for one in request.admissions]
         if self.outcomes([reservation.__aenter__() for reservation in reservations]) is None:
-            request.reservations = reservations
+            request.reservations, request.model, request.settled = reservations, model, False
             one, other = [(reservation.tokens, reservation.day) for reservation in reservations]
             assert one == other
+
+    @rule(
+        scopes=st.lists(st.integers(0, len(VARIANTS) - 1), max_size=4, unique=True),
+        model=st.none() | st.sampled_from(MODELS),
+        tokens=st.none() | st.integers(0, 3000) | st.just(LARGE),
+        clamp=st.booleans(),
+        least=st.integers(0, 200),
+    )
+    def foresee(self, scopes, model, tokens, clamp, least):
+        """What is foreseen, by both, is what then happens."""
+        scopes = [VARIANTS[number][self.which[number]] for number in scopes]
+        known = [self.memory.ledger._accounts.get(scope.id) for scope in scopes]
+        if any(one is not None and one.scope is not scope for one, scope in zip(known, scopes, strict=True)):
+            return  # the server hears of other limits with the next request
+
+        async def ask():
+            everyone = scopes if model is None else [*scopes, model]
+            await self.redis.refresh(everyone)
+            await self.redis.ask_budgets(everyone)
+
+        self.runner.run(ask())
+        told = [limiter.foresee(scopes, model, tokens, clamp=clamp, least=least) for limiter in self.both]
+        told = [None if one is None else one.args for one in told]
+        admissions = [limiter.admit(scopes) for limiter in self.both]
+        happens = self.outcomes([admission.__aenter__() for admission in admissions])
+        if happens is None:
+            if tokens is not None:
+                reservations = [one.reserve(tokens, model_scope=model, clamp=clamp, least=least) for one in admissions]
+                happens = self.outcomes([reservation.__aenter__() for reservation in reservations])
+                if happens is None:
+                    self.leave(reservations)
+            self.leave(admissions)
+        assert told == [happens, happens]
 
     @rule()
     def budgets_are_set_back(self):
@@ -158,6 +193,37 @@ class Same(RuleBasedStateMachine):
                     reservation.settle(used)
 
             self.runner.run(settle())
+            request.settled = True
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data(), used=st.none() | st.integers(0, 5000) | st.just(LARGE))
+    def lose(self, data, used):
+        """Its worker does not answer. If it comes back it still has the request, and ends it."""
+        request = self.some(data, reserved=True)
+        if request is None or request.settled:
+            return
+
+        async def said(verb, *words):
+            for reservation in request.reservations:
+                getattr(reservation, verb)(*words)
+
+        self.runner.run(said("lose"))
+        held = request.reservations[0]
+        self.leave(request.reservations)
+        self.leave(request.admissions)
+        request.reservations = None
+        self.open.remove(request)
+        if used is not None:
+            request.admissions = [limiter.adopt(request.scopes) for limiter in self.both]
+            self.outcomes([admission.__aenter__() for admission in request.admissions])
+            request.reservations = [
+                admission.adopt_reservation(held.tokens, request.model, day=held.day, lost=True)
+                for admission in request.admissions
+            ]
+            self.outcomes([reservation.__aenter__() for reservation in request.reservations])
+            self.runner.run(said("settle", used))
+            self.leave(request.reservations)
+            self.leave(request.admissions)
 
     @precondition(lambda self: self.open)
     @rule(data=st.data())
