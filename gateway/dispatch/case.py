@@ -83,6 +83,11 @@ class Case:
         """Hold again what a predecessor of this process had granted."""
         self.task = asyncio.get_running_loop().create_task(self._resume(held))
 
+    @property
+    def waits(self) -> bool:
+        """For what its work needs."""
+        return self._scope is not None and self._wait
+
     def cancel(self) -> None:
         if self.task is not None:
             self.task.cancel()
@@ -474,6 +479,7 @@ class Case:
             work.since,
             work.leaves,
             work.prefix,
+            work.shared,
         )
 
     def _say(self, answer: m.Answer) -> None:
