@@ -32,7 +32,7 @@ class Held:
         return [answer.status_code for answer in await asyncio.gather(*self.tasks)]
 
 
-async def held(start, changes=None):
-    line = Held(await start({**ONE_SLOT, **(changes or {})}))
+async def held(start, changes=None, **how):
+    line = Held(await start({**ONE_SLOT, **(changes or {})}, **how))
     await line.add("blocker")
     return line

@@ -125,17 +125,3 @@ async def test_who_joined_a_refused_wait_asks_again():
     await asyncio.sleep(0)
     refuse.set()
     await asyncio.gather(*riders)
-
-
-async def test_patience_ends_under_another_dispatcher(start):
-    """The dispatcher is replaced while a rider waits: it is told queue_timeout by the next one, in time, and nothing is left."""
-    line = await held(start, {"timeouts": {"total": "30s"}})
-    if not hasattr(line.stack.gateway, "replace_dispatcher"):
-        pytest.skip("there is one process")
-    late = await line.add("late", greedy=True, headers={"x-stainless-read-timeout": "1.5"})
-    await line.stack.gateway.replace_dispatcher()
-    await line.stack.until(lambda: queued(line.stack) == 1)
-    assert code(await late) == (503, "queue_timeout")
-    await line.stack.until(lambda: not queued(line.stack))
-    assert sorted(await line.over()) == [200, 503]
-    await line.stack.at_rest()
