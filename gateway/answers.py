@@ -8,7 +8,6 @@ miss     a model makes it, and what is whole and good is kept
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Coroutine, Mapping
 from http import HTTPStatus
 from typing import Any, cast
@@ -223,8 +222,7 @@ class Answers:
                         job.admitted.follow()
                         self.similar.heard(x, job)
                         x.shared, x.cache, x.work = True, "shared", cast(Work, seat.flight.note)
-                    hasty = job.wishes.deadline is not None or job.patience < math.inf
-                    if seat.leader and not (job.shared and hasty):  # the work's own clocks are enough
+                    if seat.leader and not (job.shared and self._hasty(job)):  # the work's own clocks are enough
                         await self._follow(x, job, seat, reply)
                     else:
                         async with self._patience(job, question, seat):
@@ -241,9 +239,15 @@ class Answers:
             if entry is not None and await self._hit(x, job, entry, reply, produce):
                 return
 
+    def _hasty(self, job: Job) -> bool:
+        """Whether its client may go before the work's time is over."""
+        return job.wishes.deadline is not None or job.patience < self._total(job)
+
     def _patience(self, job: Job, question: Question, seat: Seat) -> Patience:
-        total = self._stations[job.resolution.candidates[0].model.name].timeouts.total
-        return Patience(job, question, seat, total, self._metrics, self._clock)
+        return Patience(job, question, seat, self._total(job), self._metrics, self._clock)
+
+    def _total(self, job: Job) -> float:
+        return self._stations[job.resolution.candidates[0].model.name].timeouts.total
 
     async def _follow(self, x: Exchange, job: Job, seat: Seat, reply: Reply) -> None:
         if seat.same_wire:
