@@ -30,7 +30,8 @@ class Accounts:
         upstream = work.upstream + (now - work.attempt_at if work.attempt_at else 0.0)
         tenant = metrics.tenant(principal.tenant) if principal is not None else ""
         metrics.requests.add((tenant, work.model, work.tier, x.outcome))
-        overhead = max(0.0, duration - work.queued - upstream - x.body_wait)
+        queued = work.queued + (now - work.queued_at if work.queued_at else 0.0)
+        overhead = max(0.0, duration - queued - upstream - x.body_wait)
         first = work.settled and not work.reported
         past = sum(self._account_past(each) for each in x.past) if x.past else 0
         if work.attempts or x.cache:
@@ -41,7 +42,7 @@ class Accounts:
             self._account_work(x)
         if x.outcome == "limited":
             metrics.limited.add((tenant, x.limit or "upstream"))
-        self._log.write(_line(x, duration, overhead, first=first, past=past))
+        self._log.write(_line(x, duration, queued, overhead, first=first, past=past))
 
     def _account_past(self, work: Work) -> int:
         """What a failed work has cost that nobody has told: whom it was charged to had left before it ended."""
@@ -69,7 +70,7 @@ class Accounts:
                 metrics.tpot.observe(where, (work.last_byte_at - work.first_byte_at) / (work.completion_tokens - 1))
 
 
-def _line(x: Exchange, duration: float, overhead: float, *, first: bool, past: int) -> dict[str, object]:
+def _line(x: Exchange, duration: float, queued: float, overhead: float, *, first: bool, past: int) -> dict[str, object]:
     """The log line: one flat object, times in milliseconds. Tokens are on the `first` line of the work that made them."""
     work, principal = x.work, x.principal
     line: dict[str, object] = {
@@ -95,7 +96,7 @@ def _line(x: Exchange, duration: float, overhead: float, *, first: bool, past: i
         "completion_tokens": work.completion_tokens if first else 0,
         "cached_tokens": work.cached_tokens if first else None,
         "charged_tokens": past + x.hit_tokens + (work.charged if first else 0),
-        "queue_ms": round(work.queued * 1000, 2),
+        "queue_ms": round(queued * 1000, 2),
         "ttft_ms": round((work.first_byte_at - x.arrived) * 1000, 2)
         if work.first_byte_at and x.stream and not x.shared
         else None,

@@ -31,6 +31,7 @@ from gateway.forward import Failures, Station
 from gateway.hits import Hits
 from gateway.job import Job
 from gateway.metrics import Metrics
+from gateway.patience import Patience
 from gateway.relay import json_object
 from gateway.reply import Head, Reply
 from gateway.similar import Similar
@@ -221,16 +222,14 @@ class Answers:
                         job.admitted.follow()
                         self.similar.heard(x, job)
                         x.shared, x.cache, x.work = True, "shared", cast(Work, seat.flight.note)
-                    if seat.leader and job.wishes.deadline is None:  # the work's own clocks are enough
+                    if seat.leader and not (job.shared and self._hasty(job)):  # the work's own clocks are enough
                         await self._follow(x, job, seat, reply)
                     else:
-                        async with self._patience(job):
+                        async with self._patience(job, question, seat):
                             await self._follow(x, job, seat, reply)
                     if not seat.leader:
                         self._hits.charge(x, job, x.work.charged)
                     return
-            except TimeoutError:
-                raise Failures(timed_out=True).error() from None
             except Orphaned as orphaned:
                 spent = orphaned.spent
                 x.past = (*x.past, x.work)
@@ -240,10 +239,15 @@ class Answers:
             if entry is not None and await self._hit(x, job, entry, reply, produce):
                 return
 
-    def _patience(self, job: Job) -> asyncio.Timeout:
-        """What one client is willing to wait: the work behind it may go on for others."""
-        total = self._stations[job.resolution.candidates[0].model.name].timeouts.total
-        return asyncio.timeout(job.arrived + min(total, job.wishes.deadline or total) - self._clock())
+    def _hasty(self, job: Job) -> bool:
+        """Whether its client may go before the work's time is over."""
+        return job.wishes.deadline is not None or job.patience < self._total(job)
+
+    def _patience(self, job: Job, question: Question, seat: Seat) -> Patience:
+        return Patience(job, question, seat, self._total(job), self._metrics, self._clock)
+
+    def _total(self, job: Job) -> float:
+        return self._stations[job.resolution.candidates[0].model.name].timeouts.total
 
     async def _follow(self, x: Exchange, job: Job, seat: Seat, reply: Reply) -> None:
         if seat.same_wire:

@@ -27,6 +27,7 @@ class Work:
     replica: str = ""
     attempts: int = 0
     queued: float = 0.0
+    queued_at: float = 0.0  # when it began to wait for a slot that it still waits for
     preempted: str = ""  # what became of it when its slot was taken back: requeued, refused
     upstream: float = 0.0  # spent waiting for replicas, by attempts that have ended
     attempt_at: float = 0.0  # when the attempt began that still runs: its client may be gone before it

@@ -40,6 +40,7 @@ from gateway.http1 import Request
 from gateway.inflate import inflate
 from gateway.job import Job, Plan, Reading, read_headers
 from gateway.metrics import Metrics
+from gateway.patience import leaves
 from gateway.prompt import prompt_size, prompts
 from gateway.quota import rate_lines
 from gateway.refusals import REFUSED, refusal
@@ -285,7 +286,8 @@ class Pipeline:
         plan = self._plan(job, target)
         station, call = plan.station, plan.call
         scope = job.waiting = job.admitted.work(plan.ask)
-        began: float | None = self._clock()
+        job.work.queued_at = self._clock()
+        began: float | None = job.work.queued_at
         try:
             async with scope as grant:
                 began, job.waiting = None, None
@@ -295,7 +297,8 @@ class Pipeline:
                 with suppress(GaveWay):
                     return await self._run(job, plan, grant, sink, Yielding(job, call, grant))
                 self._gave_way(job, station)
-                began, job.waiting = self._clock(), scope
+                began = job.work.queued_at = self._clock()
+                job.waiting = scope
                 await grant.again()
                 began, job.waiting = None, None
                 self._waited(job, station, grant.queued)
@@ -308,6 +311,8 @@ class Pipeline:
                 reason = refusal(end).code
                 self._metrics.queue_refusals.add((station.name, _CLASS[job.wishes.priority], reason))
             raise
+        finally:
+            job.work.queued_at = 0.0
 
     async def _run(self, job: Job, plan: Plan, grant: Grant, sink: Sink, yielding: Yielding | None = None) -> None:
         """With a slot: what the fleet does for it. Its cost is settled, unless it gave its slot up."""
@@ -351,6 +356,7 @@ class Pipeline:
 
     def _waited(self, job: Job, station: Station, seconds: float, end: str = "dispatched") -> None:
         job.work.queued += seconds
+        job.work.queued_at = 0.0
         where = station.name, _CLASS[job.wishes.priority]
         self._metrics.queue_wait.observe(where, seconds)
         if seconds:  # else a slot was free
@@ -387,12 +393,13 @@ class Pipeline:
             due=math.inf if job.wishes.deadline is None else job.arrived + job.wishes.deadline,
             stream=job.ask.stream,
             leaves=_leaves(job),
+            shared=job.shared,
         )
 
     def _call(self, job: Job, target: Target, station: Station) -> Call:
         wishes = job.wishes
         patience = station.timeouts.total
-        if wishes.deadline is not None and not job.shared:  # shared work has no personal deadline: see `_patience`
+        if wishes.deadline is not None and not job.shared:  # shared work has no personal deadline: see `gateway.patience`
             patience = min(patience, wishes.deadline)
         return Call(
             request_id=job.exchange_id,
@@ -417,11 +424,9 @@ class Pipeline:
 
 
 def _leaves(job: Job) -> float:
-    """When to tell a client that there is no slot, a little before it goes. Shared work has no personal patience."""
-    patience = job.patience
-    if patience == math.inf or job.shared:
-        return math.inf
-    return job.arrived + patience - min(max(0.05 * patience, 0.2), 2.0)
+    """Until when its client waits for a slot, by its SDK; of shared work by its deadline, too, which is not the work's."""
+    until, deadline = leaves(job), job.wishes.deadline
+    return min(until, job.arrived + deadline) if job.shared and deadline is not None else until
 
 
 def _refuse_state(ask: wire.Ask, endpoint: Endpoint) -> None:

@@ -72,7 +72,7 @@ class Queue:
         """Wait in line. Returns the entry and those that it pushed out; QueueFull or QueueTimeout if it may not."""
         deadline = self.until(ask, now)
         if deadline <= now:
-            raise QueueTimeout(0.0, self._come_back(now))
+            raise QueueTimeout(0.0, self.come_back(ask, now))
         if (refusal := self.too_long(ask, now)) is not None:
             raise refusal
         victims = self._make_room(ask, now)
@@ -164,7 +164,7 @@ class Queue:
         self._lines[entry.priority].remove(entry)
         self._ended(entry, State.EXPIRED, now)
         self.outlook.late()
-        entry.failure = QueueTimeout(entry.waited, self._come_back(now))
+        entry.failure = QueueTimeout(entry.waited, self.come_back(entry.ask, now))
 
     def expire(self, now: float) -> list[Entry]:
         """End all whose deadline has come."""
@@ -206,6 +206,10 @@ class Queue:
         """When its wait ends, at the latest, if it joined now."""
         return min(now + self._max_wait[ask.priority], ask.deadline)  # in this order a NaN does not win
 
+    def patience(self, ask: SlotAsk, now: float) -> float:
+        """Seconds that who asks now may wait, and wants to: where others may join its wait may last longer."""
+        return min(self.until(ask, now), ask.leaves) - now
+
     def expected(self, ask: SlotAsk, now: float) -> float | None:
         """Seconds that it would wait if it joined now; None: nobody knows."""
         put_back, came = self._put_back(ask), now if ask.since is None else min(ask.since, now)
@@ -215,13 +219,23 @@ class Queue:
         """The refusal of one that would wait longer than it may. Not of the only one to wait, nor of who gave up a slot."""
         if not self._refuse_early or not self.load.requests or ask.since is not None:
             return None
-        expected, most = self.expected(ask, now), self.until(ask, now) - now
+        expected, most = self.expected(ask, now), self.patience(ask, now)
         late = 0.0 if expected is None else expected * self._margin(ask) - most
         if expected is None or late <= 0:
             return None
         line, weight = self._lines[ask.priority], max(1, ask.weight)
         to_blame = line.work_of(ask.tenant) * line.weight_of(ask) > _BLAME * line.work * weight
         return WaitTooLong(tenant=to_blame, retry_after=spread(late, self._rng), expected=expected, most=most)
+
+    def come_back(self, ask: SlotAsk, now: float) -> float:
+        """In how many seconds who gets no slot had better ask again: when such a request would have one; not the same for all.
+
+        Where nobody knows when that is: when all have left that wait now.
+        """
+        expected = self.expected(ask, now)
+        if expected is None:
+            return spread(self._drain.wait(self.load.requests, now), self._rng)
+        return spread(expected * self._margin(ask), self._rng)
 
     def _margin(self, ask: SlotAsk) -> float:
         """By how much its expected wait may be too short. Who is put back is late first, so it is refused first."""
@@ -279,7 +293,7 @@ class Queue:
         for entry, borrowed in victims.items():
             self._lines[entry.priority].remove(entry)
             self._ended(entry, State.PUSHED_OUT, now)
-            entry.failure = QueueFull(tenant=borrowed and others, retry_after=self._come_back(now))
+            entry.failure = self._full(entry.ask, now, tenant=borrowed and others)
         return list(victims)
 
     def _in_the_way(self, ask: SlotAsk, now: float) -> dict[Entry, bool]:
@@ -291,16 +305,18 @@ class Queue:
         held = self._tenants.get(ask.tenant, Load()).copy()
         held.add(ask)
         beyond = not held.within(self._share)
-        retry_after = self._come_back(now)
         victims = self._victims(ask, load, beyond=beyond)
         if not victims:
             others = any(tenant != ask.tenant for tenant in self._tenants)
-            raise QueueFull(tenant=beyond and others, retry_after=retry_after)
+            raise self._full(ask, now, tenant=beyond and others)
         return victims
 
-    def _come_back(self, now: float) -> float:
-        """In how many seconds there is room; not the same for all."""
-        return spread(self._drain.wait(self.load.requests, now), self._rng)
+    def _full(self, ask: SlotAsk, now: float, *, tenant: bool) -> QueueFull:
+        """A tenant's share has room as its own requests go. Where the whole queue is full, even who would be next finds none."""
+        seconds = self.come_back(ask, now)
+        if not tenant:
+            seconds = max(seconds, spread(self._drain.wait(self.load.requests, now), self._rng))
+        return QueueFull(tenant=tenant, retry_after=seconds)
 
     def _victims(self, ask: SlotAsk, load: Load, *, beyond: bool) -> dict[Entry, bool]:
         """Whom to push out, and whether their room was borrowed; nobody if all who may go would not be enough."""

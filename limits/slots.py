@@ -197,8 +197,13 @@ class Scheduler:
 
     def max_wait(self, ask: SlotAsk) -> float:
         """Seconds that it may wait if it asked now."""
-        now = self._clock()
-        return self.queue.until(ask, now) - now
+        return self.queue.patience(ask, self._clock())
+
+    def come_back(self, ask: SlotAsk) -> float:
+        """In how many seconds such a request had better come, whose client waits for a slot no longer."""
+        if ask.form:
+            ask.output = self.predictor.predict(ask)
+        return self.queue.come_back(ask, self._clock())
 
     def refusal(self, ask: SlotAsk) -> QueueFull | None:
         """What it would be told at once if it asked now: that there is no room, or no slot in time."""
@@ -325,6 +330,11 @@ class Slot:
         """While it waits: on to a more urgent class. Later or earlier, nothing."""
         if self._entry is not None:
             self._scheduler.raise_priority(self._entry, priority)
+
+    @property
+    def waiting(self) -> bool:
+        """In line, just now."""
+        return self._entry is not None
 
     @property
     def since(self) -> float | None:

@@ -22,6 +22,9 @@ class Priority(enum.IntEnum):
 class SlotAsk:
     """A request that wants to run on a pool. `deadline` is absolute, on the scheduler's clock.
 
+    `leaves`: when the one who asks goes, where others may join the wait and outlast it; it counts for the refusal of a wait that
+    would be too long, and for nothing else.
+
     `tokens` and `size` are what it takes up while it waits, `prompt` and `output` the tokens that it is thought to cost.
     Where it says its `form` (its operation and what else tells something of the answer), `output` is found out by the
     scheduler; `most` is the longest that the answer can be, None: the client named no maximum.
@@ -39,6 +42,7 @@ class SlotAsk:
     form: str = ""
     most: int | None = None
     since: float | None = None  # when it came, of one that gave its slot up: it waits at its old place, and gives way no more
+    leaves: float = math.inf
     means: Sequence[Mean] = field(default=(), repr=False, compare=False)  # what the predictor went by, found once
 
     def __post_init__(self) -> None:

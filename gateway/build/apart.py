@@ -18,6 +18,8 @@ from gateway.dispatch.both import RemoteBoth, both_calls
 from gateway.dispatch.case import values_of
 from gateway.dispatch.front import Front
 from gateway.dispatch.link import Link
+from gateway.dispatch.local import slot_ask
+from gateway.dispatch.messages import Wait
 from gateway.dispatch.node import Node
 from gateway.dispatch.roster import Replicas
 from gateway.dispatch.session import Session
@@ -142,6 +144,7 @@ class NodeCalls:
             "renew": self._renew,
             "renewed": self._renewed,
             "standing": self._standing,
+            "come_back": self._come_back,
             **semantic_calls(self._owner.semantic),
             **both_calls(self._owner.both),
         }
@@ -169,6 +172,14 @@ class NodeCalls:
         numbers = msgspec.msgpack.decode(payload, type=list[int])
         standing = self._owner.limiter.standing([session.scopes[number] for number in numbers])
         return _encode(values_of(standing))
+
+    async def _come_back(self, session: Session, payload: bytes) -> bytes:
+        asked = msgspec.msgpack.decode(payload, type=Wait)
+        maker = None if asked.share is None else session.node.berths.get(asked.share)
+        lane = self._owner.lanes.get(asked.work.model)
+        if lane is None or (asked.share is not None and (maker is None or not maker.waits)):
+            return _encode(None)
+        return _encode(lane.scheduler.come_back(slot_ask(asked.work)))
 
 
 class RemoteFace:

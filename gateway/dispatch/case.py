@@ -88,6 +88,11 @@ class Case:
         """It waits for its first slot, maybe with tokens set aside."""
         return self._scope is not None and not self._scope.granted and self.task is not None and not self.task.done()
 
+    @property
+    def waits(self) -> bool:
+        """For what its work needs."""
+        return self._scope is not None and self._wait
+
     def cancel(self) -> None:
         if self.task is not None:
             self.task.cancel()
@@ -479,6 +484,7 @@ class Case:
             work.since,
             work.leaves,
             work.prefix,
+            work.shared,
         )
 
     def _say(self, answer: m.Answer) -> None:

@@ -17,6 +17,7 @@ from backends.lease import Lease
 from backends.replica import Replica
 from backends.types import Ask as BalanceAsk
 from caches.types import Entry, ExactStore
+from gateway.dispatch import messages as m
 from gateway.dispatch.messages import HeldWork
 from gateway.dispatch.types import Elsewhere, Lane, NoReplica, Question, WorkAsk
 from gateway.dispatch.unplaced import Unplaced
@@ -114,6 +115,9 @@ class LocalTicket:
         assert self._adopted is not None, "only an adopted request has such work"
         reserved = self._adopted.adopt_reservation(held.tokens, scope, day=held.day, lost=lost)
         return ResumedWork(self._owner.lanes[held.model], reserved, held.tokens, replica, held.began, held.tenant)
+
+    async def come_back(self, ask: WorkAsk, share: bytes | None) -> float | None:  # noqa: ARG002 - all answers are made here
+        return self._owner.lanes[ask.model].scheduler.come_back(slot_ask(ask))
 
     async def store(self, entry: Entry) -> None:
         await self._owner.exact.put(entry)
@@ -265,11 +269,11 @@ def _balance_ask(ask: WorkAsk, wanted: SlotAsk) -> BalanceAsk:
     return BalanceAsk(ask.session, ask.prompt_tokens, wanted.prompt + wanted.output, ask.stream)
 
 
-def slot_ask(ask: WorkAsk) -> SlotAsk:
+def slot_ask(ask: WorkAsk | m.Work) -> SlotAsk:
     """The queue's part of it."""
-    until = min(ask.deadline, ask.leaves)
+    until = ask.deadline if ask.shared else min(ask.deadline, ask.leaves)
     slot = SlotAsk(ask.priority, ask.tenant, ask.tokens, ask.size, until, ask.weight, ask.due, ask.prompt_tokens)
-    slot.form, slot.most, slot.since = ask.form, ask.most, ask.since
+    slot.form, slot.most, slot.since, slot.leaves = ask.form, ask.most, ask.since, ask.leaves
     return slot
 
 

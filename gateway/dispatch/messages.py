@@ -52,6 +52,14 @@ class Work(msgspec.Struct, array_like=True, gc=False):
     since: float | None = None
     leaves: float = math.inf
     prefix: bytes = b""
+    shared: bool = False
+
+
+class Wait(msgspec.Struct, array_like=True, gc=False):
+    """When to come back whose work waits for a slot. `share`: another worker's, of which it is not known whether it waits."""
+
+    work: Work
+    share: bytes | None
 
 
 class Look(msgspec.Struct, array_like=True, gc=False):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gateway.dispatch.link import Link
 
 PATIENCE = 2.0  # seconds that a request waits for an owner that has gone
+_SAID = 1.0  # seconds that the owner has to say when to come back
 _UNKNOWN = Standing()
 
 _Asked = m.Ask | m.LookUp | m.Begin | m.Next | m.Again
@@ -184,6 +185,10 @@ class RemoteTicket:
 
     def work(self, ask: WorkAsk) -> RemoteWork:
         return RemoteWork(self, ask)
+
+    async def come_back(self, ask: WorkAsk, share: bytes | None) -> float | None:
+        asked = msgspec.msgpack.encode(m.Wait(self._work_of(ask), share))
+        return msgspec.msgpack.decode(await self._link.call("come_back", asked, _SAID), type=float | None)
 
     async def store(self, entry: Entry) -> None:
         """Not when the owner is slow to read: it has more to hear than what could be kept."""
@@ -417,7 +422,7 @@ class RemoteTicket:
         return m.Work(
             ask.model, ask.tokens, ask.clamp, self._link.scopes.maybe(ask.model_scope), ask.priority,
             ask.tenant, ask.weight, ask.size, ask.deadline, ask.session, ask.prompt_tokens,
-            ask.form, ask.most, ask.due, ask.stream, ask.since, ask.leaves, ask.prefix,
+            ask.form, ask.most, ask.due, ask.stream, ask.since, ask.leaves, ask.prefix, ask.shared,
         )  # fmt: skip
 
     def _stand(self, values: m.StandingValues | None) -> None:

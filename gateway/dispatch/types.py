@@ -65,6 +65,7 @@ class WorkAsk:
     since: float | None = None  # when it came, of one that has given a slot up
     leaves: float = math.inf  # until when its client waits for an answer to begin, if it said so; absolute, for the queue alone
     prefix: bytes = b""  # what its prompt begins with, as `caches.chain` packs it, where the pool wants to know
+    shared: bool = False  # others may join: once it waits its client's patience is no end of that
 
 
 @dataclass(slots=True)
@@ -164,6 +165,12 @@ class Ticket(Protocol):
 
     def work(self, ask: WorkAsk) -> WorkScope:
         """What one model needs. May outlive the ticket's own scope: work is shared."""
+
+    async def come_back(self, ask: WorkAsk, share: bytes | None) -> float | None:
+        """In how many seconds such a request had better come, whose client waits for a slot no longer. Raises ApiError.
+
+        `share`: the key of an answer that another process makes; None then: that does not wait for a slot.
+        """
 
     async def store(self, entry: Entry) -> None:
         """Keep an answer."""

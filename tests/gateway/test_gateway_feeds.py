@@ -480,3 +480,39 @@ async def test_a_stale_answer_is_renewed_once_for_all_workers(start):
         pair.node.local._renewing.clear()
         for worker in (pair.a, pair.b):
             worker.process.parts.own.pipeline.answers._renewing.clear()
+
+
+@pytest.mark.parametrize("headers", [{"x-stainless-read-timeout": "1"}, {"x-tiergate-deadline-ms": "800"}])
+@pytest.mark.parametrize("others", [0, 1], ids=["alone", "beside another"])
+async def test_patience_ends_while_the_other_workers_work_waits(start, headers, others):
+    """A client of this worker is told queue_timeout by when its patience ends; who else waits, here or there, is served."""
+    pair = await start({"models": {0: {"concurrency": {"max": 1}}}})
+    wake, body = hold(pair.small), chat("same", **GREEDY)
+    asked = [asyncio.create_task(ask(pair.a, chat("blocker")))]
+    await pair.a.until(lambda: posts(pair.small))
+    asked.append(asyncio.create_task(ask(pair.a, body)))
+    await pair.a.until(lambda: pair.dispatcher.parts.owner.lanes["small-model"].scheduler.queue.load.requests == 1)
+    asked += [asyncio.create_task(ask(pair.b, body)) for _ in range(others)]
+    hasty = asyncio.create_task(ask(pair.b, body, headers=headers))
+    await following(pair, 1 + others)
+    late = await hasty
+    assert (late.status_code, late.json()["error"]["code"]) == (503, "queue_timeout")
+    assert 1 <= int(late.headers["retry-after"]) <= 60
+    wake()
+    assert [answer.status_code for answer in await asyncio.gather(*asked)] == [200] * (2 + others)
+    assert len(posts(pair.small)) == 2
+    await done(pair, 3 + others)
+
+
+async def test_patience_does_not_end_what_the_other_worker_has_a_slot_for(start):
+    """An SDK's own timeout does nothing then, and a deadline ends with upstream_timeout."""
+    pair = await start()
+    wake, body = hold(pair.small), chat("same", **GREEDY)
+    leader = asyncio.create_task(ask(pair.a, body))
+    await pair.a.until(lambda: posts(pair.small))
+    follower = asyncio.create_task(ask(pair.b, body, headers={"x-stainless-read-timeout": "0.3"}))
+    late = await ask(pair.b, body, headers={"x-tiergate-deadline-ms": "500"})
+    assert (late.status_code, late.json()["error"]["code"]) == (504, "upstream_timeout")
+    wake()
+    assert [answer.status_code for answer in await asyncio.gather(leader, follower)] == [200, 200]
+    await done(pair, 3)

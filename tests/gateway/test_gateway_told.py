@@ -6,41 +6,13 @@ import math
 
 import openai
 import pytest
-from gateway_talk import ADMIN_KEY, KEY, OTHER_KEY, ask, chat, hold, lines, posts, queued, scrape, station, total, wire
+from gateway_talk import ADMIN_KEY, GREEDY, KEY, OTHER_KEY, ask, chat, hold, lines, posts, queued, scrape, station, total, wire
+from held import held
 
 from gateway.cli import main
 from gateway.job import patience_of
 
-ONE_SLOT = {"models": {0: {"concurrency": {"max": 1}}}, "queue": {"max_wait": {"realtime": "20s"}}}
 SDK_WAIT = "x-stainless-read-timeout"
-
-
-class Held:
-    """A pool whose one slot is taken and known to be slow: a thousand tokens take it 100 seconds."""
-
-    def __init__(self, stack):
-        self.stack = stack
-        self.wake = hold(stack.small)
-        self.tasks = []
-        station(stack).scheduler.queue.outlook.completed(1000, 100.0)
-
-    async def add(self, content, **how):
-        count, running = queued(self.stack), station(self.stack).scheduler.inflight
-        self.tasks.append(asyncio.create_task(ask(self.stack, chat(content, max_tokens=100), **how)))
-        if running:
-            await self.stack.until(lambda: queued(self.stack) == count + 1)
-        else:
-            await self.stack.until(lambda: posts(self.stack.small))
-
-    async def over(self):
-        self.wake()
-        return [answer.status_code for answer in await asyncio.gather(*self.tasks)]
-
-
-async def held(start, changes=None):
-    line = Held(await start({**ONE_SLOT, **(changes or {})}))
-    await line.add("blocker")
-    return line
 
 
 async def test_a_wait_that_would_be_too_long_is_refused_at_once(start):
@@ -73,15 +45,19 @@ async def test_a_tenants_own_flood_is_a_429(start):
     assert await line.over() == [200] * 4
 
 
-async def test_a_clients_deadline_counts_too(start):
-    """Who would get a slot in some twenty seconds is refused when its client gives it ten."""
+@pytest.mark.parametrize("fields", [{}, GREEDY], ids=["alone", "cacheable"])
+async def test_a_clients_deadline_counts_too(start, fields):
+    """Who would get a slot in some twenty seconds is refused when its client gives it ten, whether or not others may join it."""
     line = await held(start, {"queue": {"max_wait": {"realtime": "1h"}}})
     await line.add("first in line")
     await line.add("second in line", headers={"x-tiergate-deadline-ms": "29000"})
-    refused = await ask(line.stack, chat("hurried", max_tokens=100), headers={"x-tiergate-deadline-ms": "10000"})
-    assert refused.json()["error"]["code"] == "wait_too_long"
-    refused = await ask(line.stack, chat("hurried", max_tokens=100), headers={SDK_WAIT: "10.0"})
-    assert refused.json()["error"]["code"] == "wait_too_long"
+    body = chat("hurried", max_tokens=100, **fields)
+    for headers in ({"x-tiergate-deadline-ms": "10000"}, {SDK_WAIT: "10.0"}):
+        refused = await ask(line.stack, body, headers=headers)
+        assert refused.json()["error"]["code"] == "wait_too_long"
+        told = await admin(line.stack, "POST", "/admin/explain", json={"tenant": "acme", "body": body, "headers": headers})
+        assert (told["attempts"][0]["queue"]["refused"], told["attempts"][0]["queue"]["max_wait"] <= 10.0) == (True, True)
+    assert queued(line.stack) == 2
     assert await line.over() == [200] * 3
 
 

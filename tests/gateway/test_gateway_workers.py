@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import httpx
 import pytest
-from gateway_talk import ADMIN_KEY, KEY
+from gateway_talk import ADMIN_KEY, KEY, queued
+from held import held
 
 from gateway.fleet import spec_of
 from gateway.lab.fake import FakeVLLM, Options
@@ -154,3 +155,16 @@ async def each_at_once(stack, count):
         clients = [httpx.AsyncClient(base_url=stack.url, timeout=30, trust_env=False) for _ in range(count)]
         opened = [await scope.enter_async_context(client) for client in clients]
         return await asyncio.gather(*(chat(client, temperature=0) for client in opened))
+
+
+async def test_patience_ends_under_another_dispatcher(start):
+    """The dispatcher is replaced while a rider waits: it is told queue_timeout by the next one, in time, and nothing is left."""
+    line = await held(start, workers=1)
+    late = await line.add("late", greedy=True, headers={"x-stainless-read-timeout": "1.5"})
+    await line.stack.gateway.replace_dispatcher()
+    await line.stack.until(lambda: queued(line.stack) == 1)
+    answer = await late
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "queue_timeout")
+    await line.stack.until(lambda: not queued(line.stack))
+    assert sorted(await line.over()) == [200, 503]
+    await line.stack.at_rest()

@@ -271,6 +271,81 @@ def test_all_that_refuse_spread():
     assert 1 < late.failure.retry_after <= 60
 
 
+class TestWhenToComeBack:
+    """What a request that got no slot is told: when such a one of its tenant would have one, and up to a half and 4 s more."""
+
+    def waits(self, asks, *, seconds=1.0, **change) -> Queue:
+        """A queue that lets in whoever finds room; its one slot makes a request in a second."""
+        queue = Queue(bounds(max_wait=(FAR, FAR, FAR), **change), rng=random.Random(1))
+        queue.outlook.slots = 1
+        queue.outlook.completed(100, seconds)
+        join(queue, *asks)
+        return queue
+
+    def flooded(self) -> Queue:
+        """One tenant's requests take a hundred seconds, and some have gone."""
+        return self.served(self.waits(many(112, "flood")))
+
+    def served(self, queue) -> Queue:
+        """Until the twelfth second, one a second."""
+        for second in range(1, 13):
+            queue.dispatch(queue.head(second), second)
+        return queue
+
+    def late(self, queue, one, seconds):
+        """It waits so long, in vain."""
+        one.deadline = 12.0 + seconds
+        (entry,) = join(queue, one, now=12.0)
+        assert queue.expire(one.deadline) == [entry]
+        return entry.failure.retry_after
+
+    def test_a_tenant_that_is_next_comes_soon(self):
+        """However much of another tenant's waits: its next request would be one of the first."""
+        assert 1 <= self.late(self.flooded(), ask("other"), 0.5) <= 5
+
+    def test_the_one_that_floods_comes_when_its_line_is_over(self):
+        """And that is more than a minute, or nearly."""
+        assert 40 <= self.late(self.flooded(), ask("flood"), 0.5) <= 60
+
+    def test_a_class_that_waits_long_is_told_so(self):
+        """Batch behind a flood of realtime is not told the time in which realtime is served."""
+        queue = self.served(self.waits([*many(112, "flood", REALTIME), *many(3, "other", BATCH)]))
+        assert self.late(queue, ask("other", REALTIME), 0.5) <= 5
+        assert self.late(queue, ask("other", BATCH), 1.0) >= 40
+
+    def test_it_is_told_without_having_waited(self):
+        """Of a deadline that has passed already, too."""
+        with pytest.raises(QueueTimeout) as refused:
+            join(self.flooded(), ask("other", deadline=12.0), now=12.0)
+        assert 1 <= refused.value.retry_after <= 5
+
+    def test_a_full_share_has_room_when_its_line_is_over(self):
+        """The tenant that fills the queue is told its own wait, at five a second, though nobody has left the queue yet."""
+        queue = self.waits([ask("other"), *many(59, "flood")], max_requests=60, seconds=0.2)
+        with pytest.raises(QueueFull) as refused:
+            join(queue, ask("flood"))
+        assert refused.value.tenant
+        assert 12 <= refused.value.retry_after <= 25
+
+    def test_where_nothing_is_known_it_is_the_whole_queue(self):
+        """As fast as it was seen to empty: here, not at all."""
+        queue = Queue(bounds(), rng=random.Random(1))
+        join(queue, *many(100, "flood"))
+        assert self.late(queue, ask("other"), 15.0) >= 40
+
+    @given(
+        st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(Priority), st.integers(0, 10**6)), max_size=30), st.integers()
+    )
+    def test_it_is_never_soon_or_far(self, waiting, seed):
+        """Whatever waits, and whether or not anything is known: from one second to a minute."""
+        queue = Queue(bounds(), rng=random.Random(seed))
+        if seed % 2:
+            queue.outlook.slots = 3
+            queue.outlook.completed(100, 1.0)
+        join(queue, *(ask(tenant, priority, prompt=prompt) for tenant, priority, prompt in waiting))
+        assert all(1 <= queue.come_back(ask("a", priority), 5.0) <= 60 for priority in Priority)
+
+
 SHELF = st.lists(st.tuples(st.floats(0, 100), st.floats(0, 15), st.integers(1, 1000)), max_size=60)
 
 
