@@ -54,8 +54,8 @@ class Metrics(Collector):
         self.tokens = Counter(p + "tokens", "Tokens as the backends counted them.", ("direction",))
         self.prompt_evidence = Counter(
             p + "prompt_evidence",
-            "Bytes of prompts, and the tokens that backends counted in them, as far as they are believed: from these a model's bytes per "
-            "token are learned.",
+            "Bytes of prompts, and the tokens that backends counted in them, as far as they are believed: from these a "
+            "model's bytes per token are learned.",
             ("model", "unit"),
         )
         self.cache_lookups = Counter(p + "cache_lookups", "Cache lookups by cache and result.", ("cache", "result"))
