@@ -54,7 +54,8 @@ class Metrics(Collector):
         self.tokens = Counter(p + "tokens", "Tokens as the backends counted them.", ("direction",))
         self.prompt_evidence = Counter(
             p + "prompt_evidence",
-            "Bytes of prompts, and the tokens that backends counted in them, from which a model's bytes per token are learned.",
+            "Bytes of prompts, and the tokens that backends counted in them, as far as they are believed: from these a "
+            "model's bytes per token are learned.",
             ("model", "unit"),
         )
         self.cache_lookups = Counter(p + "cache_lookups", "Cache lookups by cache and result.", ("cache", "result"))
@@ -92,7 +93,7 @@ class Metrics(Collector):
             self.verified.add((result,), 0)
         self._gauges: list[Gauge] = []
         self.gauge(
-            "bytes_per_token", "Bytes of a prompt for each token, as counted since the start.", ("model",), self._bytes_per_token
+            "bytes_per_token", "Bytes of a prompt for each token, as learned since the start.", ("model",), self._bytes_per_token
         )
         self._tenants: dict[str, None] = {}
         self._worker = worker

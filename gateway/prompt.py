@@ -1,7 +1,9 @@
 """How large a request's prompt is thought to be, read from the fields that its own API has for it.
 
-A bound, not a count: no tokenizer runs here. Everything in the body is taken for prompt text, less what is embedded in it
-as data (or one image would reserve 300,000 tokens), plus what the engine reads more than once.
+A bound, not a count: no tokenizer runs here. The JSON of every field that its endpoint's prompt is made of is taken for text,
+less what is embedded in it as data (or one image would reserve 300,000 tokens), plus what the engine reads more than once.
+Fields that steer sampling, constrain the output or are only echoed are no prompt, however long, and neither is a field that
+nobody knows.
 """
 
 from __future__ import annotations
@@ -16,6 +18,24 @@ _IMAGE_TOKENS = 1_000  # what one image or sound counts for when its bytes canno
 _MAX_PARTS = 10_000
 _HOLDERS = ("image_url", "input_audio", "video_url", "audio_url", "source", "file_data")
 _INNER = ("url", "data")
+_TEMPLATE = ("chat_template", "chat_template_kwargs")
+_TOLD = ("instruction", "chat_template_kwargs")  # to a reranker, with each document
+
+READ: Mapping[str, tuple[str, ...]] = {
+    "chat": ("messages", "tools", "functions", "documents", *_TEMPLATE),
+    "completions": ("prompt", "suffix", "prompt_embeds"),
+    "embeddings": ("input", "messages", *_TEMPLATE),
+    "responses": ("input", "instructions", "tools", "prompt", "previous_input_messages", *_TEMPLATE),
+    "messages": ("system", "messages", "tools", *_TEMPLATE),
+    "rerank": ("query", "documents", *_TOLD),
+    "score": ("text_1", "text_2", "queries", "documents", "items", "data_1", "data_2", *_TOLD),
+}
+"""The fields of each endpoint that reach the model's prompt: those that vLLM 0.32 renders or encodes, and those of the APIs'
+own references that other engines do."""
+
+TEMPLATE_BYTES = 32
+"""What a chat template adds to a conversation, beyond the JSON of its messages: a beginning, and the answer's own heading.
+Without it a prompt of one word would be thought shorter than it is."""
 
 SOUND_TOKENS = 50
 """Tokens of a second of sound: Whisper's encoder makes 1,500 positions of 30 s. For backends that count seconds only."""
@@ -27,8 +47,7 @@ def prompt_size(ask: Ask, endpoint: Endpoint) -> tuple[int, int]:
     """(bytes of the body that are prompt text, tokens that have no text: images, sounds, ready token ids)."""
     if endpoint.free:
         return 0, 0
-    special = _SPECIAL.get(endpoint.name)
-    return _usual(ask, ask.fields.get("messages")) if special is None else special(ask)
+    return _SIZES[endpoint.name](ask)
 
 
 def prompts(ask: Ask) -> int:
@@ -37,27 +56,57 @@ def prompts(ask: Ask) -> int:
     return max(1, len(prompt)) if isinstance(prompt, list) and prompt and isinstance(prompt[0], str | list) else 1
 
 
-def _usual(ask: Ask, messages: Any) -> tuple[int, int]:
-    size, tokens = len(ask.raw), 0
+def _text(ask: Ask, endpoint: str) -> int:
+    values = ask.values
+    return sum([len(values[name]) for name in READ[endpoint] if name in values])
+
+
+def _with_parts(ask: Ask, endpoint: str, messages: Any) -> tuple[int, int]:
+    """`messages`: the list, of a field that was counted as text, whose parts may hold data."""
+    size, tokens = _text(ask, endpoint), 0
     for text in _embedded(messages):
         size -= len(text)
         tokens += _IMAGE_TOKENS
-    prompt = ask.fields.get("prompt", ask.fields.get("input"))
-    if isinstance(prompt, list) and prompt and isinstance(prompt[0], int | list):
-        ids = sum(len(row) if isinstance(row, list) else 1 for row in prompt)
-        return max(0, size - 6 * ids), tokens + ids
     return max(0, size), tokens
 
 
+def _less_ids(ask: Ask, name: str, size: int, tokens: int) -> tuple[int, int]:
+    """Ready token ids in that field count one each, not as the digits that they are written in."""
+    prompt = ask.fields.get(name)
+    if isinstance(prompt, list) and prompt and isinstance(prompt[0], int | list):
+        ids = sum(len(row) if isinstance(row, list) else 1 for row in prompt)
+        return max(0, size - min(6 * ids, len(ask.values[name]))), tokens + ids
+    return size, tokens
+
+
+def _conversation(ask: Ask, endpoint: str, field: str) -> tuple[int, int]:
+    size, tokens = _with_parts(ask, endpoint, ask.fields.get(field))
+    return size + TEMPLATE_BYTES, tokens
+
+
+def _chat(ask: Ask) -> tuple[int, int]:
+    return _conversation(ask, "chat", "messages")
+
+
+def _completions(ask: Ask) -> tuple[int, int]:
+    return _less_ids(ask, "prompt", _text(ask, "completions"), 0)
+
+
+def _embeddings(ask: Ask) -> tuple[int, int]:
+    return _less_ids(ask, "input", *_with_parts(ask, "embeddings", ask.fields.get("messages")))
+
+
 def _responses(ask: Ask) -> tuple[int, int]:
-    return _usual(ask, ask.fields.get("input"))
+    return _conversation(ask, "responses", "input")
+
+
+def _messages(ask: Ask) -> tuple[int, int]:
+    return _conversation(ask, "messages", "messages")
 
 
 def _rerank(ask: Ask) -> tuple[int, int]:
     """The query is read once more with each document."""
-    documents = ask.fields.get("documents")
-    size, tokens = _usual(ask, documents if isinstance(documents, list) else [documents])
-    return size + _repeated(ask.fields.get("query"), documents), tokens
+    return _compared(ask, "rerank", ask.fields.get("query"), ask.fields.get("documents"))
 
 
 def _score(ask: Ask) -> tuple[int, int]:
@@ -65,16 +114,27 @@ def _score(ask: Ask) -> tuple[int, int]:
     fields = ask.fields
     left = next((fields[name] for name in ("text_1", "queries", "data_1") if name in fields), None)
     right = next((fields[name] for name in ("text_2", "documents", "items", "data_2") if name in fields), None)
-    size, tokens = _usual(ask, right if isinstance(right, list) else [right])
-    return size + _repeated(left, right), tokens
+    return _compared(ask, "score", left, right)
+
+
+def _compared(ask: Ask, endpoint: str, query: Any, documents: Any) -> tuple[int, int]:
+    size, tokens = _with_parts(ask, endpoint, documents if isinstance(documents, list) else [documents])
+    if isinstance(documents, list) and documents:
+        told = sum([len(ask.values[name]) for name in _TOLD if name in ask.values])
+        size += told * (len(documents) - 1)
+    return size + _repeated(query, documents), tokens
 
 
 def _sound(ask: Ask) -> tuple[int, int]:
     return 0, -(-len(ask.raw) * SOUND_TOKENS // _SOUND_BYTES)
 
 
-_SPECIAL: Mapping[str, Callable[[Ask], tuple[int, int]]] = {
+_SIZES: Mapping[str, Callable[[Ask], tuple[int, int]]] = {
+    "chat": _chat,
+    "completions": _completions,
+    "embeddings": _embeddings,
     "responses": _responses,
+    "messages": _messages,
     "rerank": _rerank,
     "score": _score,
     "transcriptions": _sound,

@@ -18,7 +18,7 @@ def estimate_of(job: Job, station: Station) -> int:
 
 def learn(job: Job, station: Station, metrics: Metrics) -> None:
     """A backend has counted the prompt of a complete answer. Images, sounds and ready tokens say nothing of text."""
-    size, counted = job.prompt_bytes, job.work.prompt_tokens
-    if not job.ready_tokens and station.density.learn(size, counted):
-        metrics.prompt_evidence.add((station.name, "bytes"), size)
-        metrics.prompt_evidence.add((station.name, "tokens"), counted)
+    believed = None if job.ready_tokens else station.density.learn(job.prompt_bytes, job.work.prompt_tokens)
+    if believed is not None:
+        metrics.prompt_evidence.add((station.name, "bytes"), believed[0])
+        metrics.prompt_evidence.add((station.name, "tokens"), believed[1])

@@ -6,8 +6,10 @@ Rules of this file
   a long one matters most, but for no more than `_MOST` bytes.
 - They begin as if `_PRIOR` bytes had been seen at the usual ratio, so that it takes some evidence to move them.
 - Prompts of fewer than `_LEAST` bytes teach nothing: what a chat template adds outweighs them.
-- Each prompt is believed between one and eight bytes a token, and so is their ratio: a backend that counts nonsense, or a
-  tenant who sends it, cannot move the estimate of others beyond that.
+- A prompt of less than one byte a token, or of more than `_ODD`, teaches nothing: what was counted is not what was measured.
+  Between eight and that, where text in escapes is, it counts as eight.
+- So the ratio stays between one and eight: a backend that counts nonsense, or a tenant who sends it, cannot move the estimate of
+  others beyond that.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from limits.estimate import BYTES_PER_TOKEN, prompt_tokens
 
 LOWEST, HIGHEST = 1.0, 8.0
 _LEAST = 256
+_ODD = 16
 _MOST = 8 * 1024.0
 _PRIOR = 128 * 1024.0
 _WINDOW = 1024 * 1024.0
@@ -35,15 +38,16 @@ class Density:
         """Tokens of a prompt of so many bytes, at least one."""
         return prompt_tokens(n_bytes, self.ratio)
 
-    def learn(self, n_bytes: int, tokens: int) -> bool:
-        """A backend has counted so many tokens in a prompt of so many bytes. Whether that says anything."""
-        if n_bytes < _LEAST or tokens <= 0:
-            return False
-        weight = min(_MOST, n_bytes)
-        self._bytes += weight
-        self._tokens += weight * min(max(tokens / n_bytes, 1 / HIGHEST), 1 / LOWEST)
+    def learn(self, n_bytes: int, tokens: int) -> tuple[float, float] | None:
+        """A backend has counted so many tokens in a prompt of so many bytes. What is believed of it, as (bytes, tokens)."""
+        if n_bytes < _LEAST or not LOWEST * tokens <= n_bytes <= _ODD * tokens:
+            return None
+        size = min(_MOST, n_bytes)
+        believed = size * max(tokens / n_bytes, 1 / HIGHEST)
+        self._bytes += size
+        self._tokens += believed
         if self._bytes > _WINDOW:
             self._tokens *= _WINDOW / self._bytes
             self._bytes = _WINDOW
         self.ratio = min(max(self._bytes / self._tokens, LOWEST), HIGHEST)
-        return True
+        return size, believed

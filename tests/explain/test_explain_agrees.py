@@ -11,6 +11,7 @@ from gateway.endpoints import ENDPOINTS
 from gateway.explain import Node, explain
 from gateway.lab.fake import Options
 from gateway.logs import NullLog
+from gateway.prompt import TEMPLATE_BYTES
 
 KEYS = {"acme": "tg-test-key-of-acme", "globex": "tg-test-key-of-globex"}
 ENDPOINT = {endpoint.name: endpoint for endpoint in ENDPOINTS}
@@ -201,7 +202,7 @@ async def test_what_was_learned_of_a_models_prompts_is_told(start):
     told = await told_by(parts, ENDPOINT["chat"], body, acme, live=True)
     small, large = sorted(told.attempts[:2], key=lambda attempt: attempt.model, reverse=True)
     assert (small.model, small.bytes_per_token, large.bytes_per_token) == ("small-model", pytest.approx(2.0, abs=0.1), 3.5)
-    assert small.prompt_tokens == pytest.approx(len(body) / 2, rel=0.05)
+    assert small.prompt_tokens == pytest.approx((len(json.dumps(json.loads(body)["messages"])) + TEMPLATE_BYTES) / 2, rel=0.05)
     assert small.reserved == small.prompt_tokens + 9
     assert large.reserved == next(attempt.reserved for attempt in before.attempts if attempt.model == large.model)
     assert told.prompt_tokens == before.prompt_tokens

@@ -18,6 +18,8 @@ import yaml
 
 from caches.types import ExactStore
 from gateway.pipeline import Pipeline
+from gateway.prompt import TEMPLATE_BYTES
+from limits.estimate import prompt_tokens
 
 # pytest knows each conftest.py by its folder; Python knows one module of that name, and it may be another folder's.
 _spec = importlib.util.spec_from_file_location("gateway_harness", Path(__file__).with_name("conftest.py"))
@@ -149,6 +151,12 @@ class Answer:
 def encoded(body: Any) -> bytes:
     """As the requests below carry it."""
     return json.dumps(body, separators=(",", ":")).encode()
+
+
+def estimate_of(body: Any) -> int:
+    """Tokens of the prompt of a chat or a completion, before anything was learned: by the JSON of what the model reads."""
+    template = TEMPLATE_BYTES if "messages" in body else 0
+    return prompt_tokens(template + sum(len(encoded(body[name])) for name in ("messages", "tools", "prompt") if name in body))
 
 
 def raw_request(

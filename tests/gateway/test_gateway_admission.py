@@ -4,9 +4,7 @@ import asyncio
 from contextlib import AsyncExitStack
 
 import pytest
-from gateway_talk import KEY, chat, encoded, hold, posts, tenant, wire
-
-from limits.estimate import prompt_tokens
+from gateway_talk import KEY, chat, estimate_of, hold, posts, tenant, wire
 
 FORMS = ["memory, one process", "memory, two workers", "redis, one process", "redis, two workers", "redis, two gateways"]
 
@@ -49,7 +47,7 @@ async def test_five_at_once_on_a_hundred_tokens(gateways, limits):
     """As many pass as the reservations of their prompts and maxima fit, and what they use is within the hundred."""
     stacks = await gateways(**limits)
     body = chat("hello", max_tokens=8)
-    need = prompt_tokens(len(encoded(body))) + 8
+    need = estimate_of(body) + 8
     answers = await at_once(stacks, [body] * 5)
     statuses = [answer.status_code for answer in answers]
     refilled = 1  # a burst of six seconds refills a hundred tokens in as many

@@ -5,11 +5,24 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from gateway_talk import ADMIN_KEY, KEY, OTHER_KEY, ask, chat, digest, encoded, freeze_limits, posts, scrape, tenant, total, usage
+from gateway_talk import (
+    ADMIN_KEY,
+    KEY,
+    OTHER_KEY,
+    ask,
+    chat,
+    digest,
+    estimate_of,
+    freeze_limits,
+    posts,
+    scrape,
+    tenant,
+    total,
+    usage,
+)
 
 from gateway.config import ConfigError, parse
 from gateway.lab.fake import Options
-from limits.estimate import prompt_tokens
 
 OWNER = {"authorization": f"Bearer {ADMIN_KEY}"}
 NOON = datetime(2026, 3, 30, 12, 0, tzinfo=UTC).timestamp()
@@ -108,7 +121,7 @@ async def test_who_names_no_maximum_is_served_what_is_left(start):
     assert first.status_code == 200
     left = 600 - usage(first)["total_tokens"]
     body = chat("word " * 4 * left)
-    assert prompt_tokens(len(encoded(body))) > left
+    assert estimate_of(body) > left
     assert (await ask(stack, body)).json()["error"]["code"] == "insufficient_quota"
     assert (await ask(stack, chat())).status_code == 200
 

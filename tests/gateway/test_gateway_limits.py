@@ -13,6 +13,7 @@ from gateway_talk import (
     chat,
     digest,
     encoded,
+    estimate_of,
     freeze_limits,
     hold,
     lines,
@@ -27,8 +28,8 @@ from gateway_talk import (
 )
 
 from gateway.lab.fake import Options
+from gateway.prompt import TEMPLATE_BYTES
 from gateway.wire import parse
-from limits.estimate import prompt_tokens
 
 PLENTY = 1_000_000
 
@@ -45,11 +46,6 @@ def limited(scope, **limits):
 
 
 SCOPES = pytest.mark.parametrize("scope", ["key", "tenant", "plan", "model"])
-
-
-def estimate_of(body):
-    """The prompt's estimate, which is made from the body's bytes."""
-    return prompt_tokens(len(encoded(body)))
 
 
 def wait_of(answer):
@@ -294,6 +290,34 @@ async def test_a_bound_that_no_engine_heeds_bounds_nothing(start, fields):
     assert held == estimate_of(body) + 1024
 
 
+STEERING = {
+    "metadata": {f"k{number}": "v" * 500 for number in range(16)},
+    "logit_bias": {str(token): 1 for token in range(1000)},
+    "response_format": {
+        "type": "json_schema",
+        "json_schema": {"name": "x", "schema": {"type": "object", "description": "d" * 5000}},
+    },
+}
+
+
+@pytest.mark.parametrize("field", STEERING)
+async def test_what_the_model_does_not_read_is_not_reserved(start, field):
+    """Legal labels, biases and schemas of many kilobytes beside a short prompt fit a limit that the prompt and its answer fit."""
+    stack = await start(limited("tenant", tpm=estimate_of(chat("hi")) + 5))
+    freeze_limits(stack)
+    assert (await ask(stack, chat("hi", max_tokens=5, **{field: STEERING[field]}))).status_code == 200
+
+
+async def test_what_the_model_does_not_read_teaches_nothing(start):
+    """Traffic with long schemas and labels leaves the ratio where the prompts alone put it: here, too short, nowhere."""
+    stack = await start(limited("tenant", tpm=PLENTY))
+    freeze_limits(stack)
+    await asyncio.gather(*(ask(stack, chat("hi", max_tokens=1, **STEERING)) for _ in range(40)))
+    assert total(await scrape(stack), "tiergate_prompt_evidence_total") == 0
+    held, _ = await held_by(stack, chat("the quick fox " * 300, max_tokens=1))
+    assert held == estimate_of(chat("the quick fox " * 300)) + 1
+
+
 async def held_by(stack, body):
     """What a request reserves, and what its backend then counts in its prompt."""
     before, wake, fake = await remaining(stack), hold(stack.small), stack.small
@@ -319,7 +343,9 @@ async def test_bytes_per_token_are_learned_from_what_the_backend_counts(start):
     held, counted = await held_by(stack, body)
     assert counted < held < 1.25 * counted
     found = await scrape(stack)
-    assert total(found, "tiergate_bytes_per_token", model="small-model") == pytest.approx(len(encoded(body)) / counted)
+    assert total(found, "tiergate_bytes_per_token", model="small-model") == pytest.approx(
+        min(8, (len(encoded(body["messages"])) + TEMPLATE_BYTES) / counted)
+    )
     assert total(found, "tiergate_bytes_per_token", model="large-model") == 0
 
 
@@ -529,6 +555,13 @@ async def test_leaving_a_stream_costs_what_was_delivered(start):
     assert call.aborted
     assert estimate + 4 <= spent <= estimate + call.tokens < estimate + 500
     assert line["outcome"] == "client_gone"
+
+
+async def test_leaving_a_stream_costs_no_more_for_what_the_model_did_not_read(start):
+    """Left before the first token: long labels, biases and schemas are no part of what is charged."""
+    body = chat("hi", stream=True, max_tokens=30, **STEERING)
+    spent, _, _, _ = await charged(start, fault={"hang_before_first_token": True}, body=body, leave="first")
+    assert spent == estimate_of(chat("hi"))
 
 
 async def test_leaving_a_stream_before_its_first_token_costs_the_prompt(start):

@@ -4,13 +4,15 @@ import json
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from json_texts import VALUES
 
 from gateway.endpoints import ENDPOINTS
+from gateway.prompt import READ, TEMPLATE_BYTES, prompts
 from gateway.prompt import prompt_size as size_of
-from gateway.prompt import prompts
 from gateway.wire import parse
 
+TEMPLATE = {"chat": TEMPLATE_BYTES, "responses": TEMPLATE_BYTES, "messages": TEMPLATE_BYTES}
 KNOWN = {endpoint.name: endpoint for endpoint in ENDPOINTS}
 
 
@@ -27,9 +29,52 @@ def message(*parts):
 
 
 def test_text_counts_its_bytes():
-    """Without pictures or token ids the size is the body's."""
-    raw = json.dumps({"model": "m", "messages": [{"role": "user", "content": "x" * 1000}]}).encode()
-    assert prompt_size(parse(raw)) == (len(raw), 0)
+    """Without pictures or token ids the size is that of the JSON of the messages, and of the template."""
+    messages = [{"role": "user", "content": "x" * 1000}]
+    assert sized(messages=messages) == (len(json.dumps(messages)) + TEMPLATE_BYTES, 0)
+
+
+STEERING = {
+    "metadata": {f"k{number}": "v" * 500 for number in range(16)},
+    "logit_bias": {str(token): 0.5 for token in range(1000)},
+    "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"description": "d" * 9000}}},
+    "structured_outputs": {"choice": ["c" * 900] * 9},
+    "guided_json": {"description": "d" * 9000},
+    "stop": ["s" * 900] * 4,
+    "user": "u" * 9000,
+    "vllm_xargs": {"a": "b" * 9000},
+    "not a field at all": "n" * 9000,
+}
+
+
+@pytest.mark.parametrize("endpoint", READ)
+def test_what_the_model_does_not_read_is_no_prompt(endpoint):
+    """Labels, biases, grammars and what nobody knows are not of the prompt, on any endpoint, however long."""
+    template, spoken = TEMPLATE.get(endpoint, 0), {READ[endpoint][0]: "hello"}
+    assert sized_for(endpoint, **STEERING) == (template, 0)
+    assert sized_for(endpoint, **spoken, **STEERING) == sized_for(endpoint, **spoken) == (template + len('"hello"'), 0)
+
+
+@given(st.sampled_from([(endpoint, name) for endpoint, names in READ.items() for name in names]), st.text(max_size=300), VALUES)
+def test_every_byte_of_a_field_that_is_read_counts(field, text, other):
+    """No text of such a field is lost, whatever stands in the fields that are not read and however its name is spelled."""
+    endpoint, name = field
+    value = json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")
+    spelled = f"\\u{ord(name[0]):04x}{name[1:]}"
+    for key in (name, spelled):
+        raw = b'{"model":"m","metadata":%b,"%b":%b,"x":%b}' % (other.encode(), key.encode(), value, other.encode())
+        assert prompt_size(parse(raw), endpoint) == (len(value) + TEMPLATE.get(endpoint, 0), 0)
+
+
+def test_fields_of_another_endpoint_take_nothing_away():
+    """Token ids and pictures where the endpoint reads none do not make its own prompt smaller."""
+    text = [{"role": "user", "content": "x" * 9000}]
+    picture = message({"type": "image_url", "image_url": {"url": "A" * 9000}})
+    assert sized_for("chat", messages=text, prompt=[1] * 9000, input=[1] * 9000) == sized_for("chat", messages=text)
+    assert sized_for("completions", prompt="x" * 9000, messages=picture, input=[1] * 9000) == (9002, 0)
+    assert sized_for("responses", input=text, messages=picture, documents=picture) == sized_for("responses", input=text)
+    size, tokens = sized_for("completions", prompt=[1] * 2000, suffix="x" * 9000)
+    assert (size, tokens) == (9002, 2000)
 
 
 @pytest.mark.parametrize(
@@ -59,15 +104,16 @@ def test_linked_media_count_the_same():
 @pytest.mark.parametrize("field", ["prompt", "input"])
 def test_ready_token_ids_count_one_each(field):
     """A list of ids, or of lists of ids, is counted, not guessed from its digits."""
-    assert sized(**{field: [12345] * 1000})[1] == 1000
-    assert sized(**{field: [[1, 2, 3], [4, 5]]})[1] == 5
-    assert sized(**{field: ["one", "two"]})[1] == 0
-    assert sized(**{field: []})[1] == 0
+    endpoint = {"prompt": "completions", "input": "embeddings"}[field]
+    assert sized_for(endpoint, **{field: [12345] * 1000})[1] == 1000
+    assert sized_for(endpoint, **{field: [[1, 2, 3], [4, 5]]})[1] == 5
+    assert sized_for(endpoint, **{field: ["one", "two"]})[1] == 0
+    assert sized_for(endpoint, **{field: []})[1] == 0
 
 
 def test_a_size_is_never_negative():
     """Escapes and short ids can make the parts seem longer than the whole."""
-    assert sized(prompt=[1] * 1000)[0] == 0
+    assert sized_for("completions", prompt=[1] * 1000) == (0, 1000)
     raw = b'{"model":"m","messages":[{"content":[' + b",".join([b'{"image_url":"\\u00e9"}'] * 9) + b"]}]}"
     assert prompt_size(parse(raw))[0] >= 0
 
@@ -83,9 +129,8 @@ def test_hostile_shapes_are_no_more_than_bytes(messages, prompt, part):
     """Any JSON in the place of messages, prompts and parts is sized without an exception."""
     for text in (messages, f"[{part}]", f'[{{"content":[{part},{{"image_url":{part}}},{{"input_audio":{{"data":{part}}}}}]}}]'):
         ask = parse(f'{{"model":"m","messages":{text},"prompt":{prompt},"input":[{part}]}}'.encode())
-        size, tokens = prompt_size(ask)
-        assert size >= 0
-        assert tokens >= 0
+        for endpoint in KNOWN:
+            assert min(prompt_size(ask, endpoint)) >= 0
         assert prompts(ask) >= 1
 
 
@@ -100,6 +145,8 @@ def test_the_query_counts_once_for_each_document():
         alone, _ = sized_for(endpoint, **{one: query, many: ["a"]})
         ten, _ = sized_for(endpoint, **{one: query, many: ["a"] * 10})
         assert 9_000 <= ten - alone <= 9_100
+        told, _ = sized_for(endpoint, **{one: query, many: ["a"] * 10}, instruction="i" * 998)
+        assert told - ten == 10_000
     pairs, _ = sized_for("score", text_1=[query] * 2, text_2=["a"] * 2)
     assert pairs < 2_200
 

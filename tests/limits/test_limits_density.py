@@ -41,7 +41,7 @@ def test_two_models_learn_apart():
     assert other.ratio == 3.5
 
 
-@pytest.mark.parametrize("tokens", [1, 10**6])
+@pytest.mark.parametrize("tokens", [10**6 // 16, 10**6])
 def test_one_prompt_proves_little(tokens):
     """The strangest count of the longest prompt moves the ratio by less than a sixth."""
     density = Density()
@@ -50,9 +50,11 @@ def test_one_prompt_proves_little(tokens):
     assert density.ratio != 3.5
 
 
-@pytest.mark.parametrize(("size", "tokens"), [(0, 5), (255, 90), (255, 1), (10_000, 0), (10_000, -5)])
+@pytest.mark.parametrize(
+    ("size", "tokens"), [(0, 5), (255, 90), (255, 1), (10_000, 0), (10_000, -5), (10_000, 10_001), (10_000, 624), (1 << 40, 1)]
+)
 def test_what_says_nothing_moves_nothing(size, tokens):
-    """Tiny prompts, whose template outweighs them, and counts of nothing."""
+    """Tiny prompts, whose template outweighs them, counts of nothing, and counts that no text of that size has."""
     density = Density()
     assert not density.learn(size, tokens)
     assert density.ratio == 3.5
@@ -66,6 +68,15 @@ def test_no_count_moves_an_estimate_beyond_its_bounds(seen, size):
         density.learn(n_bytes, tokens)
     assert LOWEST <= density.ratio <= HIGHEST
     assert max(1, size // 8) <= density.estimate(size) <= max(1, size)
+
+
+@given(st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 1 << 20)), max_size=60))
+def test_what_is_believed_stays_within_the_bounds(seen):
+    """What each prompt adds to the evidence is between one and eight bytes a token, and of no more than 8 KiB."""
+    density = Density()
+    for believed in filter(None, (density.learn(*one) for one in seen)):
+        assert 256 <= believed[0] <= 8192
+        assert LOWEST * (1 - 1e-9) <= believed[0] / believed[1] <= HIGHEST * (1 + 1e-9)
 
 
 def test_a_flood_of_one_kind_is_forgotten_as_fast_as_any():
