@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count as counter
 from os import urandom
 from typing import Protocol
@@ -135,6 +136,15 @@ class Edge:
     async def _dispatch(self, x: Exchange, request: Request, reply: Reply) -> None:
         if self._cors is not None and self._cors.preflight(request, reply):
             return
+        try:
+            await self._answer(x, request, reply)
+        except ApiError as error:
+            if x.standing is None and error.status != 401:  # a caller that is known hears where it stands, whatever it asked for
+                with suppress(ApiError):
+                    await self._pipeline.introduce(x, request)
+            raise
+
+    async def _answer(self, x: Exchange, request: Request, reply: Reply) -> None:
         found = route(request.url)
         if found.endpoint is not None:
             x.endpoint = found.endpoint.name
@@ -142,17 +152,17 @@ class Edge:
         elif found.rest == "/models" or found.rest.startswith("/models/"):
             x.endpoint = "models"
             _allow(request, b"GET", b"HEAD")
-            principal = x.principal = self._pipeline.authenticate(request)
+            principal = x.principal = await self._pipeline.introduce(x, request)
             reply.json(200, self._models.answer(principal, found.rest[len("/models") :]))
         elif found.rest.startswith("/cache/"):
             x.endpoint = "cache"
             _allow(request, b"DELETE")
-            x.principal = self._pipeline.authenticate(request)
+            x.principal = await self._pipeline.introduce(x, request)
             reply.json(200, await self._pipeline.delete_cached(x.principal, unquote(found.rest[len("/cache/") :])))
         elif found.rest == "/feedback":
             x.endpoint = "feedback"
             _allow(request, b"POST")
-            x.principal = self._pipeline.authenticate(request)
+            x.principal = await self._pipeline.introduce(x, request)
             reply.json(200, await self._pipeline.feedback(x, await request.body()))
         elif found.own and (found.rest == "/admin" or found.rest.startswith("/admin/")):
             x.endpoint = "admin"

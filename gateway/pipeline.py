@@ -115,6 +115,14 @@ class Pipeline:
         """Who asks. ApiError 401 when nobody known does."""
         return self.authenticator.authenticate(request.headers)
 
+    async def introduce(self, x: Exchange, request: Request) -> Principal:
+        """Who asks, of what takes nothing of any limit; the answer tells where they stand. ApiError 401."""
+        principal = self.authenticate(request)
+        admit = self._dispatcher.admit(principal.scopes)
+        await admit.peek()
+        x.standing = lambda: rate_lines(admit.standing())
+        return principal
+
     async def delete_cached(self, principal: Principal, entry: str) -> bytes:
         """Delete one of the tenant's own cached answers. ApiError 404 when it has none of that id."""
         if not await self._both.delete(entry, principal.tenant):

@@ -300,7 +300,7 @@ class Case:
     def _stand(self, answer: m.Answer, ticket: LocalTicket) -> None:
         standing = ticket.standing()
         answer.standing = values_of(standing)
-        answer.soon = ticket.crowded() or _short(standing)
+        answer.soon = ticket.crowded() or _short(standing, 0 if answer.grant is None else answer.grant.tokens)
 
     def _place(self, share: bytes, answer: m.Answer) -> None:
         node = self.session.node
@@ -530,10 +530,10 @@ def _count(tokens: int) -> int:
     return min(max(tokens, 0), _MOST_COUNT)
 
 
-def _short(standing: Standing) -> bool:
-    """Whether the next request may well be refused for tokens that this one gives back."""
+def _short(standing: Standing, tokens: int) -> bool:
+    """Whether the next request, of as many tokens, may well be refused for what this one gives back."""
     burst, remaining = standing.token_burst, standing.token_remaining
-    return burst is not None and remaining is not None and remaining * _SHORT < burst
+    return burst is not None and remaining is not None and (remaining < tokens or remaining * _SHORT < burst)
 
 
 def values_of(standing: Standing) -> m.StandingValues:

@@ -2,7 +2,8 @@
 
 Rules of this file
 1. A request asks once, and says once that it is over. What its scopes say on their way out is put together: an End leaves
-   with the next question, or within a few milliseconds; at once where the owner said that others may wait for it.
+   with the next question, or within a few milliseconds; at once where the owner said that others may wait for it, or asks
+   for it, as it does before a limit refuses. It is there to be asked for before the client has the last of its answer.
 2. What was asked and not answered is asked again when the connection is back, within `PATIENCE`; after that the request is
    refused. What was granted stays granted: the next owner is told of it (`Held`).
 3. An End is kept until the owner has it in writing (`Ack`), and repeated to the next owner if it had not.
@@ -361,7 +362,10 @@ class Link:
             self._welcome(message)
 
     def _polled(self, poll: m.Poll) -> None:
-        self.verbs[poll.verb](poll.payload)
+        if poll.verb == "ends":
+            self._say_ends()
+        else:
+            self.verbs[poll.verb](poll.payload)
         self._channel.send(m.encode(m.Return(poll.id)))
 
     def _replied(self, reply: m.Reply) -> None:

@@ -18,7 +18,7 @@ from backends.replica import Replica
 from backends.types import Ask as BalanceAsk
 from caches.types import Entry, ExactStore
 from gateway.dispatch import messages as m
-from gateway.dispatch.messages import HeldWork
+from gateway.dispatch.hearing import Hear, enter, nothing_unheard
 from gateway.dispatch.types import Elsewhere, Lane, NoReplica, Question, WorkAsk
 from gateway.dispatch.unplaced import Unplaced
 from limits.slots import Slot
@@ -36,6 +36,7 @@ class LocalDispatcher:
         self.limiter = limiter
         self.exact = exact
         self.lanes = lanes
+        self.hear: Hear = nothing_unheard
         self._renewing: dict[bytes, float] = {}  # until when, on the loop's clock
 
     def admit(self, scopes: Sequence[Scope], question: Question | None = None) -> LocalTicket:  # noqa: ARG002 - it costs nothing to ask twice
@@ -79,7 +80,7 @@ class LocalTicket:
         self.away = ""
 
     async def __aenter__(self) -> Self:
-        self._admission = await self._entered.__aenter__()
+        self._admission = await enter(self._entered, self._owner.hear)
         self._held = True
         return self
 
@@ -108,9 +109,9 @@ class LocalTicket:
 
     def work(self, ask: WorkAsk) -> LocalWork:
         assert self._admission is not None, "a ticket is used after it was entered"
-        return LocalWork(self._owner.lanes[ask.model], self._admission, ask)
+        return LocalWork(self._owner.lanes[ask.model], self._admission, ask, self._owner.hear)
 
-    def resume(self, held: HeldWork, scope: Scope | None, replica: Replica | None, *, lost: bool) -> ResumedWork:
+    def resume(self, held: m.HeldWork, scope: Scope | None, replica: Replica | None, *, lost: bool) -> ResumedWork:
         """Work that an adopted request was granted before; `scope` is the model's own. `lost`: see `limits.types.Adopted`."""
         assert self._adopted is not None, "only an adopted request has such work"
         reserved = self._adopted.adopt_reservation(held.tokens, scope, day=held.day, lost=lost)
@@ -145,12 +146,14 @@ class LocalWork:
     """Tokens, then a slot. While it is entered it is its own grant."""
 
     __slots__ = (
-        "_ask", "_balance_ask", "_lane", "_place", "_reservation", "_reserved", "_slot", "_tried", "granted", "lent", "on_wait",
+        "_ask", "_balance_ask", "_hear", "_lane", "_place", "_reservation", "_reserved", "_slot", "_tried", "granted", "lent",
+        "on_wait",
         "queued", "tokens",
     )  # fmt: skip
 
-    def __init__(self, lane: Lane, admission: Admission, ask: WorkAsk) -> None:
+    def __init__(self, lane: Lane, admission: Admission, ask: WorkAsk, hear: Hear) -> None:
         self._lane = lane
+        self._hear = hear
         self._ask = ask
         self._reserved: Reserved = admission.reserve(
             ask.tokens, model_scope=ask.model_scope, clamp=ask.clamp, least=ask.prompt_tokens
@@ -168,7 +171,7 @@ class LocalWork:
         lane, ask = self._lane, self._ask
         if not lane.pool.capacity():
             raise NoReplica
-        self._reservation: Reservation = await self._reserved.__aenter__()
+        self._reservation: Reservation = await enter(self._reserved, self._hear)
         try:
             wanted = slot_ask(ask)
             slot = self._slot = lane.scheduler.slot(wanted)

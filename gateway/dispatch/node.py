@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from os import urandom
@@ -19,6 +19,7 @@ from gateway.dispatch.case import Case
 from gateway.dispatch.fault import encoded
 from gateway.dispatch.feeds import Feeds
 from gateway.dispatch.gathering import Gathering
+from gateway.dispatch.hearing import Hearing
 from gateway.dispatch.local import LocalDispatcher
 from gateway.dispatch.roster import Roster, spec_of_known
 from gateway.dispatch.session import Session
@@ -36,6 +37,7 @@ _STILL_SECONDS = 1.0  # without a turn of `run`
 _WAKING_SECONDS = 0.05
 _SILENCE = 5.0  # seconds
 _POLL_SECONDS = 1.0
+_ENDS_SECONDS = 0.05  # that a refusal may wait for workers to say what they have not said
 
 Calls = Mapping[str, Callable[[Session, bytes], Awaitable[bytes]]]
 
@@ -56,6 +58,7 @@ class Node:
         forget: Callable[[str], None],
     ) -> None:
         self.local = local
+        local.hear = Hearing(self._hear_ends).all
         self.roster = Roster(fleet, local.lanes)
         self.feeds = Feeds(self)
         self.epoch = urandom(8).hex()
@@ -179,9 +182,20 @@ class Node:
 
     async def poll(self, verb: str) -> None:
         """Have every worker do something; returns when all have, but for those that take too long."""
-        asked = [session.poll(verb) for session in self.sessions]
+        await self._poll(verb, self.sessions, _POLL_SECONDS)
+
+    async def _hear_ends(self) -> bool:
+        """Have every worker tell of what has ended. False where nobody but one request holds anything."""
+        holding = [session for session in self.sessions if session.cases]
+        if len(holding) < 2 and sum(len(session.cases) for session in holding) < 2:
+            return False
+        await self._poll("ends", holding, _ENDS_SECONDS)
+        return True
+
+    async def _poll(self, verb: str, sessions: Iterable[Session], seconds: float) -> None:
+        asked = [session.poll(verb) for session in sessions]
         with suppress(TimeoutError):
-            async with asyncio.timeout(_POLL_SECONDS):
+            async with asyncio.timeout(seconds):
                 await asyncio.gather(*asked, return_exceptions=True)
 
     def next_poll(self) -> int:

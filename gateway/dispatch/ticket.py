@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 2.0  # seconds that a request waits for an owner that has gone
 _SAID = 1.0  # seconds that the owner has to say when to come back
+_PEEK = 1.0  # seconds that an answer waits for nothing but headers that say where its client stands
 _UNKNOWN = Standing()
 
 _Asked = m.Ask | m.LookUp | m.Begin | m.Next | m.Again
@@ -195,18 +196,22 @@ class RemoteTicket:
         await self._link.store_entry(entry)
 
     def refund(self) -> None:
-        if not self._refund and not self._refunded:
-            self._refund = True
-            self._age()
-            give_request_back(self._standing)
+        self.soon = True  # so that the next answer tells of one more
+        self._give_back()
 
     def conclude(self, tokens: int, *, refund: bool) -> None:
         if refund:
-            self.refund()
+            self._give_back()
         self._extra = tokens
         self.soon = self.soon or tokens > 0
         self._age()
         give_tokens_back(self._standing, -tokens)
+
+    def _give_back(self) -> None:
+        if not self._refund and not self._refunded:
+            self._refund = True
+            self._age()
+            give_request_back(self._standing)
 
     def standing(self) -> Standing:
         self._age()
@@ -218,9 +223,8 @@ class RemoteTicket:
             numbers = link.scopes.of(self._scopes)
             if link.away:
                 return
-            self._stand(
-                msgspec.msgpack.decode(await link.call("standing", msgspec.msgpack.encode(numbers)), type=m.StandingValues)
-            )
+            values = await link.call("standing", msgspec.msgpack.encode(numbers), _PEEK)
+            self._stand(msgspec.msgpack.decode(values, type=m.StandingValues))
 
     # -- its work's
 

@@ -67,6 +67,20 @@ async def admitted(link: Link, *, soon: bool) -> None:
     await ticket.__aexit__(None, None, None)
 
 
+async def test_a_request_that_is_given_back_is_said_at_once(link: Link) -> None:
+    """The next answer is to tell of one more; of hits that cost none there may be many, and they wait for company."""
+    for give_back, said in ((lambda t: t.refund(), 1), (lambda t: t.conclude(0, refund=True), 0)):
+        link._channel = Mouth()
+        ticket = link.admit(SCOPES)
+        task = await asked(link, ticket.__aenter__)
+        hear(link, m.Answer(ticket.n, soon=False))
+        await task
+        link._channel.said.clear()
+        give_back(ticket)
+        await ticket.__aexit__(None, None, None)
+        assert link._channel.kinds() == ["End"] * said
+
+
 async def test_an_end_that_others_wait_for_is_said_at_once(link: Link) -> None:
     """The owner has said that what the request holds is scarce."""
     await admitted(link, soon=True)

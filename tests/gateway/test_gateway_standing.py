@@ -85,6 +85,33 @@ async def test_every_answer_to_a_known_caller_tells_where_it_stands(start):
         await stack.until(stack.idle)
 
 
+OTHERS = {
+    "the models": ("GET", "/v1/models", 200),
+    "a model": ("GET", "/v1/models/small-model", 200),
+    "a model that is not there": ("GET", "/v1/models/none", 404),
+    "a path that is not there": ("GET", "/v1/nothing", 404),
+    "a method that is not served": ("GET", "/v1/chat/completions", 405),
+    "another one": ("DELETE", "/v1/models", 405),
+    "feedback for nothing": ("POST", "/v1/feedback", 400),
+    "an answer that is not kept": ("DELETE", "/v1/cache/none", 404),
+}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+async def test_what_takes_no_request_tells_where_its_caller_stands(start, workers):
+    """The models, and what is no request at all: the six headers are there with a key that is known, and only with one."""
+    stack = await start({"tenants": [tenant("acme", KEY, rpm=600, tpm=6000, models=["small-model"])]}, workers=workers)
+    for method, path, status in OTHERS.values():
+        for key, known in ((KEY, True), ("wrong", False), (None, False)):
+            headers = {} if key is None else {"authorization": f"Bearer {key}"}
+            answer = await stack.client.request(method, path, headers=headers, json={} if method == "POST" else None)
+            assert answer.status_code == (status if known or status == 405 or path == "/v1/nothing" else 401), (path, key)
+            told = [name for name in NAMES if f"x-ratelimit-{name}" in answer.headers]
+            assert told == (NAMES if known else []), (path, key)
+            if known:
+                check(answer, status, 600)
+
+
 def check(answer, status, left):
     """It says everything, and says it as it is: so many requests remain."""
     assert answer.status_code == status, answer.text
