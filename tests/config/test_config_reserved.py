@@ -101,5 +101,6 @@ def test_a_burst_of_nothing(text, place):
     """Beside neither rpm nor tpm it means nothing, and is one error at its place; what is shown reads back all the same."""
     (found,) = problems(text)
     assert found == f"{place}: says how much of rpm and tpm may be spent at once, and neither is beside it"
-    fine = parse(MODELS + text.replace("burst: 5s", "tpm: 9, burst: 5s"))
-    assert parse(effective(fine)).tenants == fine.tenants
+    assert parse(MODELS + text.replace("burst: 5s", "tpm: 9, burst: 5s"))
+    plain = parse(MODELS + "tenants: [{name: a}]\n")
+    assert parse(effective(plain)).tenants == plain.tenants
