@@ -12,7 +12,7 @@ Rules of this file
   deadline may linger, and of such leftovers there are never more than of live entries and 64.
 - Bounds hold at every moment. Each class has a part of them, by weight, and one request at least. Room beyond a tenant's share
   is borrowed. When there is no room,
-    an ask of a tenant within its share takes back borrowed room, and then what classes hold beyond their parts, see `limits.room`;
+    an ask of a tenant within its share takes back borrowed room, then what classes hold beyond their parts, see `limits.room`;
     an ask of a tenant beyond its share pushes out only that tenant's own, less urgent ones.
   If that would not be enough, nobody is pushed out and the ask is refused.
 - A request whose tokens alone are beyond the bound counts as all of it: it may wait while no other tokens do.
@@ -71,13 +71,16 @@ class Queue:
     def depth(self, priority: Priority) -> int:
         return self._lines[priority].load.requests
 
-    def push(self, ask: SlotAsk, waiter: Waiter, now: float) -> tuple[Entry, list[Entry]]:
-        """Wait in line. Returns the entry and those that it pushed out; QueueFull or QueueTimeout if it may not."""
+    def push(self, ask: SlotAsk, waiter: Waiter, now: float, *, early: bool = True) -> tuple[Entry, list[Entry]]:
+        """Wait in line. Returns the entry and those that it pushed out; QueueFull or QueueTimeout if it may not.
+
+        `early`: who would wait too long is refused.
+        """
         self._cap(ask)
         deadline = self.until(ask, now)
         if deadline <= now:
             raise QueueTimeout(0.0, self._come_back(now))
-        if (refusal := self.too_long(ask, now)) is not None:
+        if early and (refusal := self.too_long(ask, now)) is not None:
             raise refusal
         victims = self._make_room(ask, now)
         if not self.load.requests:

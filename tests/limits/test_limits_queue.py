@@ -382,7 +382,7 @@ def test_borrowed_room_is_taken_back_from_every_class(flood, small):
 
 @pytest.mark.parametrize("priority", Priority)
 def test_a_class_has_a_part_of_a_queue_that_others_fill(priority):
-    """Where sixty tenants fill the queue and none borrows, each class still has its part, at the cost of the newest beyond theirs."""
+    """Where sixty tenants fill the queue and none borrows, each class has its part, at the cost of the newest beyond theirs."""
     queue = Queue(bounds(max_requests=100))
     flood = REALTIME if priority is not REALTIME else BATCH
     entries = [push(queue, flood, f"t{number % 60}") for number in range(100)]

@@ -104,7 +104,7 @@ class Line(RuleBasedStateMachine):
             return None, [], error
 
     def may_be_pushed(self, ask, need, *, beyond):
-        """Whether all that plainly may go would have made room: of a tenant beyond its share its own, less urgent ones; for others
+        """Whether all that plainly may go would have made room: of a tenant beyond its share its own, less urgent ones; else
         what is borrowed, and for a class within its part what others have beyond theirs.
         """
         if beyond:
