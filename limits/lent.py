@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 from limits.entry import Entry, State
 from limits.scheduler import Queue
-from limits.waiting import GiveWay, Priority
+from limits.waiting import GiveWay, Priority, SlotAsk
 
 
 class Lent:
@@ -43,6 +43,14 @@ class Lent:
         """It does not give way. Who had claimed its slot, if anybody."""
         self._holders.pop(entry, None)
         return self._orders.pop(entry, None)
+
+    def may_serve(self, ask: SlotAsk) -> bool:
+        """Whether it is worth asking: it may claim a slot, there are some, and it waits without pushing anybody out."""
+        return ask.priority is Priority.REALTIME and bool(self._holders) and self._queue.room(ask)
+
+    def claimed(self, claimant: Entry) -> bool:
+        """Whether somebody gives way to it."""
+        return any(other is claimant for other in self._orders.values())
 
     def left(self, entry: Entry) -> bool:
         """It has left its slot: was it told to?"""

@@ -6,19 +6,20 @@ Rules of this file, beside those of `limits.scheduler`
 - Beyond its share a tenant stands in line like the others, and is charged like them. So a share that is not used is everybody's,
   and its owner has the very next slots that come free.
 - Of the room in the queue an owner has the same part as of the slots. What it has waiting within that nobody else pushes out. To
-  get there it pushes out others: as any tenant does, and then the newest of the least urgent class, be it more urgent than its
-  own.
+  get there it pushes out others: as any tenant does, so borrowed room first, and then the newest of the least urgent class, be it
+  more urgent than its own. The classes' parts are of the room that is in no share.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 
 from limits.entry import Entry, Load, State
 from limits.reserved import Owner, Reservations
+from limits.room import parts
 from limits.scheduler import Queue
 from limits.waiting import Order, Priority, QueueBounds, ReservedShare, ReservedStanding, SlotAsk
 
@@ -35,10 +36,13 @@ class ReservedQueue(Queue):
         self._waiting: dict[str, Owner] = {}
         self._running: dict[Entry, tuple[Owner, int]] = {}
         self._most_unnamed = bounds.tenant_share
+        self._weights = bounds.weights
 
     def resize(self, capacity: int) -> None:
         super().resize(capacity)
         self._reservations.resize(capacity)
+        shared = max(0.0, 1 - sum([self._part(owner) for owner in self._owners.values()]))
+        self._room.parts = parts(_of(self._bound, shared), self._weights)
 
     def expected(self, ask: SlotAsk, now: float) -> float | None:
         """An owner's requests go on its share as well as in line: at both paces together."""
@@ -142,35 +146,38 @@ class ReservedQueue(Queue):
         held = self._tenants.get(ask.tenant, Load()).copy()
         held.add(ask)
         usual = super()._candidates(ask, beyond=beyond)
-        if owner is not None and self._keeps(owner, held):
-            usual = chain(self._of_others(ask), usual)
-        return self._unprotected(ask, usual)
+        return chain(self._of_others(ask), usual) if owner is not None and self._keeps(owner, held) else usual
 
     def _of_others(self, ask: SlotAsk) -> Iterator[tuple[Entry, bool]]:
-        lines = ((entry, False) for line in reversed(self._lines) for entry in line.newest())
-        return (each for each in chain(self._others(ask), lines) if each[0].ask.tenant != ask.tenant)
+        kept = self._kept(ask)
+        rest = ((entry, False) for line in reversed(self._lines) for entry in line.newest() if entry not in kept)
+        return (each for each in chain(self._others(ask), rest) if each[0].ask.tenant != ask.tenant)
 
-    def _unprotected(self, ask: SlotAsk, entries: Iterator[tuple[Entry, bool]]) -> Iterator[tuple[Entry, bool]]:
-        """Without those that wait within the share of an owner, but for the asking one's own."""
-        left: dict[str, Load] = {}
-        seen: set[Entry] = set()
-        for entry, borrowed in entries:
-            tenant = entry.ask.tenant
-            owner = self._owners.get(tenant)
-            if owner is not None and entry not in seen:
-                held = left.setdefault(tenant, self._tenants[tenant].copy())
-                if tenant != ask.tenant and self._keeps(owner, held):
-                    continue
-                held.remove(entry.ask)
-                seen.add(entry)
-            yield entry, borrowed
+    def _kept(self, ask: SlotAsk) -> Collection[Entry]:
+        """What waits within the shares of other owners: of each its most urgent, the oldest first."""
+        kept: set[Entry] = set()
+        for tenant, owner in self._waiting.items():
+            if tenant == ask.tenant:
+                continue
+            held, whole = self._tenants[tenant].copy(), False
+            for entry in chain.from_iterable(line.newest_of(tenant) for line in reversed(self._lines)):
+                whole = whole or self._keeps(owner, held)
+                if whole:
+                    kept.add(entry)
+                else:
+                    held.remove(entry.ask)
+        return kept
 
     def _keeps(self, owner: Owner, held: Load) -> bool:
         """Whether what the owner has waiting is within its part of the queue. One request always is."""
-        part = owner.part if owner.share.slots is not None else min(owner.part, self._most_unnamed)
-        bound = self._bound
-        room = Load(int(bound.requests * part), int(bound.bytes * part), int(bound.tokens * part))
-        return held.requests <= 1 or held.within(room)
+        return held.requests <= 1 or held.within(_of(self._bound, self._part(owner)))
+
+    def _part(self, owner: Owner) -> float:
+        return owner.part if owner.share.slots is not None else min(owner.part, self._most_unnamed)
+
+
+def _of(bound: Load, part: float) -> Load:
+    return Load(int(bound.requests * part), int(bound.bytes * part), int(bound.tokens * part))
 
 
 def _tokens(ask: SlotAsk) -> int:

@@ -10,11 +10,12 @@ Rules of this file
 - Costs are those that are predicted when a slot is given. `settle` corrects them.
 - An entry ends exactly once: dispatched, expired, cancelled or pushed out. Ending takes it out at once; only its
   deadline may linger, and of such leftovers there are never more than of live entries and 64.
-- Bounds hold at every moment. Room beyond a tenant's share is borrowed. When there is no room,
-    an ask of a tenant within its share takes back borrowed room from its own class and less urgent ones, then
-    pushes out the newest entries of less urgent classes, the least urgent first;
+- Bounds hold at every moment. Each class has a part of them, by weight, and one request at least. Room beyond a tenant's share
+  is borrowed. When there is no room,
+    an ask of a tenant within its share takes back borrowed room, then what classes hold beyond their parts, see `limits.room`;
     an ask of a tenant beyond its share pushes out only that tenant's own, less urgent ones.
   If that would not be enough, nobody is pushed out and the ask is refused.
+- A request whose tokens alone are beyond the bound counts as all of it: it may wait while no other tokens do.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from __future__ import annotations
 import heapq
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from limits.drain import Drain, spread
 from limits.entry import Entry, Load, State, Waiter
 from limits.line import Line
 from limits.outlook import Outlook
+from limits.room import Room, parts
 from limits.shelf import reach
 from limits.waiting import Order, Priority, QueueBounds, QueueFull, QueueTimeout, ReservedStanding, SlotAsk, WaitTooLong
 
@@ -51,6 +53,7 @@ class Queue:
         common = math.lcm(*bounds.weights)
         furthest = reach(order.per_token, order.cap)
         self._lines = [Line(common // weight, furthest) for weight in bounds.weights]
+        self._room = Room(self._lines, parts(self._bound, bounds.weights), self._share)
         self._refuse_early = bounds.refuse_early
         self.outlook = Outlook(self._lines, bounds.weights, order.promote_after)
         self._last = self._lines[0].account
@@ -68,12 +71,16 @@ class Queue:
     def depth(self, priority: Priority) -> int:
         return self._lines[priority].load.requests
 
-    def push(self, ask: SlotAsk, waiter: Waiter, now: float) -> tuple[Entry, list[Entry]]:
-        """Wait in line. Returns the entry and those that it pushed out; QueueFull or QueueTimeout if it may not."""
+    def push(self, ask: SlotAsk, waiter: Waiter, now: float, *, early: bool = True) -> tuple[Entry, list[Entry]]:
+        """Wait in line. Returns the entry and those that it pushed out; QueueFull or QueueTimeout if it may not.
+
+        `early`: who would wait too long is refused.
+        """
+        self._cap(ask)
         deadline = self.until(ask, now)
         if deadline <= now:
             raise QueueTimeout(0.0, self.come_back(ask, now))
-        if (refusal := self.too_long(ask, now)) is not None:
+        if early and (refusal := self.too_long(ask, now)) is not None:
             raise refusal
         victims = self._make_room(ask, now)
         if not self.load.requests:
@@ -150,9 +157,15 @@ class Queue:
 
     def room(self, ask: SlotAsk) -> bool:
         """Whether it may wait without pushing anybody out."""
+        self._cap(ask)
         load = self.load.copy()
         load.add(ask)
         return load.within(self._bound)
+
+    def _cap(self, ask: SlotAsk) -> None:
+        """What a client names may be more than all that may wait; but where nothing may, nothing does."""
+        if ask.tokens > self._bound.tokens > 0:
+            ask.tokens = self._bound.tokens
 
     def cancel(self, entry: Entry, now: float) -> None:
         """Its waiter is gone. Nothing happens to an entry that has ended."""
@@ -341,18 +354,13 @@ class Queue:
                 yield entry, True
 
     def _others(self, ask: SlotAsk) -> Iterator[tuple[Entry, bool]]:
-        """What a tenant within its share may push out, and whether it was borrowed room; some come up twice."""
-        for tenant in self._borrowers:
-            held = self._tenants[tenant].copy()
-            for line in self._lines[: ask.priority - 1 if ask.priority else None : -1]:
-                for entry in line.newest_of(tenant):
-                    if held.within(self._share):
-                        break
-                    held.remove(entry.ask)
-                    yield entry, True
-        for line in self._lines[: ask.priority : -1]:
-            for entry in line.newest():
-                yield entry, False
+        """What a tenant within its share may push out."""
+        borrowers = {tenant: self._tenants[tenant] for tenant in self._borrowers}
+        return self._room.candidates(ask, borrowers, self._kept(ask))
+
+    def _kept(self, ask: SlotAsk) -> Collection[Entry]:  # noqa: ARG002 - for orders that it means something to
+        """Those that this one does not push out in any case."""
+        return ()
 
 
 def _live(item: tuple[float, int, Entry]) -> bool:

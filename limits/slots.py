@@ -136,11 +136,17 @@ class Scheduler:
 
     def join(self, ask: SlotAsk, waiter: LoopWaiter) -> Entry:
         """Wait in line; QueueFull or QueueTimeout if that may not be."""
-        entry, pushed_out = self.queue.push(ask, waiter, self._clock())
+        now, refusal = self._clock(), None
+        if self._lent is not None and self._lent.may_serve(ask) and self.queue.until(ask, now) > now:
+            refusal = self.queue.too_long(ask, now)
+        entry, pushed_out = self.queue.push(ask, waiter, now, early=refusal is None)
         _wake(pushed_out)
         self._arm(waiter.get_loop())
         self._look_again()
         self._claim(entry)
+        if refusal is not None and entry.state is State.WAITING and self._lent is not None and not self._lent.claimed(entry):
+            self.queue.cancel(entry, now)
+            raise refusal
         return entry
 
     def abandon(self, entry: Entry) -> None:

@@ -11,7 +11,7 @@ from queue_talk import bounds
 
 from limits.entry import State
 from limits.slots import NOTHING, Scheduler
-from limits.waiting import GiveWay, Order, Priority, QueueFull, QueueTimeout, ReservedShare, SlotAsk, Spent
+from limits.waiting import GiveWay, Order, Priority, QueueFull, QueueTimeout, ReservedShare, SlotAsk, Spent, WaitTooLong
 
 REALTIME, STANDARD, BATCH = Priority
 WITHIN = 5.0
@@ -135,6 +135,29 @@ def test_the_newest_batch_request_gives_way():
     assert again.entry.state is State.WAITING
     pool.end(clients[0])
     assert again.entry.state is State.DISPATCHED
+
+
+@pytest.mark.parametrize("willing", range(9))
+def test_who_is_given_a_lent_slot_is_not_told_that_it_waits_too_long(willing):
+    """As many as slots are given back for join, however long these would take; all others are refused and leave nothing."""
+    pool, clients = full(8, max_wait=(3.0, 100.0, 1e6), refuse_early=True)
+    for client in clients[willing:]:
+        client.willing = False
+    pool.scheduler.queue.outlook.completed(10, 60.0)
+    pool.start(pool.ask(tenant="b0"))
+    let_in, refused = [], 0
+    for _ in range(12):
+        try:
+            let_in.append(pool.urgent())
+        except WaitTooLong:
+            refused += 1
+    assert refused
+    assert willing <= len(let_in) <= max(1, willing)
+    assert sum(client.promised for client in clients) == willing
+    assert pool.scheduler.queue.depth(REALTIME) == len(let_in)
+    for client in [one for one in clients if one.promised]:
+        pool.give_way(client)
+    assert sum(client.entry.state is State.DISPATCHED for client in let_in) == willing
 
 
 def test_one_gives_way_for_each_that_waits():

@@ -270,7 +270,7 @@ def test_each_bound_refuses(limit):
     push(queue, tokens=100, size=10)
 
 
-@pytest.mark.parametrize("ask", [{"size": 41}, {"tokens": 401}])
+@pytest.mark.parametrize("ask", [{"size": 41}])
 def test_ask_beyond_the_whole_bound_pushes_nobody_out(ask):
     """A request that would not fit into an empty line is refused, however urgent."""
     queue = Queue(bounds(max_bytes=40, max_tokens=400))
@@ -284,13 +284,13 @@ def test_urgent_pushes_out_the_newest_of_the_least_urgent():
     """In a full line the newest batch request makes room for a realtime one, and is told that the pool is full."""
     queue = Queue(bounds(max_requests=4, tenant_share=1.0))
     standard, old, new = push(queue, STANDARD), push(queue, BATCH, "b"), push(queue, BATCH, "b")
-    push(queue, REALTIME)
+    last = push(queue, BATCH, "b")
+    _, victims = queue.push(SlotAsk(REALTIME, "acme", 1, 1, FAR), Nobody(), 1.0)
+    assert victims == [last]
     entry, victims = queue.push(SlotAsk(REALTIME, "acme", 1, 1, FAR), Nobody(), 1.0)
     assert victims == [new]
     assert (new.state, new.failure.tenant, new.waited) == (State.PUSHED_OUT, False, 1.0)
-    assert push(queue, STANDARD, "c").state is State.WAITING
-    assert old.state is State.PUSHED_OUT
-    assert (standard.state, entry.state, len(queue)) == (State.WAITING, State.WAITING, 4)
+    assert (standard.state, old.state, entry.state, len(queue)) == (*[State.WAITING] * 3, 4)
     with pytest.raises(QueueFull):
         push(queue, STANDARD, "c")
 
@@ -369,13 +369,39 @@ def test_share_is_of_bytes_and_tokens_too(ask):
     assert [entry.state for entry in huge] == [State.WAITING, State.WAITING, State.PUSHED_OUT]
 
 
-def test_borrowed_room_of_a_more_urgent_class_stays():
-    """A batch request does not push out realtime ones, borrowed or not."""
-    queue = Queue(bounds(max_requests=4))
-    for _ in range(4):
-        push(queue, REALTIME, "flood")
-    with pytest.raises(QueueFull):
-        push(queue, BATCH, "small")
+@pytest.mark.parametrize("flood", Priority)
+@pytest.mark.parametrize("small", Priority)
+def test_borrowed_room_is_taken_back_from_every_class(flood, small):
+    """Half of the queue is there for others, whatever their class and the flood's."""
+    queue = Queue(bounds(max_requests=10))
+    entries = [push(queue, flood, "flood") for _ in range(10)]
+    for _ in range(5):
+        push(queue, small, "small")
+    assert [entry.state for entry in entries] == [State.WAITING] * 5 + [State.PUSHED_OUT] * 5
+
+
+@pytest.mark.parametrize("priority", Priority)
+def test_a_class_has_a_part_of_a_queue_that_others_fill(priority):
+    """Where sixty tenants fill the queue and none borrows, each class has its part, at the cost of the newest beyond theirs."""
+    queue = Queue(bounds(max_requests=100))
+    flood = REALTIME if priority is not REALTIME else BATCH
+    entries = [push(queue, flood, f"t{number % 60}") for number in range(100)]
+    part = 1 + 97 * (16, 4, 1)[priority] // 21
+    for _ in range(min(part, 50)):
+        push(queue, priority, "small")
+    assert [entry.state for entry in entries] == [State.WAITING] * (100 - min(part, 50)) + [State.PUSHED_OUT] * min(part, 50)
+    if priority is BATCH:
+        with pytest.raises(QueueFull):
+            push(queue, BATCH, "small")
+
+
+def test_a_request_that_names_more_tokens_than_may_wait_waits_alone():
+    """It is not told for ever that an empty queue is full; it borrows all, and gives way to who is within its share."""
+    queue = Queue(bounds(max_tokens=400))
+    large = push(queue, tokens=10**7)
+    assert queue.load.tokens == 400
+    push(queue, BATCH, "other", tokens=100)
+    assert large.state is State.PUSHED_OUT
 
 
 def test_tenant_beyond_its_share_pushes_out_only_its_own():

@@ -51,6 +51,11 @@ class Line(RuleBasedStateMachine):
         self.ends = Counter()
         self.came = 0
 
+    @rule(asks=st.lists(ASKS, min_size=3, max_size=12))
+    def many_arrive(self, asks):
+        for ask in asks:
+            self.arrive(ask, 50.0)
+
     def ended(self, entry, state):
         assert entry.state is state
         self.waiting.remove(entry)
@@ -63,7 +68,7 @@ class Line(RuleBasedStateMachine):
     @rule(ask=ASKS, wait=st.floats(-1, 50))
     def arrive(self, ask, wait):
         ask = replace(ask, deadline=self.now + wait)
-        tenant, need = ask.tenant, (1, ask.size, ask.tokens)
+        tenant, need = ask.tenant, (1, ask.size, min(ask.tokens, self.bound[2]))
         fits = all(b + e <= limit for b, e, limit in zip(used(self.waiting), need, self.bound, strict=True))
         beyond = self.beyond(tenant, need)
         entry, victims, error = self.pushed(ask)
@@ -88,7 +93,9 @@ class Line(RuleBasedStateMachine):
     def check_victim(self, victim, ask, *, beyond):
         """Before it is taken out of `waiting`."""
         assert victim.ask.tenant == ask.tenant or not beyond
-        assert victim.priority > ask.priority or (victim.priority == ask.priority and self.beyond(victim.ask.tenant))
+        if victim.priority <= ask.priority and not self.beyond(victim.ask.tenant):
+            assert self.beyond_part(victim.priority)
+            assert not self.beyond_part(ask.priority, (1, ask.size, ask.tokens)) or not self.of(ask.priority)
 
     def pushed(self, ask):
         try:
@@ -97,9 +104,40 @@ class Line(RuleBasedStateMachine):
             return None, [], error
 
     def may_be_pushed(self, ask, need, *, beyond):
-        """Whether all that plainly may go, the less urgent, would have made room."""
-        stay = used(e for e in self.waiting if e.priority <= ask.priority or (beyond and e.ask.tenant != ask.tenant))
-        return all(s + e <= limit for s, e, limit in zip(stay, need, self.bound, strict=True))
+        """Whether all that plainly may go would have made room: of a tenant beyond its share its own, less urgent ones; else
+        what is borrowed, and for a class within its part what others have beyond theirs.
+        """
+        if beyond:
+            stay = [e for e in self.waiting if e.priority <= ask.priority or e.ask.tenant != ask.tenant]
+        else:
+            stay = list(self.waiting)
+            for tenant in TENANTS:
+                self.strip(stay, lambda e, tenant=tenant: e.ask.tenant == tenant, self.share)
+            if not self.beyond_part(ask.priority, need):
+                for priority in Priority:
+                    if priority != ask.priority:
+                        self.strip(stay, lambda e, priority=priority: e.priority is priority, self.part(priority))
+        return all(s + e <= limit for s, e, limit in zip(used(stay), need, self.bound, strict=True))
+
+    def strip(self, stay, which, limit):
+        """Take out of `stay` the least urgent and newest of these until they are within the limit."""
+        of = sorted((e for e in stay if which(e)), key=lambda e: (e.priority, self.waiting.index(e)))
+        while any(load > most for load, most in zip(used(of), limit, strict=True)):
+            stay.remove(of.pop())
+
+    def of(self, priority):
+        return [e for e in self.waiting if e.priority is priority]
+
+    def part(self, priority):
+        weights = (5, 2, 1)
+        bound, size, tokens = self.bound
+        spare = bound - 3
+        requests = 1 + spare * weights[priority] // 8 if spare >= 0 else int(priority < bound)
+        return requests, size * weights[priority] // 8, tokens * weights[priority] // 8
+
+    def beyond_part(self, priority, extra=(0, 0, 0)):
+        held = used(self.of(priority))
+        return any(h + e > limit for h, e, limit in zip(held, extra, self.part(priority), strict=True))
 
     @precondition(lambda self: self.waiting)
     @rule()

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
-from test_limits_queue_machine import ASKS, MAX_WAIT, Line, used
+from test_limits_queue_machine import MAX_WAIT, Line, used
 
 from limits.provisioned import ReservedQueue
 from limits.waiting import Order, QueueBounds, ReservedShare
@@ -24,11 +24,6 @@ class Shared(Line):
         self.queue = ReservedQueue(bounds, Order(), [ReservedShare(tenant, *of) for tenant, of in shares.items()])
         self.shares = shares
         self.capacity(slots)
-
-    @rule(asks=st.lists(ASKS, min_size=3, max_size=12))
-    def many_arrive(self, asks):
-        for ask in asks:
-            self.arrive(ask, 50.0)
 
     @rule(slots=st.integers(0, 12))
     def capacity(self, slots):
@@ -51,7 +46,7 @@ class Shared(Line):
         if victim.ask.tenant != ask.tenant:
             assert not self.keeps(victim.ask.tenant)
         if victim.ask.tenant == ask.tenant or not self.keeps(ask.tenant, (1, ask.size, ask.tokens)):
-            super().check_victim(victim, ask, beyond=beyond)
+            assert victim.ask.tenant == ask.tenant or not beyond
 
     def may_be_pushed(self, ask, need, *, beyond):
         """Only what no owner keeps; for an owner within its part, all the rest."""
@@ -60,7 +55,7 @@ class Shared(Line):
             e
             for e in self.waiting
             if e.ask.tenant in self.shares
-            or (not inside and (e.priority <= ask.priority or (beyond and e.ask.tenant != ask.tenant)))
+            or (not inside and not (beyond and e.ask.tenant == ask.tenant and e.priority > ask.priority))
         )
         return all(s + e <= limit for s, e, limit in zip(stay, need, self.bound, strict=True))
 
