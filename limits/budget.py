@@ -72,8 +72,18 @@ class Used:
             self.settled_month = _bounded(self.settled_month + tokens)
 
     def set_back(self, day: int) -> None:
-        self.day, self.today, self.month = day, 0, 0
+        """Nothing is used; what runs stays reserved, and counts when it ends."""
+        reserved = self.today - self.settled_today if day == self.day else 0
+        in_month = self.month - self.settled_month if month_of(day) == month_of(self.day) else 0
+        self.day, self.today, self.month = day, max(0, reserved), max(0, in_month)
         self.settled_today = self.settled_month = 0
+
+    def found(self, day: int, today: int, month: int) -> None:
+        """That was used before, too, as it turns out now."""
+        if month_of(day) == month_of(self.day):
+            self.month, self.settled_month = _bounded(self.month + month), _bounded(self.settled_month + month)
+            if day == self.day:
+                self.today, self.settled_today = _bounded(self.today + today), _bounded(self.settled_today + today)
 
 
 class Keeper(Protocol):

@@ -76,6 +76,8 @@ class Journal:
         self._end = 0  # of what is written well
         self._records: dict[bytes, _State] = {}  # the thread's, once it runs
         self._past: Mapping[bytes, _State] = {}
+        self._late: dict[bytes, _State] = {}  # what was found only when counting had begun, until it is counted in
+        self._begun = False
         self._changed: dict[bytes, _State] = {}
         self._wake = threading.Event()
         self._woken = False  # as far as the other thread knows, which asks it for every change
@@ -110,11 +112,14 @@ class Journal:
 
     def find(self, key: bytes) -> Used | None:
         """As it was when this was opened."""
+        self._late.pop(key, None)
         found = self._past.get(key)
         return None if found is None else Used(*found, key)
 
     def note(self, used: Used) -> None:
-        """To be written soon. From one thread, that of the event loop."""
+        """To be written soon. From one thread, that of the event loop. What was found late is counted in."""
+        if self._late and (late := self._late.pop(used.key, None)) is not None:
+            used.found(*late)
         self._changed[used.key] = (used.day, used.settled_today, used.settled_month)
         if not self._woken:
             self._woken = True
@@ -200,14 +205,29 @@ class Journal:
     # -- opening
 
     def _begin(self) -> None:
-        """What is counted here already has the say. Raises JournalInUse, and OSError."""
+        """What is counted here already goes on from what is there: it has that in it, or else it is added, once.
+
+        Raises JournalInUse, and OSError.
+        """
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._take_lock()
-        self._past = self._read()
-        self._records = {**self._past, **self._records}
+        past = self._read()
+        if self._begun:
+            self._records = {**past, **self._records}
+            return
+        self._begun = True
+        counted, self._records = self._records, dict(past)
+        for key, state in counted.items():
+            one = Used(*state)
+            if key in past:
+                one.found(*past[key])
+            self._records[key] = one.day, one.today, one.month
+        if counted or self._thread is not None:
+            self._late = dict(past)
+        self._past = past
 
     def _take_lock(self) -> None:
         """Raises JournalInUse, and OSError."""

@@ -193,8 +193,20 @@ async def test_set_back(limiter, wall):
     async with limiter.admit([scope]) as admission, admission.reserve(30) as reservation:
         await limiter.set_back_budgets([scope])
         reservation.settle(10)
-    assert used(limiter, scope) == [(0, 0)]
+    assert used(limiter, scope) == [(10, 10)]
     assert limiter.budgets([scope])[0].day_ends == datetime(2026, 3, 31, tzinfo=UTC).timestamp()
+
+
+async def test_what_runs_while_it_is_set_back_takes_nothing_of_others(limiter, wall):
+    """It stays reserved, and counts with what it used when it ends."""
+    scope = tenant(day=100)
+    await spend(limiter, [scope], 20)
+    async with limiter.admit([scope]) as admission, admission.reserve(60) as reservation:
+        await limiter.set_back_budgets([scope])
+        assert used(limiter, scope) == [(60, 60)]
+        await spend(limiter, [scope], 30)
+        reservation.settle(5)
+    assert used(limiter, scope) == [(35, 35)]
 
 
 async def test_a_request_that_is_refused_and_moves_on_is_charged_once(limiter):

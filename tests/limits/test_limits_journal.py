@@ -169,6 +169,31 @@ def test_a_place_where_nothing_can_be_made(tmp_path, caplog):
     assert found(blocked / "spent", A) == [(1, 2, 3)]
 
 
+def test_a_place_that_comes_back(tmp_path):
+    """What was used before is added to what was counted without it, on the disk at once and here with the next use; once."""
+    folder, away = tmp_path / "here", tmp_path / "away"
+    write(folder, (A, 5, 10, 100), (B, 5, 1, 1))
+    folder.rename(away)
+    folder.write_text("no folder")
+    with opened(folder, sync=0.01) as journal:
+        used = Used(5, 7, 7, A)
+        journal.note(used)
+        until(lambda: journal.trouble)
+        folder.unlink()
+        away.rename(folder)
+        until(lambda: not journal.trouble)
+        used.add(1, 5)
+        used.settle(1, 5)
+        for _ in range(2):
+            journal.note(used)
+        assert (used.today, used.month) == (18, 108)
+        one = journal.find(B)
+        assert one is not None
+        journal.note(one)
+        assert (one.today, one.month) == (1, 1)
+    assert found(folder, A, B) == [(5, 18, 108), (5, 1, 1)]
+
+
 def test_a_full_disk(tmp_path, caplog):
     """A write of which only a part fits stops nothing and damages nothing: it is written when there is room again."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
