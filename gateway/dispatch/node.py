@@ -37,6 +37,7 @@ _STILL_SECONDS = 1.0  # without a turn of `run`
 _WAKING_SECONDS = 0.05
 _SILENCE = 5.0  # seconds
 _POLL_SECONDS = 1.0
+_JUST_NOW = 0.1  # seconds: longer than a limits store is waited for, if nothing else is said
 _ENDS_SECONDS = 0.05  # that a refusal may wait for workers to say what they have not said
 
 Calls = Mapping[str, Callable[[Session, bytes], Awaitable[bytes]]]
@@ -64,6 +65,7 @@ class Node:
         self.epoch = urandom(8).hex()
         self.berths: dict[bytes, Case] = {}  # who makes the answer of a key, that others may share
         self.sessions: set[Session] = set()
+        self.ended = float("-inf")  # when a request last did, on the loop's clock
         self._fleet = fleet
         self._vault = vault
         self.config = config
@@ -185,10 +187,12 @@ class Node:
         await self._poll(verb, self.sessions, _POLL_SECONDS)
 
     async def _hear_ends(self) -> bool:
-        """Have every worker tell of what has ended. False where nobody but one request holds anything."""
+        """Have every worker tell of what has ended. False where nobody but one request holds anything, and nobody else did when a
+        store elsewhere was asked.
+        """
         holding = [session for session in self.sessions if session.cases]
         if len(holding) < 2 and sum(len(session.cases) for session in holding) < 2:
-            return False
+            return asyncio.get_running_loop().time() - self.ended < _JUST_NOW
         await self._poll("ends", holding, _ENDS_SECONDS)
         return True
 

@@ -163,6 +163,7 @@ class Session:
         """An End was obeyed. They may be done with out of order; what is remembered is up to where none is missing."""
         if seq <= self._heard:
             return
+        now = self.node.ended = asyncio.get_running_loop().time()
         early = self._early
         if seq != self._heard + 1:
             early.add(seq)
@@ -172,7 +173,6 @@ class Session:
             self._heard += 1
             early.remove(self._heard)
         self.node.hear(self._name, self._heard)
-        now = asyncio.get_running_loop().time()
         if now >= self._acked + _ACK_SECONDS:
             self._acked = now
             self.channel.tell(m.encode(m.Ack(self._heard)))

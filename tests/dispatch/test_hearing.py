@@ -1,12 +1,13 @@
 """Before a limit refuses: what requests of any worker have given back, and what was not told yet, counts."""
 
-import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_session import CONFIG, Owner, say, ticks, until, vault  # noqa: F401 - a fixture
 
 from gateway.dispatch import messages as m
+from limits.types import LimitExceeded
 
 TIGHT = {
     "tokens": (CONFIG.replace("tpm: 60000", "tpm: 1500"), m.ScopeTerms(1, "tenant:acme", "tenant", 600, 1500, 8, "acme")),
@@ -133,4 +134,47 @@ async def test_a_question_that_began_before_does_not_count(tmp_path: Path, vault
     answer = two.answered()
     assert answer is not None
     assert (answer.n, answer.refusal) == (2, None)
-    await asyncio.sleep(0)
+
+
+class Far:
+    """A store elsewhere: what it decides when it is asked is heard some ticks later."""
+
+    def __init__(self, limiter: Any) -> None:
+        self.limiter = limiter
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.limiter, name)
+
+    def admit(self, scopes: Any) -> Any:
+        return _Asked(self.limiter.admit(scopes))
+
+
+class _Asked:
+    def __init__(self, admission: Any) -> None:
+        self.admission = admission
+
+    async def __aenter__(self) -> Any:
+        try:
+            return await self.admission.__aenter__()
+        except LimitExceeded:
+            await ticks()
+            raise
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.admission.__aexit__(*exc)
+
+
+async def test_what_ends_while_a_store_is_asked_counts(tmp_path: Path, vault: bytearray) -> None:  # noqa: F811
+    """Nobody is left to be asked when the refusal comes, but it was decided before the other request ended."""
+    two = Two(tmp_path, vault, *TIGHT["slots"])
+    two.owner.parts.node.local.limiter = Far(two.owner.parts.node.local.limiter)
+    say(two.a, ask(1))
+    await ticks()
+    say(two.b, ask(1))
+    await ticks(3)
+    say(two.a, m.End(1, 1, True, True, False, 30, None))
+    await until(lambda: two.answered() is not None)
+    answer = two.answered()
+    assert answer is not None
+    assert answer.refusal is None
+    assert two.polled() == []
