@@ -57,6 +57,22 @@ async def test_the_classes_are_served_in_order(start):
     assert await line.order() == ["realtime", "standard", "batch"]
 
 
+async def test_a_realtime_flood_leaves_room_for_other_classes(start):
+    """It fills the queue; standard and batch clients still get in, at the cost of what it borrowed, and are served."""
+    line = await waiting(start, {"queue": {"max_requests": 6}})
+    flood = [await line.add(f"flood {number}", **as_class("realtime")) for number in range(6)]
+    others = [
+        asyncio.create_task(ask(line.stack, chat(name, max_tokens=4), key=OTHER_KEY, **as_class(name)))
+        for name in ("standard", "batch")
+    ]
+    for pushed_out in flood[-2:]:
+        answer = await pushed_out
+        assert (answer.status_code, answer.json()["error"]["code"]) == (429, "queue_share_full")
+    line.wake()
+    answers = await asyncio.gather(*flood[:4], *others)
+    assert {answer.status_code for answer in answers} == {200}
+
+
 async def test_batch_is_not_starved(start):
     """One batch request among sixty urgent ones is served within its share, not at the end.
 

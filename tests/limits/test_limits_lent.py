@@ -139,7 +139,7 @@ def test_the_newest_batch_request_gives_way():
 
 @pytest.mark.parametrize("willing", range(9))
 def test_who_is_given_a_lent_slot_is_not_told_that_it_waits_too_long(willing):
-    """As many as slots are given back for join, however long these would take; all others are refused and leave nothing."""
+    """As many as slots are given back for join; all others are refused, and nothing of them is left."""
     pool, clients = full(8, max_wait=(3.0, 100.0, 1e6), refuse_early=True)
     for client in clients[willing:]:
         client.willing = False
