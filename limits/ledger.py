@@ -114,17 +114,24 @@ class Ledger:
     def commit(self, now: int) -> None:
         """What was decided is to outlive this process. These balances do not."""
 
-    def standing(self, scopes: Sequence[Scope], now: int) -> Standing:
-        return standing(self.seen(scopes, now))
+    def standing(self, scopes: Iterable[Scope], now: int) -> Standing:
+        return standing(self._seen(scopes, now))
 
     def seen(self, scopes: Sequence[Scope], now: int) -> list[Account]:
-        """The accounts as they are now, to look at: one that is not known, or under other limits, is made and not kept."""
-        found = [self._accounts.get(scope.id) or self._blank(scope, now) for scope in scopes]
+        """The accounts as a new request would find them, to look at: one that is not known, or under other limits, is made and
+        not kept.
+        """
+        found = self._seen(scopes, now)
         for number, scope in enumerate(scopes):
-            found[number].advance(now)
             if found[number].scope is not scope:
                 found[number] = copy(found[number])
                 found[number].adopt(scope, now)
+        return found
+
+    def _seen(self, scopes: Iterable[Scope], now: int) -> list[Account]:
+        found = [self._accounts.get(scope.id) or self._blank(scope, now) for scope in scopes]
+        for account in found:
+            account.advance(now)
         return found
 
     def _current(self, scope: Scope, now: int) -> Account:

@@ -216,7 +216,8 @@ async def test_a_second_try_on_another_model_pays_the_request_again(limiter):
         with pytest.raises(LimitExceeded):
             async with admission.reserve(1, model_scope=Scope("m1", "model", rpm=0)):
                 pass
-        assert admission.standing().request_remaining == 5
+        assert limiter.standing(scopes).request_remaining == 5
+        assert admission.standing().request_remaining == 0  # of the model that refused
         async with admission.reserve(1, model_scope=Scope("m2", "model", rpm=1)) as reservation:
             reservation.settle(1)
             assert limiter.standing(scopes).request_remaining == 4
