@@ -1,6 +1,6 @@
 """What a vLLM engine tells of its prefix cache, read: batches of events in msgpack, as `--kv-events-config` publishes them.
 
-Only what a request can find again is taken: blocks in the engine's own memory (not those offloaded elsewhere), of the one group of
+Only what a request can find again is taken: blocks in the engine's own memory (not those offloaded elsewhere), of the one group
 layers that attends to everything. Kinds of events that are not known are passed over. Anything else that does not fit is
 `Garbage`: the batch may have said something that mattered.
 """
@@ -21,8 +21,8 @@ MOST_BLOCK = 1 << 16  # tokens
 _LONGEST_HASH = 64
 _NAMES = {
     "BlockStored": (
-        "block_hashes", "parent_block_hash", "token_ids", "block_size", "lora_id", "medium", "lora_name", "extra_keys", "group_idx",
-        "kv_cache_spec_kind",
+        "block_hashes", "parent_block_hash", "token_ids", "block_size", "lora_id", "medium", "lora_name", "extra_keys",
+        "group_idx", "kv_cache_spec_kind",
     ),
     "BlockRemoved": ("block_hashes", "medium", "group_idx"),
     "AllBlocksCleared": (),
@@ -92,7 +92,12 @@ def _event(told: Any) -> Event | None:
 
 
 def _stored(fields: Mapping[str, Any]) -> Stored | None:
-    hashes, size, tokens, lora = _hashes(fields["block_hashes"]), fields["block_size"], fields["token_ids"], fields.get("lora_name")
+    hashes, size, tokens, lora = (
+        _hashes(fields["block_hashes"]),
+        fields["block_size"],
+        fields["token_ids"],
+        fields.get("lora_name"),
+    )
     if type(size) is not int or not 0 < size <= MOST_BLOCK or not (lora is None or isinstance(lora, str)):
         raise Garbage("block size or adapter")
     if fields.get("kv_cache_spec_kind") not in _WHOLE or size % STEP or len(tokens) != size * len(hashes):

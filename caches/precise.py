@@ -3,8 +3,8 @@
 Rules of this file
 1. As in `caches.prefix`, a digest has a mask of the replicas that hold it, and one walk along a prompt finds all of them.
 2. Engines name their blocks by hashes of their own. Those are never made here: a block is digested anew behind the digest of its
-   parent, and the engine's name is kept for the moment when it is removed. A block whose parent is not known cannot be placed, and
-   is left out. An engine may hold a block twice; it is gone when it was removed as often.
+   parent, and the engine's name is kept for the moment when it is removed. A block whose parent is not known cannot be placed,
+   and is left out. An engine may hold a block twice; it is gone when it was removed as often.
 3. What was sent to a replica is held there before its engine says so, or the next prompt with the same beginning would go
    elsewhere. That is kept apart, `_MOST_SENT` steps for each replica, until the engine has said it, or the replica is dropped.
 4. One hard bound, `most` steps over all replicas; past it the replica with the most forgets what was stored there first.
@@ -22,6 +22,7 @@ from caches.kvevents import Cleared, Event, Hash, Removed, Stored
 from caches.tokens import STEP, WIDTH, above_of, aside, numbers, steps
 
 _MOST_SENT = 4096
+_MOST_DROPPED = 64
 _PURGED = 4  # blocks of dropped replicas that are cleared for each that is added
 
 
@@ -104,6 +105,8 @@ class PreciseIndex:
 
     def sent(self, name: str, prompt: Chain) -> None:
         """The prompt is sent there."""
+        if self._dropped:
+            self._purge(_PURGED)
         held = self._of(name)
         bit, sent, masks, told = held.bit, held.sent, self._sent, self._masks
         for digest in prompt.blocks[:_MOST_SENT]:
@@ -122,6 +125,8 @@ class PreciseIndex:
             self._alive ^= held.bit
             del self._names[held.bit]
             self._dropped.append(held)
+            while len(self._dropped) > _MOST_DROPPED:
+                self._purge(_MOST_SENT)
 
     # -- the inside
 
@@ -199,7 +204,6 @@ class PreciseIndex:
         self._entries -= len(digests)
         for digest in digests:
             _unmark(self._masks, digest, held.bit)
-
 
     def _purge(self, count: int) -> None:
         while count > 0 and self._dropped:

@@ -2,7 +2,7 @@
 
     numbered 0, 1, 2, … from the engine's start; a publisher drops what a subscriber is too slow for
 
-    came         the next one: taken. A later one: kept, and those between are asked for. An earlier one: the engine was started anew.
+    came         the next one: taken. A later one: kept, and those between are asked for. An earlier one: the engine is another.
     replayed     an answer to that; engines keep their last 10,000 batches.
     replay_over  what has not come by now is lost: what was known of the cache is dropped, and what is there goes on from nothing.
 
@@ -34,7 +34,7 @@ class Heard:
 
 
 class Sequence:
-    """`ask`: for a replay from that number on; None where the engine does not replay. It is answered by `replay_over` in any case."""
+    """`ask`: for a replay from that number on; None where the engine does not replay. `replay_over` follows in any case."""
 
     def __init__(self, name: str, index: PreciseIndex, heard: Heard, ask: Callable[[int], None] | None) -> None:
         self._name = name
@@ -63,6 +63,10 @@ class Sequence:
         self._next, self._last, self._when, self.live = 0, -1, 0.0, False
         self._early.clear()
         self._replay()
+
+    def doubt(self) -> None:
+        """What is known is wrong, and would be again: only what comes from now on counts."""
+        self._index.begin(self._name, whole=False)
 
     def came(self, number: int, payload: bytes) -> None:
         if number <= self._last or (number < self._next and self._later(payload)):

@@ -474,6 +474,7 @@ class Case:
             work.since,
             work.leaves,
             work.prefix,
+            work.ids,
         )
 
     def _say(self, answer: m.Answer) -> None:

@@ -52,6 +52,7 @@ class Work(msgspec.Struct, array_like=True, gc=False):
     since: float | None = None
     leaves: float = math.inf
     prefix: bytes = b""
+    ids: bytes = b""
 
 
 class Look(msgspec.Struct, array_like=True, gc=False):

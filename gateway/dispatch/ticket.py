@@ -410,7 +410,7 @@ class RemoteTicket:
         return m.Work(
             ask.model, ask.tokens, ask.clamp, self._link.scopes.maybe(ask.model_scope), ask.priority,
             ask.tenant, ask.weight, ask.size, ask.deadline, ask.session, ask.prompt_tokens,
-            ask.form, ask.most, ask.due, ask.stream, ask.since, ask.leaves, ask.prefix,
+            ask.form, ask.most, ask.due, ask.stream, ask.since, ask.leaves, ask.prefix, ask.ids,
         )  # fmt: skip
 
     def _stand(self, values: m.StandingValues | None) -> None:
