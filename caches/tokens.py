@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 
 from caches.chain import chain_key, pack
@@ -21,6 +21,7 @@ STEP = 16
 MOST_STEPS = 4096
 """Of one prompt, 65,536 tokens: more would hold up others for milliseconds."""
 
+_MASK = 0xFFFF_FFFF
 WIDTH = array("I").itemsize
 _STEP_BYTES = STEP * WIDTH
 
@@ -30,11 +31,13 @@ def root(secret: bytes, lora: str | None, salt: str | None) -> bytes:
     return chain_key(secret, "tokens", lora, salt)[:8]
 
 
-def ids_of(tokens: Iterable[int]) -> bytes:
-    """Token ids as they are digested. ValueError when they are none."""
+def ids_of(tokens: Sequence[int]) -> bytes:
+    """Token ids as they are digested, of larger ones their last 32 bits. ValueError when they are none."""
     try:
         return array("I", tokens).tobytes()
-    except (TypeError, OverflowError):
+    except OverflowError:
+        return array("I", [token & _MASK for token in tokens]).tobytes()
+    except TypeError:
         raise ValueError("no token ids") from None
 
 
