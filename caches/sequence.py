@@ -7,10 +7,12 @@
     replay_over  what has not come by now is lost: what was known of the cache is dropped, and what is there goes on from nothing.
 
 A batch that comes twice, because it was also replayed, is told from one of an engine that was started anew by when it was made.
+And once a connection had broken, the last batch that was taken is asked for again: only who still has it is the same engine.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -46,12 +48,17 @@ class Sequence:
         self._when = 0.0  # when the last one that was taken was made
         self._early: dict[int, bytes] = {}
         self._asking = False
+        self._checking = False  # whether it is still the same engine
         self.live = False
         """All that the engine has said until a moment ago is known."""
 
     def begin(self) -> None:
         """Its events may come from now on, or do so again."""
-        self._replay()
+        if self._ask is not None:
+            self._asking, self._checking = True, self._next > 0
+            self._ask(max(0, self._next - 1))
+        elif self._next:
+            self.forget()
 
     def silent(self) -> None:
         """They do not come any more."""
@@ -62,6 +69,7 @@ class Sequence:
         self._index.drop(self._name)
         self._next, self._last, self._when, self.live = 0, -1, 0.0, False
         self._early.clear()
+        self._checking = False
         self._replay()
 
     def doubt(self) -> None:
@@ -69,9 +77,8 @@ class Sequence:
         self._index.begin(self._name, whole=False)
 
     def came(self, number: int, payload: bytes) -> None:
-        if number <= self._last or (number < self._next and self._later(payload)):
-            self._heard.restarts += 1
-            self.forget()
+        if number <= self._last or (number < self._next and _made(payload) > self._when):
+            self._another()
         self._last = number
         if number < self._next:
             return
@@ -88,6 +95,13 @@ class Sequence:
             self._give_up()
 
     def replayed(self, number: int, payload: bytes) -> None:
+        if self._checking:
+            self._checking = False
+            if number == self._next - 1 and _made(payload) != self._when:
+                self._another()
+                return
+            if number >= self._next:
+                self._lose(number)
         if number < self._next or not self._asking:
             return
         if number > self._next:
@@ -101,7 +115,9 @@ class Sequence:
         if not self._asking:
             return
         self._asking = False
-        if self._early:
+        if self._checking:
+            self._another()
+        elif self._early:
             self._give_up()
         else:
             self.live = self._next > 0
@@ -112,6 +128,11 @@ class Sequence:
         if self._ask is not None:
             self._asking = True
             self._ask(self._next)
+
+    def _another(self) -> None:
+        """Engine."""
+        self._heard.restarts += 1
+        self.forget()
 
     def _give_up(self) -> None:
         self._lose(min(self._early))
@@ -145,8 +166,10 @@ class Sequence:
         for event in events:
             self._index.heard(self._name, event)
 
-    def _later(self, payload: bytes) -> bool:
-        try:
-            return read_batch(payload)[0] > self._when
-        except Garbage:
-            return False
+
+def _made(payload: bytes) -> float:
+    """When, by the engine's clock; of garbage, before all others."""
+    try:
+        return read_batch(payload)[0]
+    except Garbage:
+        return -math.inf
