@@ -86,11 +86,11 @@ class Sequence:
             self._take(payload)
             self._catch_up()
             return
-        self.live = False
         self._early[number] = payload
         if not self._asking:
-            self._heard.gaps += self._next > 0
+            self._heard.gaps += self.live
             self._replay()
+        self.live = False
         if (self._ask is None or len(self._early) > MOST_EARLY) and self._early:
             self._give_up()
 
@@ -110,8 +110,8 @@ class Sequence:
         self._take(payload)
         self._catch_up()
 
-    def replay_over(self) -> None:
-        """It is complete, or took too long."""
+    def replay_over(self, *, complete: bool) -> None:
+        """Else it took too long."""
         if not self._asking:
             return
         self._asking = False
@@ -120,7 +120,9 @@ class Sequence:
         elif self._early:
             self._give_up()
         else:
-            self.live = self._next > 0
+            if complete and not self._next:  # it has said nothing since it was started
+                self._index.begin(self._name, whole=True)
+            self.live = complete or self._next > 0
 
     # -- the inside
 
@@ -140,7 +142,7 @@ class Sequence:
 
     def _lose(self, number: int) -> None:
         """Nobody knows what was said before that one."""
-        self._heard.dropped += 1
+        self._heard.dropped += self._next > 0
         self._index.begin(self._name, whole=False)
         self._next = number
 
@@ -153,7 +155,7 @@ class Sequence:
         self.live = not early
 
     def _take(self, payload: bytes) -> None:
-        if self._next == 0:
+        if self._next == 0 and not self._index.whole(self._name):
             self._index.begin(self._name, whole=True)
         self._next += 1
         self._heard.batches += 1

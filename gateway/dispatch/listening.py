@@ -167,7 +167,7 @@ class Ear:
         if len(frames) != 4 or len(frames[2]) != _NUMBER:
             self._complain("an answer that is no replay of KV cache events")
         elif frames[2] == _OVER:
-            self._over()
+            self._over(complete=True)
         elif self._wanted is None:
             self._told(self.sequence.replayed, frames[2], frames[3])
 
@@ -197,11 +197,11 @@ class Ear:
                 self._replay.send_multipart([b"", number.to_bytes(_NUMBER, "big")], zmq.NOBLOCK)
             self._soon()
 
-    def _over(self) -> None:
+    def _over(self, *, complete: bool = False) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._wanted is not None:
             self._send()
         else:
-            self.sequence.replay_over()
+            self.sequence.replay_over(complete=complete)

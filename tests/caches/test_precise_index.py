@@ -56,7 +56,7 @@ class Wire:
                 if self.asked is None:
                     self.sequence.replayed(number, batch)
             if self.asked is None:
-                self.sequence.replay_over()
+                self.sequence.replay_over(complete=True)
 
     def restart(self):
         self.engine = Engine(self.engine.block, self.engine.clock + 10, self.keep)
@@ -235,6 +235,17 @@ class TestOrder:
         assert wire.heard.restarts == 0
         assert wire.index.whole("a")
         assert match(wire.index, prompt("d")) == {"a": 32}
+
+    def test_an_engine_that_has_said_nothing_yet(self):
+        """Once it says that there is nothing to replay, it is known to hold nothing; while it does not answer, nothing is known."""
+        wire = Wire()
+        wire.sequence.begin()
+        wire.sequence.replay_over(complete=False)
+        assert not wire.sequence.live
+        wire.sequence.begin()
+        wire.replay()
+        assert wire.sequence.live
+        assert wire.index.whole("a")
 
     def test_a_replay_that_never_comes(self):
         """Batches that wait for earlier ones are bounded; then those are given up."""
