@@ -46,7 +46,7 @@ def _events(here: Path, model: Model, report: Report) -> None:
     if model.balance.precise is not None:
         if model.kind == "litellm" or model.balance.kind not in _PLACED:
             report((*here, "balance", "precise"), f"is for kind openai, with a balance of kind {', '.join(_PLACED)}")
-        elif not any(replica.events for replica in model.replicas):
+        elif not any(replica.events for replica in model.replicas) and all(one.kind != "file" for one in model.discover):
             report((*here, "balance", "precise"), "no replica has `events`: where its engine publishes them")
     for number, replica in enumerate(model.replicas):
         place = (*here, "replicas", number)

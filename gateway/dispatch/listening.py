@@ -190,6 +190,8 @@ class Ear:
             self._send()
 
     def _send(self) -> None:
+        if self._closed:
+            return
         number, self._wanted = self._wanted or 0, None
         self._timer = self._loop.call_later(_REPLAY, self._over)
         if self._replay is not None:

@@ -237,7 +237,7 @@ class TestOrder:
         assert match(wire.index, prompt("d")) == {"a": 32}
 
     def test_an_engine_that_has_said_nothing_yet(self):
-        """Once it says that there is nothing to replay, it is known to hold nothing; while it does not answer, nothing is known."""
+        """Once it says that there is nothing to replay, it is known to hold nothing; without an answer nothing is known."""
         wire = Wire()
         wire.sequence.begin()
         wire.sequence.replay_over(complete=False)
