@@ -3,8 +3,9 @@
     numbered 0, 1, 2, … from the engine's start; a publisher drops what a subscriber is too slow for
 
     came         the next one: taken. A later one: kept, and those between are asked for. An earlier one: the engine is another.
-    replayed     an answer to that; engines keep their last 10,000 batches.
-    replay_over  what has not come by now is lost: what was known of the cache is dropped, and what is there goes on from nothing.
+    replayed     an answer to that; engines keep their last 10,000 batches, and drop what does not fit on the way here, too.
+    replay_over  what was dropped is asked for once more. What else has not come by now is lost: what was known of the cache is
+                 dropped, and what is there goes on from nothing.
 
 A batch that comes twice, because it was also replayed, is told from one of an engine that was started anew by when it was made.
 And once a connection had broken, the last batch that was taken is asked for again: only who still has it is the same engine.
@@ -49,14 +50,15 @@ class Sequence:
         self._early: dict[int, bytes] = {}
         self._asking = False
         self._checking = False  # whether it is still the same engine
+        self._moved = self._jumped = False  # the replay under way: it has begun; something was left out of it
         self.live = False
         """All that the engine has said until a moment ago is known."""
 
     def begin(self) -> None:
         """Its events may come from now on, or do so again."""
         if self._ask is not None:
-            self._asking, self._checking = True, self._next > 0
-            self._ask(max(0, self._next - 1))
+            self._checking = self._next > 0
+            self._replay(max(0, self._next - 1))
         elif self._next:
             self.forget()
 
@@ -70,7 +72,7 @@ class Sequence:
         self._next, self._last, self._when, self.live = 0, -1, 0.0, False
         self._early.clear()
         self._checking = False
-        self._replay()
+        self._replay(0)
 
     def doubt(self) -> None:
         """What is known is wrong, and would be again: only what comes from now on counts."""
@@ -89,7 +91,7 @@ class Sequence:
         self._early[number] = payload
         if not self._asking:
             self._heard.gaps += self.live
-            self._replay()
+            self._replay(self._next)
         self.live = False
         if (self._ask is None or len(self._early) > MOST_EARLY) and self._early:
             self._give_up()
@@ -102,10 +104,15 @@ class Sequence:
                 return
             if number >= self._next:
                 self._lose(number)
+            self._moved = True
         if number < self._next or not self._asking:
             return
         if number > self._next:
+            if self._moved:
+                self._jumped = True
+                return
             self._lose(number)
+        self._moved = True
         self._heard.replayed += 1
         self._take(payload)
         self._catch_up()
@@ -117,6 +124,8 @@ class Sequence:
         self._asking = False
         if self._checking:
             self._another()
+        elif self._jumped or (self._moved and not complete):
+            self._replay(self._next)
         elif self._early:
             self._give_up()
         else:
@@ -126,10 +135,10 @@ class Sequence:
 
     # -- the inside
 
-    def _replay(self) -> None:
+    def _replay(self, number: int) -> None:
         if self._ask is not None:
-            self._asking = True
-            self._ask(self._next)
+            self._asking, self._moved, self._jumped = True, False, False
+            self._ask(number)
 
     def _another(self) -> None:
         """Engine."""
@@ -137,6 +146,7 @@ class Sequence:
         self.forget()
 
     def _give_up(self) -> None:
+        self._asking = False
         self._lose(min(self._early))
         self._catch_up()
 
@@ -152,7 +162,7 @@ class Sequence:
             del early[number]
         while self._next in early:
             self._take(early.pop(self._next))
-        self.live = not early
+        self.live = not early and not self._asking
 
     def _take(self, payload: bytes) -> None:
         if self._next == 0 and not self._index.whole(self._name):

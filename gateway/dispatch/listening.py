@@ -3,7 +3,8 @@
 Rules of this file
 1. The loop is never blocked: libzmq reads in a thread of its own, up to `_WAITING` messages a socket; past that the publisher
    drops, which shows as a gap. They are taken from there for `_TURN` seconds at a time.
-2. A replay has `_REPLAY` seconds, and there is one at a time. Whatever came of it, what follows is heard.
+2. A replay may stand still for `_REPLAY` seconds, and there is one at a time. Whatever came of it, what follows is heard. All of
+   it has room at once: who replays drops what does not fit.
 3. A connection that breaks is told at once, and made again for ever, with growing pauses; what an engine said until then counts
    for nothing until it has been heard again.
 4. Whatever arrives, nothing is raised: one line in the log for each replica that speaks nonsense.
@@ -28,6 +29,7 @@ _LOOK = 1.0  # seconds between two looks at who is there
 _WAITING = 1000
 _TURN = 0.001
 _REPLAY = 1.0
+_REPLAYED = 20_000  # vLLM keeps 10,000 batches
 _LARGEST = 4 * 2**20  # bytes of a batch; a longer one ends the connection
 _HEARTBEAT = 5_000  # ms
 _NUMBER = 8  # bytes
@@ -83,6 +85,7 @@ class Ear:
         self._placing = placing
         self._complained = False
         self._timer: asyncio.TimerHandle | None = None  # while a replay is under way
+        self._moving = False  # something of it has come
         self._wanted: int | None = None  # where the next one is to begin
         self._readers: list[tuple[zmq.Socket[bytes], Callable[[list[bytes]], None]]] = []
         self._scheduled = False
@@ -96,10 +99,10 @@ class Ear:
         self._hear(monitor, self._connection)
         self._hear(self._events, self._came)
         try:
-            self._connect(self._events, events)
+            self._connect(self._events, events, _WAITING)
             if self._replay is not None and replay is not None:
                 self._hear(self._replay, self._replayed)
-                self._connect(self._replay, replay)
+                self._connect(self._replay, replay, _REPLAYED)
         except zmq.ZMQError as error:
             _log.warning("%s: its KV cache events cannot be followed: %s", name, error)
 
@@ -113,8 +116,8 @@ class Ear:
         for socket, _ in self._readers:
             socket.close(linger=0)
 
-    def _connect(self, socket: zmq.Socket[bytes], address: str) -> None:
-        socket.setsockopt(zmq.RCVHWM, _WAITING)
+    def _connect(self, socket: zmq.Socket[bytes], address: str, waiting: int) -> None:
+        socket.setsockopt(zmq.RCVHWM, waiting)
         socket.setsockopt(zmq.MAXMSGSIZE, _LARGEST)
         socket.setsockopt(zmq.RECONNECT_IVL, 100)
         socket.setsockopt(zmq.RECONNECT_IVL_MAX, 5_000)
@@ -169,6 +172,7 @@ class Ear:
         elif frames[2] == _OVER:
             self._over(complete=True)
         elif self._wanted is None:
+            self._moving = True
             self._told(self.sequence.replayed, frames[2], frames[3])
 
     def _told(self, take: Callable[[int, bytes], None], number: bytes, payload: bytes) -> None:
@@ -193,11 +197,18 @@ class Ear:
         if self._closed:
             return
         number, self._wanted = self._wanted or 0, None
-        self._timer = self._loop.call_later(_REPLAY, self._over)
+        self._timer = self._loop.call_later(_REPLAY, self._late)
         if self._replay is not None:
             with contextlib.suppress(zmq.ZMQError):  # it has its time all the same
                 self._replay.send_multipart([b"", number.to_bytes(_NUMBER, "big")], zmq.NOBLOCK)
             self._soon()
+
+    def _late(self) -> None:
+        if self._moving:
+            self._moving = False
+            self._timer = self._loop.call_later(_REPLAY, self._late)
+        else:
+            self._over()
 
     def _over(self, *, complete: bool = False) -> None:
         if self._timer is not None:

@@ -165,6 +165,22 @@ async def test_batches_that_are_lost(world):
     assert here.placing.heard.replayed >= 2
 
 
+async def test_a_long_replay(world):
+    """All that an engine has kept is heard, and requests are served meanwhile."""
+    here = await world()
+    publisher = here.publishers["s2"]
+    for _ in range(6000):
+        publisher.engine.publish()
+    publisher.engine.compute(await here.tokens(text("a")))
+    publisher.lose = 6000
+    await here.stack.until(lambda: here.placing.heard.gaps == 1)
+    assert await here.where(text("b")) in NAMES
+    await here.in_step()
+    assert here.placing.precise.whole("s2")
+    assert await here.where(text("a")) == "s2"
+    assert here.placing.heard.dropped == 0
+
+
 async def test_nonsense_from_an_engine(world, caplog):
     """Whatever it publishes, requests are served, and the log says so once."""
     here = await world()
@@ -189,3 +205,42 @@ async def test_a_dispatcher_that_is_replaced(world):
     await here.in_step()
     await here.stack.until(lambda: all(r.up for r in here.stack.gateway.parts.lanes["small-model"].pool.replicas))
     assert await here.where(text("a")) == "s2"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"status": 404},
+        {"status": 200, "body": "no JSON"},
+        {"status": 200, "body": {"tokens": ["a"]}},
+        {"status": 200, "body": {"tokens": [2**63]}},
+        {"status": 200, "body": {"tokens": [-1, 7]}},
+        {"close_before_headers": True},
+    ],
+)
+async def test_token_ids_that_are_none(world, fault):
+    """Whatever /tokenize answers, the request is served, and placed by what was sent where it makes no sense."""
+    here = await world()
+    for name in NAMES:
+        here.stack.fakes[name].faults.add(path="/tokenize", **fault)
+    for _ in range(3):
+        assert await here.where(text("a")) in NAMES
+    assert here.placing.choices.precise + here.placing.choices.approximate == 3
+    await here.stack.at_rest()
+
+
+async def test_prompts_that_cannot_be_compared(world):
+    """Images are not asked about; token ids of the client's own need no asking."""
+    here = await world()
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    messages = [{"role": "user", "content": [{"type": "text", "text": text("a")}, picture]}]
+    await here.stack.chat(messages=messages, max_tokens=1)
+    assert here.placing.choices.precise == 0
+    ids = [11, 12, 13, 14] * 40
+    here.publishers["s3"].engine.compute(ids)
+    await here.in_step()
+    headers = {"authorization": "Bearer tg-test-key-of-acme"}
+    body = {"model": "small-model", "prompt": ids, "max_tokens": 1}
+    answer = await here.stack.client.post("/v1/completions", json=body, headers=headers)
+    assert answer.headers["x-tiergate-replica"] == "s3"
+    assert here.placing.choices.precise == 1
