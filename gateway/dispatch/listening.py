@@ -33,6 +33,7 @@ _REPLAYED = 20_000  # vLLM keeps 10,000 batches
 _LARGEST = 4 * 2**20  # bytes of a batch; a longer one ends the connection
 _HEARTBEAT = 5_000  # ms
 _NUMBER = 8  # bytes
+_SOCKETS = 16_384  # three a replica
 _OVER = b"\xff" * _NUMBER
 
 
@@ -47,6 +48,7 @@ class Listening:
     async def run(self) -> None:
         """For ever."""
         context = zmq.Context()
+        context.set(zmq.MAX_SOCKETS, _SOCKETS)
         try:
             while True:
                 self._look(context)
@@ -70,7 +72,8 @@ class Listening:
                 self._placings[model].deafen(name)
         for (model, name), (events, replay) in there.items():
             if (model, name) not in self._ears and events is not None:
-                self._ears[model, name] = Ear(context, self._placings[model], name, events, replay)
+                ear = self._ears[model, name] = Ear(context, self._placings[model], name, events, replay)
+                ear.open()
 
 
 class Ear:
@@ -95,16 +98,23 @@ class Ear:
         self._replay = None if replay is None else context.socket(zmq.DEALER)
         self.sequence = Sequence(name, placing.precise, placing.heard, None if replay is None else self._ask)
         placing.listen(name, self.sequence)
+
+    def open(self) -> None:
+        """A socket that cannot be had, for want of descriptors or because an address is none, leaves it deaf."""
+        events, replay = self.addresses
+        try:
+            self._open(events, replay)
+        except zmq.ZMQError as error:
+            _log.warning("%s: its KV cache events cannot be followed: %s", self._name, error)
+
+    def _open(self, events: str, replay: str | None) -> None:
         monitor = self._events.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
         self._hear(monitor, self._connection)
         self._hear(self._events, self._came)
-        try:
-            self._connect(self._events, events, _WAITING)
-            if self._replay is not None and replay is not None:
-                self._hear(self._replay, self._replayed)
-                self._connect(self._replay, replay, _REPLAYED)
-        except zmq.ZMQError as error:
-            _log.warning("%s: its KV cache events cannot be followed: %s", name, error)
+        self._connect(self._events, events, _WAITING)
+        if self._replay is not None and replay is not None:
+            self._hear(self._replay, self._replayed)
+            self._connect(self._replay, replay, _REPLAYED)
 
     def close(self) -> None:
         self._closed = True
