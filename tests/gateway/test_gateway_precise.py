@@ -168,11 +168,11 @@ async def test_batches_that_are_lost(world):
 async def test_a_long_replay(world):
     """All that an engine has kept is heard, and requests are served meanwhile."""
     here = await world()
-    publisher = here.publishers["s2"]
-    for _ in range(6000):
+    publisher, tokens = here.publishers["s2"], await here.tokens(text("a"))
+    publisher.lose = 3000
+    for _ in range(3000):
         publisher.engine.publish()
-    publisher.engine.compute(await here.tokens(text("a")))
-    publisher.lose = 6000
+    publisher.engine.compute(tokens)
     await here.stack.until(lambda: here.placing.heard.gaps == 1)
     assert await here.where(text("b")) in NAMES
     await here.in_step()

@@ -16,6 +16,7 @@ class Publisher:
         self.replays = 0
         self._context = zmq.Context()
         self._pub, self._router = self._context.socket(zmq.PUB), self._context.socket(zmq.ROUTER)
+        self._router.set_hwm(0)  # it shares the loop with who reads, and would drop what does not fit
         self.ports = tuple(self._bind(socket, port) for socket, port in zip((self._pub, self._router), ports, strict=True))
         self._sent = 0
         self._task = asyncio.ensure_future(self._run())
