@@ -62,6 +62,11 @@ def chain(key: bytes, parts: Sequence[bytes], block: int = BLOCK, answer: tuple[
     return b"".join(digests)
 
 
+def pack(size: int, block: int, digests: Sequence[bytes]) -> bytes:
+    """A chain whose digests were made elsewhere, without an answer in it."""
+    return b"".join([_PACK(size, block, 0, 0, _NONE, _NONE), *digests])
+
+
 def _walk(state: blake2b, data: bytes, starts: range, block: int, digests: list[bytes]) -> None:
     update, copy, add = state.update, state.copy, digests.append
     for at in starts:

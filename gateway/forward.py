@@ -65,6 +65,7 @@ class Station:
     preempt: Preempt = "never"
     default_max_tokens: int = 1024
     prefixed: bool = False  # its balance wants to know what a prompt begins with
+    token_timeout: float | None = None  # seconds for token ids of a prompt; None: nobody wants them
     density: Density = field(default_factory=Density)
 
 

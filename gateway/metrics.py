@@ -79,6 +79,10 @@ class Metrics(Collector):
         self.prefix_tokens = Counter(
             p + "prefix_tokens", "Prompt tokens by whether the replica had them cached.", ("model", "result")
         )
+        self.tokenized = Counter(
+            p + "prompt_tokenizations", "Prompts of pools that place precisely, by what came of asking for token ids.",
+            ("model", "result"),
+        )  # fmt: skip
         self.retries = Counter(p + "upstream_retries", "Attempts beyond a request's first, by what failed.", ("model", "reason"))
         self.preemptions = Counter(
             p + "preemptions", "Batch requests whose slot a realtime one got, by what became of them.", ("model", "result")

@@ -48,6 +48,7 @@ from gateway.relay import Sink
 from gateway.reply import Reply
 from gateway.settle import Ending, charge, spent
 from gateway.sizing import estimate_of, learn
+from gateway.tokenizing import Tokens
 from limits.estimate import longest, prompt_tokens, reservation
 from limits.types import LimitExceeded
 from limits.waiting import Preempted, Priority, QueueFull, QueueTimeout, Spent, WaitTooLong
@@ -96,6 +97,7 @@ class Pipeline:
         metrics: Metrics,
         salt: Callable[[str], str | None],
         chains: Chains,
+        tokens: Tokens,
         clock: Callable[[], float],
     ) -> None:
         self.authenticator = authenticator
@@ -109,6 +111,7 @@ class Pipeline:
         self._metrics = metrics
         self._salt = salt
         self.chains = chains
+        self._tokens = tokens
         self._clock = clock
 
     def authenticate(self, request: Request) -> Principal:
@@ -196,7 +199,8 @@ class Pipeline:
         if job.wishes.cache.only_if_cached:
             return None
         try:
-            return self._plan(job, self._decision(job).target).ask
+            plan = self._plan(job, self._decision(job).target)
+            return None if self._tokens.wanted(plan.station) else plan.ask  # token ids are asked for once nothing is cached
         except REFUSED:  # told when it is met again, after the caches
             return None
 
@@ -293,6 +297,8 @@ class Pipeline:
         """One model: tokens reserved, a slot, its replicas. What it cost is settled on every way out."""
         plan = self._plan(job, target)
         station, call = plan.station, plan.call
+        if self._tokens.wanted(station):
+            plan.ask.ids = await self._tokens.of(job, station, target.served_name, plan.ask.prompt_tokens)
         scope = job.waiting = job.admitted.work(plan.ask)
         job.work.queued_at = self._clock()
         began: float | None = job.work.queued_at

@@ -14,6 +14,7 @@ from gateway.build.owner import Owner, build_owner, provider_of, replica_maker
 from gateway.build.requests import Understanding, build_edge, build_pipeline
 from gateway.build.whole import build_calls
 from gateway.config import Config
+from gateway.dispatch import precise
 from gateway.dispatch.both import RemoteBoth, both_calls
 from gateway.dispatch.case import values_of
 from gateway.dispatch.front import Front
@@ -78,6 +79,7 @@ def build_node(
     own = build_pipeline(config, owner.local, owner.semantic, owner.both, metrics, secret, clock, wall)
     status = Status(owner.lanes, owner.exact, owner.semantic, owner.limiter)
     status.register(metrics)
+    precise.register(metrics, owner.ears.placings)
 
     async def keys_changed() -> None:
         own.ring.refresh()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
 
 import msgspec
 
@@ -25,8 +27,10 @@ from caches.key import entry_id
 from caches.memory import MemoryStore
 from caches.null import NullStore
 from caches.orders import NoOrders, Orders
+from caches.precise import PreciseIndex
 from caches.semantic.null import NullSemantic
 from caches.semantic.types import OwnedSemantic
+from caches.tokens import root
 from caches.types import ExactStore
 from gateway.config import Config
 from gateway.config.certificates import client_context
@@ -37,7 +41,8 @@ from gateway.config.schema import Replica as Spec
 from gateway.discovery.make import make_source, pause_of
 from gateway.discovery.watch import Watch
 from gateway.dispatch.local import LocalDispatcher
-from gateway.dispatch.placing import placing_of
+from gateway.dispatch.placing import Placing, placing_of
+from gateway.dispatch.precise import PrecisePlacing, precise_placing
 from gateway.dispatch.types import Lane
 from gateway.fleet import Fleet, Terms
 from limits.journal import Journal
@@ -49,7 +54,27 @@ from limits.vault import Vault
 from limits.waiting import GiveWay, Order, QueueBounds, ReservedShare
 
 Clock = Callable[[], float]
+
+
+class Runs(Protocol):
+    async def run(self) -> None:
+        """For ever."""
+
+
 _FRESH = 3.5  # checks: so long what an engine told of itself is good for
+
+
+@dataclass(frozen=True, slots=True)
+class Ears:
+    """Models that are placed by what engines say, and what follows those."""
+
+    placings: Mapping[str, PrecisePlacing]
+    listening: Runs | None
+
+    async def run(self) -> None:
+        """For ever, if there is anything to follow."""
+        if self.listening is not None:
+            await self.listening.run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +90,13 @@ class Owner:
     monitor: HealthMonitor
     semantic: OwnedSemantic
     both: Both
+    ears: Ears
 
 
 def build_owner(config: Config, clock: Clock, wall: Clock, secret: bytes, vault: Vault | None = None) -> Owner:
     """`vault`: where balances outlive this process."""
     make = replica_maker(config)
-    lanes = {model.name: _lane(config, model, make, clock) for model in config.models}
+    lanes = {model.name: _lane(config, model, make, clock, secret) for model in config.models}
     (exact, orders), limiter = _exact(config, wall, secret), _limiter(config, clock, wall, vault)
     fleet = _fleet(config, lanes, make)
     monitor, watches = _monitor(config, lanes, clock), _watches(config, fleet)
@@ -81,7 +107,7 @@ def build_owner(config: Config, clock: Clock, wall: Clock, secret: bytes, vault:
 
         semantic = build_semantic(config, local, exact, orders, clock, wall, secret)
     both = Both(exact, semantic, orders or NoOrders(), secret)
-    return Owner(local, limiter, exact, lanes, fleet, watches, monitor, semantic, both)
+    return Owner(local, limiter, exact, lanes, fleet, watches, monitor, semantic, both, _ears(lanes, fleet))
 
 
 def _watches(config: Config, fleet: Fleet) -> list[Watch]:
@@ -145,7 +171,7 @@ def _warm_up(config: Config, model: ModelConfig) -> WarmUp | None:
     return None
 
 
-def _lane(config: Config, model: ModelConfig, make: Callable[[str, Spec], Replica], clock: Clock) -> Lane:
+def _lane(config: Config, model: ModelConfig, make: Callable[[str, Spec], Replica], clock: Clock, secret: bytes) -> Lane:
     """One model: its replicas, its balance, the queue in front."""
     replicas = [make(model.name, replica) for replica in model.replicas]
     if model.kind == "litellm":
@@ -170,12 +196,29 @@ def _lane(config: Config, model: ModelConfig, make: Callable[[str, Spec], Replic
     pool.on_capacity(scheduler.set_capacity)
     if counted:
         pool.count(scheduler)
-    placing = placing_of(model.name, pool.balance, model.balance.cache_tokens)
+    placing = _placing(model, pool, secret)
     if placing is None or model.kind == "litellm":
         return Lane(model.name, pool, scheduler)
     pool.on_metrics(placing.scraped)
     pool.on_leave(placing.left)
     return Lane(model.name, pool, scheduler, placing)
+
+
+def _placing(model: ModelConfig, pool: Pool, secret: bytes) -> Placing | None:
+    if model.balance.precise is None:
+        return placing_of(model.name, pool.balance, model.balance.cache_tokens)
+    index = PreciseIndex(partial(root, secret))
+    return precise_placing(model.name, pool.balance, model.balance.cache_tokens, index)
+
+
+def _ears(lanes: dict[str, Lane], fleet: Fleet) -> Ears:
+    """Whoever follows what engines say of their caches."""
+    placings = {name: lane.placing for name, lane in lanes.items() if isinstance(lane.placing, PrecisePlacing)}
+    if not placings:
+        return Ears({}, None)
+    from gateway.dispatch.listening import Listening  # noqa: PLC0415 - an extra, loaded only where it is used
+
+    return Ears(placings, Listening(placings, fleet))
 
 
 def _shares(config: Config, model: ModelConfig) -> list[ReservedShare]:

@@ -41,6 +41,7 @@ from gateway.pipeline import Pipeline, RoutingRules
 from gateway.refusals import PERSONAL
 from gateway.shadow import Budget, Shadows
 from gateway.similar import Similar
+from gateway.tokenizing import Tokens
 from gateway.verify import Judge, Verifier
 from routing.fixed import Fixed
 from routing.resolve import Catalog
@@ -170,6 +171,7 @@ def build_pipeline(
         metrics=metrics,
         salt=salt,
         chains=Chains(secret, salt, dispatcher.several),
+        tokens=Tokens(secret, salt, dispatcher, {model.name: model.served_name for model in config.models}, metrics, clock),
         clock=clock,
     )
     return Understanding(pipeline, catalog, flights, behind, ring, metrics)
@@ -200,6 +202,7 @@ def _station(config: Config, model: ModelConfig) -> Station:
         preempt=cast(Preempt, config.queue.preempt.kind),
         default_max_tokens=model.default_max_tokens,
         prefixed=model.kind == "openai" and model.balance.kind in PREFIXED,
+        token_timeout=None if model.balance.precise is None else model.balance.precise.timeout,
     )
 
 

@@ -14,10 +14,11 @@ from gateway.admin import Admin, Application, Loaded
 from gateway.admin.desk import Desk
 from gateway.behind import Behind
 from gateway.budgets import BudgetDesk
-from gateway.build.owner import Owner, build_owner
+from gateway.build.owner import Ears, Owner, build_owner
 from gateway.build.requests import Understanding, build_edge, build_pipeline, draw_secret
 from gateway.config import Config
 from gateway.discovery.watch import Watch
+from gateway.dispatch import precise
 from gateway.dispatch.types import Lane
 from gateway.edge import Edge
 from gateway.fleet import Fleet
@@ -49,6 +50,7 @@ class Parts:
     behind: Behind
     limiter: LastingLimiter
     metrics: Metrics
+    ears: Ears
 
 
 def build(config: Config, log: RequestLog, secret: bytes | None = None) -> Parts:
@@ -62,12 +64,13 @@ def build(config: Config, log: RequestLog, secret: bytes | None = None) -> Parts
     own = build_pipeline(config, owner.local, owner.semantic, owner.both, metrics, secret, clock, wall)
     status = Status(owner.lanes, owner.exact, owner.semantic, owner.limiter)
     status.register(metrics)
+    precise.register(metrics, owner.ears.placings)
     register(metrics, workers=lambda: 1, restarts=lambda: {"dispatcher": 0, "worker": 0})
     admin = Admin(config.admin.key.reveal(), build_calls(config, owner, own, status, refreshing(own.ring)))
     edge = build_edge(config, own, admin, LocalFace(status, metrics), log, clock)
     return Parts(
         edge, admin, own.pipeline, owner.lanes, owner.fleet, owner.watches, owner.monitor, own.ring, owner.exact,
-        owner.semantic, own.flights, own.behind, owner.limiter, metrics,
+        owner.semantic, own.flights, own.behind, owner.limiter, metrics, owner.ears,
     )  # fmt: skip
 
 

@@ -34,6 +34,9 @@ def _installed(module: str) -> bool:
 def _wanted(config: Config) -> list[tuple[Path, str, tuple[str, ...]]]:
     wanted: list[tuple[Path, str, tuple[str, ...]]] = []
     exact, semantic = config.cache.exact, config.cache.semantic
+    for index, model in enumerate(config.models):
+        if model.balance.precise is not None:
+            wanted.append((("models", index, "balance", "precise"), "precise", ("zmq",)))
     if exact.enabled and exact.store in ("redis", "two_level"):
         wanted.append((("cache", "exact", "store"), "redis", ("redis",)))
     if config.limits.store == "redis":

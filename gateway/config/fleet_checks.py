@@ -9,9 +9,10 @@ from gateway.config.certificates import TlsError, client_context, server_context
 from gateway.config.checks import Report
 from gateway.config.kinds import Unfit, Url, is_host
 from gateway.config.problems import Path
-from gateway.config.schema import BackendTls, Config, Discover
+from gateway.config.schema import BackendTls, Config, Discover, Model
 
 _ONLY = {"dns": {"name", "port", "scheme", "path", "servers"}, "srv": {"name", "scheme", "path", "servers"}, "file": {"path"}}
+_PLACED = ("sticky", "work_cost")  # balances that ask what is cached
 _NEEDED = {"dns": ("name", "port"), "srv": ("name",), "file": ("path",)}
 
 
@@ -25,6 +26,7 @@ def check_fleet(config: Config, report: Report, *, files: bool) -> None:
         report.twice(sources, lambda _: "this very source")
         for number, discover in enumerate(model.discover):
             _discover((*here, "discover", number), discover, report)
+        _events(here, model, report)
     for path, tls, urls in _backends(config):
         if tls.key is not None and tls.cert is None:
             report((*path, "key"), "a key without a cert")
@@ -37,6 +39,21 @@ def check_fleet(config: Config, report: Report, *, files: bool) -> None:
     server = config.server.tls
     if files and server is not None:
         _try(lambda: server_context(server), ("server", "tls"), report)
+
+
+def _events(here: Path, model: Model, report: Report) -> None:
+    """What engines say of their caches: who listens, and to whom."""
+    if model.balance.precise is not None:
+        if model.kind == "litellm" or model.balance.kind not in _PLACED:
+            report((*here, "balance", "precise"), f"is for kind openai, with a balance of kind {', '.join(_PLACED)}")
+        elif not any(replica.events for replica in model.replicas) and all(one.kind != "file" for one in model.discover):
+            report((*here, "balance", "precise"), "no replica has `events`: where its engine publishes them")
+    for number, replica in enumerate(model.replicas):
+        place = (*here, "replicas", number)
+        if replica.events is not None and model.balance.precise is None:
+            report((*place, "events"), "nobody would listen: the model has no balance.precise")
+        if replica.replay is not None and replica.events is None:
+            report((*place, "replay"), "without `events` there is nothing to replay")
 
 
 def _backends(config: Config) -> Iterator[tuple[Path, BackendTls, list[str]]]:

@@ -266,6 +266,21 @@ class Url(_Shown):
 
 
 @dataclass(frozen=True, slots=True)
+class ZmqAddress(_Shown):
+    """A ZeroMQ address to connect to."""
+
+    expects: str = "an address such as tcp://10.0.0.11:5557"
+
+    def read(self, text: str) -> str:
+        host, _, port = text.removeprefix("tcp://").rpartition(":")
+        if text.startswith("ipc:///") and text.isprintable() and len(text) < 100:
+            return text
+        if not (text.startswith("tcp://") and _HOST.fullmatch(host) and _is_port(port) and int(port)):
+            raise Unfit(f"expected {self.expects}, got {{}}")
+        return text
+
+
+@dataclass(frozen=True, slots=True)
 class Origin(_Shown):
     """As browsers send it: scheme, host and perhaps a port, in lower case; or `*`."""
 
@@ -291,9 +306,13 @@ class Listener(_Shown):
 
     def read(self, text: str) -> str:
         host, _, port = text.rpartition(":")
-        if text and not (_HOST.fullmatch(host) and port.isascii() and port.isdigit() and len(port) < 6 and int(port) < 65536):
+        if text and not (_HOST.fullmatch(host) and _is_port(port)):
             raise Unfit(f"expected {self.expects}, got {{}}")
         return text
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 6 and int(text) < 65536
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,8 @@ class Replica:
     url: t.HttpUrl = required("Base URL of the engine's API, usually ending in /v1.")
     api_key: t.HiddenText = key(Secret(), "The engine's --api-key, if it has one.")
     tls: BackendTls | None = key(None, "TLS to this replica; null: as the model's.")
+    events: t.ZmqUrl | None = key(None, "Where its engine publishes KV cache events, for `balance.precise`.")
+    replay: t.ZmqUrl | None = key(None, "Where its engine replays events that were missed; null: nowhere.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,10 +126,18 @@ class LiteLLM:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Precise:
+    timeout: t.Seconds = key(0.02, "For the token ids of one prompt; over it the request is placed by what was sent where.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Balance:
     kind: t.BalanceKind = key("work_cost", "How a replica is chosen (docs/placing.md).")
     cache_tokens: t.Count | None = key(
         None, "Tokens that a replica's prefix cache holds, where its metrics do not tell; null: 524,288."
+    )
+    precise: Precise | None = key(
+        None, "Go by what engines say they have cached, `{}` is enough; null: by what was sent where (docs/placing.md)."
     )
 
 

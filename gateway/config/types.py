@@ -20,6 +20,7 @@ from gateway.config.kinds import (
     Text,
     Url,
     Whole,
+    ZmqAddress,
 )
 from gateway.config.secret import Digest, Hidden, RedisUrl, Secret, SecretUrl
 from limits.types import LONGEST_BURST, SHORTEST_BURST
@@ -67,6 +68,7 @@ Share = Annotated[float, Fraction()]
 Tries = Annotated[int, Whole(1, 1000)]
 Weight = Annotated[int, Whole(1, 1000)]
 HttpUrl = Annotated[str, Url()]
+ZmqUrl = Annotated[str, ZmqAddress()]
 Host = Annotated[str, Text(shortest=1, longest=255)]
 WebOrigin = Annotated[str, Origin()]
 Listen = Annotated[str, Listener()]

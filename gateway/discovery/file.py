@@ -43,6 +43,8 @@ class Entry:
     name: t.Name | None = key(None, "Unique in the file; null: by the URL's host and port.")
     url: t.HttpUrl = required("Base URL of the engine's API.")
     api_key: t.HiddenText = key(Secret(), "The engine's --api-key; empty: the one that the config gives.")
+    events: t.ZmqUrl | None = key(None, "Where its engine publishes KV cache events.")
+    replay: t.ZmqUrl | None = key(None, "Where its engine replays them.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +108,14 @@ class File:
 
     def _replica(self, entry: Entry) -> Replica:
         name = entry.name or _name(entry.url)
-        return Replica(name=name, url=entry.url, api_key=entry.api_key or self._api_key, tls=self._tls)
+        return Replica(
+            name=name,
+            url=entry.url,
+            api_key=entry.api_key or self._api_key,
+            tls=self._tls,
+            events=entry.events,
+            replay=entry.replay,
+        )
 
 
 def _entries(text: str, path: str) -> tuple[Entry, ...]:

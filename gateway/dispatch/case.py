@@ -485,6 +485,7 @@ class Case:
             work.leaves,
             work.prefix,
             work.shared,
+            work.ids,
         )
 
     def _say(self, answer: m.Answer) -> None:

@@ -24,6 +24,7 @@ from os import getpid, urandom
 
 import msgspec
 
+from backends.replica import Replica
 from caches.flight import Flights
 from caches.types import Entry
 from gateway.dispatch import messages as m
@@ -118,6 +119,9 @@ class Link:
 
     def several(self, model: str) -> bool:
         return model in self.replicas.several
+
+    def engines(self, model: str) -> Sequence[Replica]:
+        return self.replicas.engines(model)
 
     async def store_entry(self, entry: Entry) -> None:
         """As `RemoteTicket.store`."""

@@ -53,6 +53,7 @@ class Work(msgspec.Struct, array_like=True, gc=False):
     leaves: float = math.inf
     prefix: bytes = b""
     shared: bool = False
+    ids: bytes = b""
 
 
 class Wait(msgspec.Struct, array_like=True, gc=False):

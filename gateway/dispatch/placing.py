@@ -111,7 +111,7 @@ class Placing(NoPlacing):
         elif proof is not None:
             self._strikes[name] = self._strikes.get(name, 0) + 1
             if self._strikes[name] >= _STRIKES:
-                self.drop(name)
+                self.missed(name)
                 self.index.add(name, proof.prompt, proof.tokens)
                 self._warn(name, expected, delivered)
 
@@ -129,6 +129,10 @@ class Placing(NoPlacing):
         self._engines.pop(replica.name, None)
         self.drop(replica.name)
         self._telling.discard(replica.name)
+
+    def missed(self, name: str) -> None:
+        """Twice in a row it had to compute what it was thought to hold."""
+        self.drop(name)
 
     def drop(self, name: str) -> None:
         """It holds nothing any more; how much it can hold has not changed."""

@@ -90,6 +90,11 @@ class Replicas:
     def get(self, serial: int) -> Replica | None:
         return self._replicas.get(serial)
 
+    def engines(self, model: str) -> list[Replica]:
+        """Those of a model that the owner says are up."""
+        up = [serial for serial, known in self.known.items() if known.model == model and known.up]
+        return [replica for serial in up if (replica := self._replicas.get(serial)) is not None]
+
     def replace(self, everybody: list[Known]) -> None:
         """Another owner: its numbers are others. Who is the same replica keeps its connections."""
         before = {_identity(self.known[serial]): replica for serial, replica in self._replicas.items()}

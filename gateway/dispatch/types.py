@@ -66,6 +66,7 @@ class WorkAsk:
     leaves: float = math.inf  # until when its client waits for an answer to begin, if it said so; absolute, for the queue alone
     prefix: bytes = b""  # what its prompt begins with, as `caches.chain` packs it, where the pool wants to know
     shared: bool = False  # others may join: once it waits its client's patience is no end of that
+    ids: bytes = b""  # the same of its token ids, as `caches.tokens` does, where they are known
 
 
 @dataclass(slots=True)
@@ -201,6 +202,9 @@ class Dispatcher(Protocol):
 
     def several(self, model: str) -> bool:
         """Whether there is more than one replica to choose from."""
+
+    def engines(self, model: str) -> Sequence[Replica]:
+        """Those that are up, to be asked what is no request of a client."""
 
     async def store_entry(self, entry: Entry) -> None:
         """Keep an answer that no request waits for."""

@@ -121,3 +121,35 @@ def test_paths_start_from_the_config():
     assert config.models[0].tls.cert == Path("/abs/c.pem")
     assert "hunter2" not in effective(config)
     assert "hunter2" not in repr(config)
+
+
+HEARD = """models:
+  - name: m
+    balance: {precise: {}}
+    replicas: [{name: r, url: "http://h/v1", events: "tcp://h:5557", replay: "ipc:///run/kv"}]
+"""
+
+
+def test_engines_that_are_heard():
+    """`precise: {}` is enough, and what is shown reads back."""
+    config = parse(HEARD, "/c.yaml", {})
+    assert config.models[0].balance.precise.timeout == 0.02
+    assert config.models[0].replicas[0].events == "tcp://h:5557"
+    assert parse(effective(config), "/c.yaml", {}) == config
+
+
+@pytest.mark.parametrize(
+    ("change", "by", "complaint"),
+    [
+        (', events: "tcp://h:5557", replay: "ipc:///run/kv"', "", "balance.precise: no replica has `events`"),
+        (', events: "tcp://h:5557"', "", "replicas[0].replay: without `events` there is nothing to replay"),
+        ("precise: {}", "kind: work_cost", "replicas[0].events: nobody would listen"),
+        ("precise: {}", "kind: round_robin, precise: {}", "balance.precise: is for kind openai, with a balance of kind"),
+        ("tcp://h:5557", "http://h:5557", "replicas[0].events: expected an address such as tcp://"),
+        ("tcp://h:5557", "tcp://*:5557", "replicas[0].events: expected an address such as tcp://"),
+        ("tcp://h:5557", "tcp://h:0", "replicas[0].events: expected an address such as tcp://"),
+    ],
+)
+def test_engines_that_cannot_be_heard(change, by, complaint):
+    """What would be listened to by nobody, or says nothing, is an error at its place."""
+    assert any(complaint in problem for problem in problems(HEARD.replace(change, by)))

@@ -84,6 +84,10 @@ def config_of(small: Engine, large: Engine, port: int) -> dict[str, Any]:
             pool("small", "small", [replica("s1", small)], served_name="e2e-small", capabilities=["tools", "json_schema"]),
             pool("large", "large", [replica("l1", large)], served_name="e2e-large", context=2048, capabilities=["tools"]),
             pool("both", "other", [replica("b1", small), replica("b2", large)], served_name="e2e-both"),
+            pool(
+                "told", "other", [replica("t1", small) | small.kv, replica("t2", large) | large.kv], served_name="e2e-both",
+                balance={"precise": {"timeout": "5s"}},
+            ),
             pool("narrow", "other", [replica("n1", small)], served_name="e2e-small", concurrency={"max": 1}),
             pool("wrong-key", "other", [wrong], served_name="e2e-small"),
             pool("wrong-endpoint", "other", [replica("e1", small)], served_name="e2e-small", endpoints=["embeddings"]),

@@ -5,6 +5,7 @@ to the tests, nothing outlives them.
 """
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -90,8 +91,12 @@ class Program:
 class Engine(Program):
     """A vLLM server. Its API key, its parser of tool calls and its flags are those that docs/e2e.md names."""
 
-    def __init__(self, name: str, models: Sequence[str], context: int, port: int, logs: Path) -> None:
+    def __init__(self, name: str, models: Sequence[str], context: int, port: int, logs: Path, kv: tuple[int, int]) -> None:
+        self.kv = {what: f"tcp://127.0.0.1:{port}" for what, port in zip(("events", "replay"), kv, strict=True)}
+        told = {"enable_kv_cache_events": True, "publisher": "zmq", "topic": name}
+        published = {"endpoint": f"tcp://*:{kv[0]}", "replay_endpoint": f"tcp://*:{kv[1]}"}
         flags = [
+            *("--kv-events-config", json.dumps(told | published)),
             *("--host", "127.0.0.1", "--port", str(port), "--model", str(MODEL), "--served-model-name", *models),
             *("--max-model-len", str(context), "--max-num-seqs", "8", "--block-size", "32", "--enforce-eager"),
             *("--scheduling-policy", "priority", "--enable-prompt-tokens-details", "--api-key", BACKEND_KEY),
