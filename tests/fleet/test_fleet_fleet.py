@@ -64,7 +64,7 @@ def test_a_seed_decides_everything_and_nobody_is_lost(policy):
     assert (one.place, one.first, one.last) == (again.place, again.first, again.last)
     assert all(job.at < first <= last for job, first, last in zip(jobs, one.first, one.last, strict=True))
     assert set(one.place) <= {0, 1, 2}
-    assert [(replica.inflight, replica.pending) for replica in one.pool.replicas] == [(0, 0)] * 3
+    assert [(replica.inflight, replica.pending) for replica in one.fronts[0].pool.replicas] == [(0, 0)] * 3
     assert sum(tokens for _, tokens in one.gaps) == sum(job.output - 1 for job in jobs)
     computed = sum(engine.computed for engine in one.engines.values())
     assert computed + sum(one.cached) == sum(job.prompt for job in jobs)
