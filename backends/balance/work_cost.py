@@ -46,8 +46,8 @@ class WorkCost:
         request: float = 105.0,
         relief: float = 8192.0,
         session: float = 0.5,
-        floor: float = 0.5,
-        beginning: int = 8,
+        floor: float = 0.1,
+        beginning: int = 16,
     ) -> None:
         """`own` is a, `relief` b, `request` c; `session` the share of its prompt that a session's home is taken to hold.
 

@@ -5,6 +5,7 @@ heat.py    what a pool has to tell the others
 peers.py   what was heard: who has how much in flight where, and for how long that is believed
 desk.py    one gateway: what it has to tell, and what becomes of what it hears
 share.py   the desk at work, on a channel of the shared server
+figures.py  what metrics tell of it
 
 Rules of this package
 1. A gateway's own accounting decides; what others tell is advice for the choice of a replica. No slot, limit, queue, breaker or

@@ -13,6 +13,7 @@ from caches.types import ExactStore
 from gateway.admin import Admin, Application, Loaded
 from gateway.admin.desk import Desk
 from gateway.behind import Behind
+from gateway.between.share import Share
 from gateway.budgets import BudgetDesk
 from gateway.build.owner import Owner, build_owner
 from gateway.build.requests import Understanding, build_edge, build_pipeline, draw_secret
@@ -49,6 +50,7 @@ class Parts:
     behind: Behind
     limiter: LastingLimiter
     metrics: Metrics
+    share: Share
 
 
 def build(config: Config, log: RequestLog, secret: bytes | None = None) -> Parts:
@@ -60,14 +62,14 @@ def build(config: Config, log: RequestLog, secret: bytes | None = None) -> Parts
     secret, metrics = secret or draw_secret(config), Metrics()
     owner = build_owner(config, clock, wall, secret)
     own = build_pipeline(config, owner.local, owner.semantic, owner.both, metrics, secret, clock, wall)
-    status = Status(owner.lanes, owner.exact, owner.semantic, owner.limiter)
+    status = Status(owner.lanes, owner.exact, owner.semantic, owner.limiter, owner.share)
     status.register(metrics)
     register(metrics, workers=lambda: 1, restarts=lambda: {"dispatcher": 0, "worker": 0})
     admin = Admin(config.admin.key.reveal(), build_calls(config, owner, own, status, refreshing(own.ring)))
     edge = build_edge(config, own, admin, LocalFace(status, metrics), log, clock)
     return Parts(
         edge, admin, own.pipeline, owner.lanes, owner.fleet, owner.watches, owner.monitor, own.ring, owner.exact,
-        owner.semantic, own.flights, own.behind, owner.limiter, metrics,
+        owner.semantic, own.flights, own.behind, owner.limiter, metrics, owner.share,
     )  # fmt: skip
 
 

@@ -61,6 +61,7 @@ class DispatcherProcess:
             asyncio.create_task(parts.node.run(), name="roster"),
             asyncio.create_task(self._beat(), name="pulse"),
             asyncio.create_task(owner.semantic.run(), name="semantic"),
+            asyncio.create_task(owner.share.run(), name="share"),
             *(asyncio.create_task(watch.run(), name="discovery") for watch in owner.watches),
         ]
         self._server = await listen(self._inherited.listening(), self._channel)

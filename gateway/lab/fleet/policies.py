@@ -31,7 +31,7 @@ class Sight(Protocol):
 
 Make = Callable[[int, Sight], Balance]
 _EIGHTEEN_SECONDS = 18 * 15_928.0
-_BEGINNING = 512  # tokens: what 8 blocks of the product are
+_BEGINNING = 1024  # tokens: what 16 blocks of the product are
 BETWEEN = ("shared", "floor", "apart", "one")
 _TREE = 67_108_864 // 4  # SGLang's default of max_tree_size is in characters
 

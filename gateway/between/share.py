@@ -1,0 +1,121 @@
+"""The desk at work: what there is to say is said, what is said is heard, through a channel of the shared server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from gateway.between.desk import TICK, Counts, Desk
+
+
+class Share(Protocol):
+    """How this gateway goes together with others."""
+
+    @property
+    def standing(self) -> str | None:
+        """For `/ready`; None: there are no others."""
+        ...
+
+    @property
+    def counts(self) -> Counts: ...
+
+    @property
+    def peers(self) -> int:
+        """Other gateways that are heard."""
+        ...
+
+    @property
+    def lost(self) -> int:
+        """Their messages that never came."""
+        ...
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since which something may not have been heard; None where nobody is listened to."""
+        ...
+
+    async def run(self) -> None:
+        """For ever."""
+        ...
+
+
+class NoShare:
+    """Nobody else is before these replicas, or nobody is to know."""
+
+    standing = None
+    peers = 0
+    lost = 0
+    age = None
+
+    def __init__(self) -> None:
+        self.counts = Counts()
+
+    async def run(self) -> None:
+        return
+
+
+class Channel(Protocol):
+    """As `caches.redis.bus` has it."""
+
+    away: str
+
+    @property
+    def open(self) -> bool: ...
+
+    async def run(self) -> None: ...
+
+    async def say(self, message: bytes) -> None: ...
+
+
+class Shared:
+    """`channel` is made with what is to hear its messages. `clock` is monotonic."""
+
+    def __init__(self, desk: Desk, channel: Callable[[Callable[[bytes], None]], Channel], clock: Callable[[], float]) -> None:
+        self.desk = desk
+        self._clock = clock
+        self._channel = channel(self._heard)
+
+    @property
+    def standing(self) -> str:
+        if self._channel.away or self.desk.alone:
+            return f"away: {self._channel.away or 'silence'}"
+        return f"ok, {self.peers} others"
+
+    @property
+    def counts(self) -> Counts:
+        return self.desk.counts
+
+    @property
+    def peers(self) -> int:
+        return len(self.desk.peers)
+
+    @property
+    def lost(self) -> int:
+        return self.desk.peers.lost
+
+    @property
+    def age(self) -> float:
+        return self.desk.age(self._clock())
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            listening = group.create_task(self._channel.run())
+            try:
+                await self._speak()
+            finally:
+                await self._channel.say(self.desk.farewell(self._clock()))
+                listening.cancel()
+
+    async def _speak(self) -> None:
+        while True:
+            await asyncio.sleep(TICK)
+            now = self._clock()
+            self.desk.expire(now)
+            if self._channel.open:
+                message = self.desk.news(now)
+                if message is not None:
+                    await self._channel.say(message)
+
+    def _heard(self, message: bytes) -> None:
+        self.desk.heard(message, self._clock())
