@@ -3,8 +3,8 @@
     connect, subscribe ──► messages, in the order in which they were sent; what is said here comes back like everybody's
     any failure, an answer that takes too long, or silence: cut ──► again after a while that is drawn at random
 
-While it is cut nothing is asked of the server but to connect, ever less often. So who says something regularly, and hears it back,
-knows that he hears everybody. One log line a change of state.
+While it is cut nothing is asked of the server but to connect, ever less often. Who says something regularly, and hears it back, knows
+that he hears everybody. One log line a change of state.
 """
 
 from __future__ import annotations
@@ -74,8 +74,7 @@ class Bus:
         try:
             async with asyncio.timeout(_ANSWER):
                 await connection.send_command("PUBLISH", self._channel, message, check_health=False)
-                if not isinstance(await connection.read_response(), int):
-                    raise ResponseError("that is no answer to what was said")
+                _check(await connection.read_response())
         except Exception as error:  # noqa: BLE001 - the edge, as above
             self._speaks = None
             if not failed.done():
@@ -125,8 +124,11 @@ class Bus:
             if self._cut:
                 _log.info("%s: other gateways are heard again", self.place)
         elif not self._cut:
-            _log.warning(
-                "%s: other gateways are not heard, replicas are chosen by what this one knows: %s", self.place, said_by(error)
-            )
+            _log.warning("%s: other gateways are not heard, each chooses by what it knows: %s", self.place, said_by(error))
         self._cut = error is not None
         self.away = "" if error is None else "timeout" if isinstance(error, TimeoutError) else "connection"
+
+
+def _check(answer: object) -> None:
+    if not isinstance(answer, int):
+        raise ResponseError("that is no answer to what was said")

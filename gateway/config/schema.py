@@ -333,9 +333,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redis:
-    url: t.RedisAddress = key(
-        SecretUrl("redis://127.0.0.1:6379/0"), "Of a Redis or Valkey; asked only by stores of kind redis, and by `fleet.share`."
-    )
+    url: t.RedisAddress = key(SecretUrl("redis://127.0.0.1:6379/0"), "Of a Redis or Valkey; only what is told to use it asks it.")
     timeout: t.Seconds = key(0.05, "For one call; over it a cache goes on as if it kept nothing.")
 
 
@@ -485,8 +483,7 @@ class Fleet:
     warm_up: WarmUp = section(WarmUp, "The first request to a replica that joins.")
     share: Annotated[str, Choice("share", ("none", "redis"))] = key(
         "none",
-        "`redis`: gateways tell each other, through the server of `redis.url`, what each has sent to which replica, and choose as "
-        "one would (docs/placing.md).",
+        "`redis`: gateways tell each other, through `redis.url`, what they sent to which replica, and choose as one (docs/placing.md).",
     )
 
 
