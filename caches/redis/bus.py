@@ -3,7 +3,7 @@
     connect, subscribe ──► messages, in the order in which they were sent; what is said here comes back like everybody's
     any failure, an answer that takes too long, or silence: cut ──► again after a while that is drawn at random
 
-While it is cut nothing is asked of the server but to connect, ever less often. Who says something regularly, and hears it back, knows
+While it is cut nothing is asked of the server but to connect, ever less often. Who speaks regularly and hears himself knows
 that he hears everybody. One log line a change of state.
 """
 
@@ -48,6 +48,7 @@ class Bus:
         self._pause = _PAUSES[0]
         self._cut = False  # and said so
         self.place = place_of(url)
+        self.listeners = 0  # to what was said last, this one included
         self.away = "connecting"  # why nobody is heard; empty: they are
 
     async def run(self) -> None:
@@ -74,7 +75,7 @@ class Bus:
         try:
             async with asyncio.timeout(_ANSWER):
                 await connection.send_command("PUBLISH", self._channel, message, check_health=False)
-                _check(await connection.read_response())
+                self.listeners = _count(await connection.read_response())
         except Exception as error:  # noqa: BLE001 - the edge, as above
             self._speaks = None
             if not failed.done():
@@ -87,7 +88,7 @@ class Bus:
                 await listens.send_command("SUBSCRIBE", self._channel)
                 await listens.read_response()
             self._failed = asyncio.get_running_loop().create_future()
-            self._speaks = speaks
+            self._speaks, self.listeners = speaks, 0
             self._tell(None)
             await self._until_one(self._read(listens), self._failed)
 
@@ -129,6 +130,7 @@ class Bus:
         self.away = "" if error is None else "timeout" if isinstance(error, TimeoutError) else "connection"
 
 
-def _check(answer: object) -> None:
+def _count(answer: object) -> int:
     if not isinstance(answer, int):
         raise ResponseError("that is no answer to what was said")
+    return answer

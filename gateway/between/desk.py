@@ -90,13 +90,14 @@ class Desk:
 
     # -- what it tells
 
-    def news(self, now: float) -> bytes | None:
+    def news(self, now: float, *, whole: bool = True) -> bytes | None:
+        """`whole`: what was placed is told now, and not kept for when more listen."""
         self._look()
-        loads = self._loads()
-        if loads == self._said and not self._events and now - self._sent < HEARTBEAT:
+        loads, events = self._loads(), self._piece() if whole else []
+        if loads == self._said and not events and now - self._sent < HEARTBEAT:
             return None
         self._said, self._sent = loads, now
-        return self._message(loads, self._piece(), now)
+        return self._message(loads, events, now)
 
     def farewell(self, now: float) -> bytes:
         """It has nothing in flight any more."""

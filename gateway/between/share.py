@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from math import inf
+from typing import Final, Protocol
 
 from gateway.between.desk import TICK, Counts, Desk
+
+_GATHERING: Final = 3.0  # seconds; longer than the longest pause before somebody connects again
 
 
 class Share(Protocol):
@@ -59,6 +62,7 @@ class Channel(Protocol):
     """As `caches.redis.bus` has it."""
 
     away: str
+    listeners: int
 
     @property
     def open(self) -> bool: ...
@@ -68,6 +72,23 @@ class Channel(Protocol):
     async def say(self, message: bytes) -> None: ...
 
 
+class _Company:
+    """Whether those who listened before an outage do so again, or have had their time: what is told before, some do not hear."""
+
+    def __init__(self) -> None:
+        self._most = 0
+        self._since = -inf
+
+    def cut(self, now: float) -> None:
+        self._since = now
+
+    def there(self, listeners: int, now: float) -> bool:
+        if listeners < self._most and now - self._since < _GATHERING:
+            return False
+        self._most = listeners
+        return True
+
+
 class Shared:
     """`channel` is made with what is to hear its messages. `clock` is monotonic."""
 
@@ -75,6 +96,7 @@ class Shared:
         self.desk = desk
         self._clock = clock
         self._channel = channel(self._heard)
+        self._company = _Company()
 
     @property
     def standing(self) -> str:
@@ -113,9 +135,11 @@ class Shared:
             now = self._clock()
             self.desk.expire(now)
             if self._channel.open:
-                message = self.desk.news(now)
+                message = self.desk.news(now, whole=self._company.there(self._channel.listeners, now))
                 if message is not None:
                     await self._channel.say(message)
+            else:
+                self._company.cut(now)
 
     def _heard(self, message: bytes) -> None:
         self.desk.heard(message, self._clock())

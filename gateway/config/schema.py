@@ -483,7 +483,7 @@ class Fleet:
     warm_up: WarmUp = section(WarmUp, "The first request to a replica that joins.")
     share: Annotated[str, Choice("share", ("none", "redis"))] = key(
         "none",
-        "`redis`: gateways tell each other, through `redis.url`, what they sent to which replica, and choose as one (docs/placing.md).",
+        "`redis`: gateways tell each other, through `redis.url`, what they sent where, and choose as one (docs/placing.md).",
     )
 
 
