@@ -6,7 +6,8 @@
     expire()    every `TICK` seconds, heard or not
 
 What others have in flight stands on the replicas, where balances add it to their own; what they placed goes into the index.
-Where its own messages do not come back it hears nobody: that is `alone`, and the placings know.
+Where its own messages do not come back it hears nobody: that is `alone`, and the placings know. What an engine tells of itself
+then stands for what others have there: late, and without the lengths of prompts, but more than nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 from typing import Final, Protocol
 
@@ -27,8 +29,10 @@ from gateway.between.words import ANSWERED, MOST_EVENTS, MOST_REPLICAS, PLACED, 
 
 TICK: Final = 0.025  # seconds; with the way there and back well below 50 ms
 HEARTBEAT: Final = 0.25
-_PIECE: Final = 256 * 1024  # bytes of events in one message
+_PIECE: Final = 64 * 1024  # bytes of events in one message
 _BACKLOG: Final = 2 * 1024 * 1024  # of those that wait to be told
+_MEMORY: Final = 50  # prompts
+_GLIMPSE: Final = 10.0  # seconds for which an engine's own numbers are good
 _EVENT: Final = 32  # bytes of an event beside what it tells
 
 
@@ -50,6 +54,7 @@ class Known:
     placing: Advised | None
     seen: Sequence[Replica] = ()
     engines: dict[str, int] = field(default_factory=dict)  # by name
+    prompt: float = 0.0  # tokens of one, on average
 
 
 @dataclass(slots=True)
@@ -71,6 +76,7 @@ class Desk:
         self._node = node
         self._models = [Known(pool, placing) for pool, placing in models]
         self._where: dict[int, tuple[Known, str]] = {}
+        self._engines: dict[Replica, int] = {}
         self._number = 0
         self._said: list[Load] = []
         self._sent = -inf
@@ -78,9 +84,10 @@ class Desk:
         self._waiting = 0  # bytes
         self._under_way: deque[tuple[int, float]] = deque(maxlen=1024)
         self._fresh = -inf
+        self._glimpsed: dict[Replica, float] = {}
         for known in self._models:
             if known.placing is not None:
-                known.placing.heat = Heat(known.engines, self._note)
+                known.placing.heat = Heat(known.engines, partial(self._note, known))
                 known.placing.alone = True
         self._look()
 
@@ -121,7 +128,9 @@ class Desk:
                     found[engine] = engine, pending + replica.pending, inflight + replica.inflight
         return list(found.values())[:MOST_REPLICAS]
 
-    def _note(self, event: Event) -> None:
+    def _note(self, known: Known, event: Event) -> None:
+        if event.kind == PLACED:
+            known.prompt += (event.tokens - known.prompt) / _MEMORY
         self._events.append(event)
         self._waiting += len(event.what) + _EVENT
         while self._waiting > _BACKLOG:  # nobody takes them: what is newest is worth most
@@ -161,6 +170,18 @@ class Desk:
             for known in self._models:
                 if known.placing is not None:
                     known.placing.alone = alone
+        if self._glimpsed:
+            for replica in [replica for replica, seen in self._glimpsed.items() if not alone or now - seen > _GLIMPSE]:
+                del self._glimpsed[replica]
+                self._advise_of(replica)
+
+    def glimpse(self, replica: Replica, running: float, waiting: float, now: float) -> None:
+        """What an engine says of itself: so many requests, whoever sent them."""
+        known, _ = self._where.get(self._engines.get(replica, 0), (None, ""))
+        if self.alone and known is not None:
+            others = max(0, int(running + waiting) - replica.inflight)
+            replica.others_inflight, replica.others_pending = others, int(min(waiting, others) * known.prompt)
+            self._glimpsed[replica] = now
 
     def _returned(self, number: int) -> None:
         while self._under_way and self._under_way[0][0] <= number:
@@ -168,12 +189,12 @@ class Desk:
 
     def _advise(self, changed: set[int]) -> None:
         if changed:
-            totals = self.peers.totals
-            for known in self._models:
-                for replica in known.seen:
-                    engine = known.engines[replica.name]
-                    if engine in changed:
-                        replica.others_pending, replica.others_inflight = totals.get(engine, (0, 0))
+            for replica, engine in self._engines.items():
+                if engine in changed:
+                    self._advise_of(replica)
+
+    def _advise_of(self, replica: Replica) -> None:
+        replica.others_pending, replica.others_inflight = self.peers.totals.get(self._engines.get(replica, 0), (0, 0))
 
     def _obey(self, event: Event) -> None:
         where = self._where.get(event.engine)
@@ -197,15 +218,20 @@ class Desk:
                 self._meet(known)
 
     def _meet(self, known: Known) -> None:
+        for replica in known.seen:
+            self._engines.pop(replica, None)
+            self._glimpsed.pop(replica, None)
         known.seen = known.pool.replicas
         for engine, (other, _) in list(self._where.items()):
             if other is known:
                 del self._where[engine]
         known.engines.clear()
         for replica in known.seen:
-            engine = known.engines[replica.name] = self._seal.engine(known.pool.name, address_of(replica))
+            engine = known.engines[replica.name] = self._engines[replica] = self._seal.engine(
+                known.pool.name, address_of(replica)
+            )
             self._where[engine] = known, replica.name
-            replica.others_pending, replica.others_inflight = self.peers.totals.get(engine, (0, 0))
+            self._advise_of(replica)
 
 
 def address_of(replica: Replica) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from math import inf
 from typing import Final, Protocol
 
+from backends.engine import read_engine
+from backends.replica import Replica
 from gateway.between.desk import TICK, Counts, Desk
 
 _GATHERING: Final = 3.0  # seconds; longer than the longest pause before somebody connects again
@@ -119,6 +121,12 @@ class Shared:
     @property
     def age(self) -> float:
         return self.desk.age(self._clock())
+
+    def scraped(self, replica: Replica, page: bytes) -> None:
+        """What the replica's server tells of itself."""
+        view = read_engine(page) if self.desk.alone else None
+        if view is not None:
+            self.desk.glimpse(replica, view.running, view.waiting, self._clock())
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:

@@ -250,7 +250,11 @@ def _share(config: Config, lanes: dict[str, Lane], clock: Clock, secret: bytes) 
     seal, fleets = Seal(secret), [model.name for model in config.models if model.kind == "openai"]
     found = [(lane.pool, lane.placing if isinstance(lane.placing, Placing) else None) for lane in map(lanes.__getitem__, fleets)]
     channel = partial(Bus, config.redis.url.reveal(), CHANNEL + seal.channel, rng=random.Random())
-    return Shared(Desk(seal, urandom(8), found), channel, clock)
+    share = Shared(Desk(seal, urandom(8), found), channel, clock)
+    for pool, placing in found:
+        if placing is not None:
+            pool.on_metrics(share.scraped)
+    return share
 
 
 def _limiter(config: Config, clock: Clock, wall: Clock, vault: Vault | None) -> LastingLimiter:

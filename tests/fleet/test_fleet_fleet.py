@@ -117,6 +117,22 @@ def test_what_all_share_drowns_nobody_but_under_the_longest_match():
     assert result_of(work, 2.0).ttft_mean < 0.2 * result_of(longest, 2.0).ttft_mean
 
 
+def test_gateways_that_hear_each_other_place_as_one_would():
+    """Three that share do nearly as well as one, three that know nothing of each other much worse, the floor is between them."""
+    jobs, setting = made("shared", 900, 6), Setting(replicas=6, gateways=3)
+    ways = ("one", "shared", "floor", "apart")
+    fleets = {way: served(f"work_cost@{way}", jobs, setting) for way in ways}
+    one, shared, floor, apart = (result_of(fleets[way], 2.0) for way in ways)
+    assert [len(fleets[way].fronts) for way in ways] == [1, 3, 3, 3]
+    assert shared.ttft_mean < 1.15 * one.ttft_mean
+    assert apart.ttft_mean > 1.4 * one.ttft_mean
+    assert floor.ttft_mean < 0.95 * apart.ttft_mean
+    for front in fleets["shared"].fronts:
+        assert [(it.inflight, it.pending, it.others_inflight, it.others_pending) for it in front.pool.replicas] == [
+            (0, 0, 0, 0)
+        ] * 6
+
+
 def test_with_nothing_shared_those_who_look_for_matches_do_as_those_who_do_not():
     """Rules that fall back on the fewest in flight are then that rule: the same choices but for ties."""
     jobs = made("none", 600)

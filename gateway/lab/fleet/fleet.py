@@ -44,11 +44,10 @@ class Fleet:
         count = 1 if policy.between == "one" else setting.gateways
         self.fronts = [Front(self.timeline, setting, self.engines, policy, seed + 1000 * number) for number in range(count)]
         self._asked = random.Random(f"{seed} gateways").choices(self.fronts, k=len(jobs))
-        if count > 1 and policy.between == "shared":
-            Rumour(self.timeline, self.fronts, setting.tell, self._busy).begin()
-        for front in self.fronts:
-            front.alone = count > 1 and policy.between == "floor"
         self._left = len(jobs)
+        if count > 1 and policy.between != "apart":
+            rumour = Rumour(self.timeline, self.fronts, setting.tell, self._busy)
+            rumour.begin() if policy.between == "shared" else rumour.glimpses()
         self._free = setting.replicas * setting.slots
         self._line: deque[Job] = deque()
 
