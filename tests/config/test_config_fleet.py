@@ -121,3 +121,11 @@ def test_paths_start_from_the_config():
     assert config.models[0].tls.cert == Path("/abs/c.pem")
     assert "hunter2" not in effective(config)
     assert "hunter2" not in repr(config)
+
+
+def test_gateways_that_share_need_one_secret():
+    """Without it they would not understand each other; with it, and by default, nothing is missing."""
+    share = "fleet: {share: redis}\n"
+    assert [it for it in problems(f"{BASE}{STATIC}{share}") if "fleet.share: share redis needs cache.secret" in it]
+    assert parse(f"{BASE}{STATIC}{share}cache: {{secret: s}}\n", "/etc/tiergate/config.yaml", {}).fleet.share == "redis"
+    assert parse(f"{BASE}{STATIC}", "/etc/tiergate/config.yaml", {}).fleet.share == "none"

@@ -186,3 +186,20 @@ async def test_alone_both_send_what_begins_alike_to_the_same_replica(start, redi
             await stack.until(stack.idle)
     assert len(homes) > 1
     redis.resume()
+
+
+async def test_a_dispatcher_that_is_replaced_tells_of_what_still_runs(start, redis):
+    """Its successor is another gateway to the others, with the same requests in flight; then the first one's are gone."""
+    fakes = fleet(2, ttft=0.5, itl=0.05)
+    one = await start(shared(redis), fakes=fakes, workers=1)
+    urls = [{"name": name, "url": fake.url} for name, fake in one.fakes.items() if name.startswith("s")]
+    two = await start(shared(redis, models={0: {"context": None, "replicas": urls}}), fakes={"l1": Options()}, workers=0)
+    running = asyncio.ensure_future(one.chat(words(1, 300), max_tokens=40, ignore_eos=True))
+    await two.until(lambda: sum(replica.others_inflight for replica in replicas_of(two)) == 1)
+    first = share_of(one).desk._node
+    await one.gateway.replace_dispatcher()
+    peers = share_of(two).desk.peers._peers
+    await two.until(lambda: bool(peers) and first not in peers)
+    assert [replica.others_inflight for replica in replicas_of(two)] == [replica.inflight for replica in replicas_of(one)]
+    assert (await running).status_code == 200
+    await two.until(lambda: not any(replica.others_inflight or replica.others_pending for replica in replicas_of(two)))
