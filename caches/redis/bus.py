@@ -1,7 +1,8 @@
 """A channel that several gateways speak and listen on, through one Redis or Valkey server: small messages, none of them kept.
 
     connect, subscribe ──► messages, in the order in which they were sent; what is said here comes back like everybody's
-    any failure, an answer that takes too long, or silence: cut ──► again after a while that is drawn at random
+    any failure, an answer that takes too long, or silence: cut ──► again after a while that is drawn at random, and
+    longer each time until a message was heard
 
 While it is cut nothing is asked of the server but to connect, ever less often. Who speaks regularly and hears himself knows
 that he hears everybody. One log line a change of state.
@@ -89,7 +90,6 @@ class Bus:
                 await listens.read_response()
             self._failed = asyncio.get_running_loop().create_future()
             self._speaks, self.listeners = speaks, 0
-            self._tell(None)
             await self._until_one(self._read(listens), self._failed)
 
     async def _connected(self, stack: AsyncExitStack) -> AbstractConnection:
@@ -105,6 +105,8 @@ class Bus:
                 message: Any = await connection.read_response()
             match message:
                 case [b"message", _, bytes() as said]:
+                    if self.away:
+                        self._tell(None)
                     self._heard(said)
                 case _:
                     raise ValueError("that is no message")
