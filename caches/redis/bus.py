@@ -49,7 +49,8 @@ class Bus:
         self._pause = _PAUSES[0]
         self._cut = False  # and said so
         self.place = place_of(url)
-        self.listeners = 0  # to what was said last, this one included
+        self.listeners = 0  # to what was said last, this one included; since it connected
+        self.connected = 0  # times
         self.away = "connecting"  # why nobody is heard; empty: they are
 
     async def run(self) -> None:
@@ -90,6 +91,7 @@ class Bus:
                 await listens.read_response()
             self._failed = asyncio.get_running_loop().create_future()
             self._speaks, self.listeners = speaks, 0
+            self.connected += 1
             await self._until_one(self._read(listens), self._failed)
 
     async def _connected(self, stack: AsyncExitStack) -> AbstractConnection:

@@ -65,6 +65,7 @@ class Channel(Protocol):
 
     away: str
     listeners: int
+    connected: int
 
     @property
     def open(self) -> bool: ...
@@ -79,12 +80,13 @@ class _Company:
 
     def __init__(self) -> None:
         self._most = 0
+        self._times = 0
         self._since = -inf
 
-    def cut(self, now: float) -> None:
-        self._since = now
-
-    def there(self, listeners: int, now: float) -> bool:
+    def there(self, channel: Channel, now: float) -> bool:
+        if channel.connected != self._times:
+            self._times, self._since = channel.connected, now
+        listeners = channel.listeners
         if listeners < self._most and now - self._since < _GATHERING:
             return False
         self._most = listeners
@@ -143,11 +145,9 @@ class Shared:
             now = self._clock()
             self.desk.expire(now)
             if self._channel.open:
-                message = self.desk.news(now, whole=self._company.there(self._channel.listeners, now))
+                message = self.desk.news(now, whole=self._company.there(self._channel, now))
                 if message is not None:
                     await self._channel.say(message)
-            else:
-                self._company.cut(now)
 
     def _heard(self, message: bytes) -> None:
         self.desk.heard(message, self._clock())

@@ -3,11 +3,13 @@
 import asyncio
 import random
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("redis", reason="the extra `redis` is not installed")
 from caches.redis.bus import Bus
+from gateway.between.share import _Company
 
 SUBSCRIBED = b"*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n"
 
@@ -71,3 +73,18 @@ async def test_what_cannot_be_heard_is_told_once(answers, caplog):
     assert heard == []
     assert len([record for record in caplog.records if "are not heard" in record.message]) == 1
     assert not [record for record in caplog.records if "heard again" in record.message]
+
+
+async def test_what_was_placed_waits_for_those_who_listened_before():
+    """After each connection anew, however short the cut: until as many listen as did, or have had three seconds for it."""
+    company, channel = _Company(), SimpleNamespace(connected=1, listeners=0)
+    assert company.there(channel, 0.0)
+    channel.listeners = 3
+    assert company.there(channel, 1.0)
+    channel.connected, channel.listeners = 2, 0
+    assert not company.there(channel, 1.02)
+    channel.listeners = 2
+    assert not company.there(channel, 3.9)
+    assert company.there(channel, 4.1)
+    channel.connected, channel.listeners = 3, 2
+    assert company.there(channel, 5.0)

@@ -104,13 +104,15 @@ async def test_a_server_that_is_away_costs_no_request(two, redis, fault, caplog)
     """Requests go on by what each knows; the outage is told once, and its end; then they know of each other again."""
     one, other = two
     caplog.set_level("INFO", "tiergate.between")
+    before = [share_of(stack)._channel.connected for stack in two]
     if fault == "flush":
         redis.command(b"FLUSHALL")
         redis.command(b"CLIENT", b"KILL", b"TYPE", b"pubsub")
     else:
         getattr(redis, fault)()
-    for stack in two:
-        await stack.until(lambda stack=stack: not share_of(stack)._channel.open or share_of(stack).desk.alone)
+    for stack, times in zip(two, before, strict=True):
+        channel = share_of(stack)._channel
+        await stack.until(lambda channel=channel, times=times: not channel.open or channel.connected > times)
     for seed in range(4):
         assert (await two[seed % 2].chat(words(seed, 100), max_tokens=1)).status_code == 200
     if fault != "flush":
@@ -140,8 +142,8 @@ async def test_a_gateway_that_dies_has_nothing_in_flight(start, redis):
     one, two = await gateways(start, redis, fleet(2, ttft=3.0))
     running = [asyncio.ensure_future(one.chat(words(seed, 300), max_tokens=1)) for seed in range(4)]
     await two.until(lambda: sum(replica.others_inflight for replica in replicas_of(two)) == 4)
+    await two.until(lambda: all(placing_of(two).index.tokens(replica.name) for replica in replicas_of(two)))
     held = [placing_of(two).index.tokens(replica.name) for replica in replicas_of(two)]
-    assert all(held)
     share_of(one)._channel.say = silent
     await two.until(lambda: not any(replica.others_inflight or replica.others_pending for replica in replicas_of(two)))
     assert share_of(two).peers == 0
