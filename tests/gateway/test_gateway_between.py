@@ -63,7 +63,7 @@ async def told(one, other):
 
 async def test_conversations_that_change_gateways_stay_on_their_replica(two):
     """Each turn comes to the other gateway, and goes to the replica that has the history, the answers included."""
-    talks = [Talk(two[0], seed) for seed in range(6)]
+    talks = [Talk(two[0], seed) for seed in range(8)]
     for turn in range(4):
         for talk in talks:
             talk.stack = two[turn % 2]
@@ -79,6 +79,7 @@ async def test_conversations_that_change_gateways_stay_on_their_replica(two):
             before = prompt + 60
     assert len({talk.where[0] for talk in talks}) > 1
     for stack in two:
+        await stack.until(lambda stack=stack: not any(it.others_inflight or it.others_pending for it in replicas_of(stack)))
         assert 0.9 * placing_of(stack).told.delivered < placing_of(stack).told.expected < 1.1 * placing_of(stack).told.delivered
 
 
