@@ -75,7 +75,7 @@ class Lease:
         self.epoch = breaker.epoch
         replica.inflight += 1
         replica.pending += self._pending
-        self._lone = self._lone and replica.inflight == 1
+        self._lone = self._lone and replica.inflight == 1 and not replica.others_inflight
         if breaker.tripped and breaker.take_probe(self._began):
             self.probe = True
             self._keeper.refresh()
@@ -107,7 +107,7 @@ class Lease:
         replica.pending -= tokens
         now = self._keeper.clock() if at is None else max(at, self._began)
         replica.observe_latency(now - self._began, now)
-        if self._lone and tokens and replica.inflight == 1:
+        if self._lone and tokens and replica.inflight == 1 and not replica.others_inflight:
             self._keeper.prefilled(replica, tokens, now - self._began)
         breaker = replica.breaker
         if breaker.tripped and breaker.epoch == self.epoch:

@@ -10,6 +10,7 @@ Each fact has one writer, and none of them touches the facts of another:
     ramp_seconds      the pool, for a replica that has a slow start before it (see `ramp`)
     waiting           the scrape of the server's own metrics: advice that goes stale
     governor          outcomes and scrapes: how much it is given at once (see `governor`)
+    others_*          whoever hears of other gateways before the same server: advice for the choice alone
     tokens, peak      the leases, where tokens are counted; the governor lowers the peak when it has looked
 """
 
@@ -35,6 +36,7 @@ class Replica:
     `max_inflight` is the most that it takes; `slots` what it is given now, which is less during a slow start, or by its
     governor. `tokens` are those of the requests that it has, as far as anybody counts them; `most_tokens` bounds them.
     `pending`: uncached prompt tokens that were sent and whose first token has not come back, of requests with many of them.
+    `others_inflight`, `others_pending`: the same of other gateways, as far as they tell; no slot and no limit depends on it.
     `speed`: of its prefill, beside the others of its pool.
     """
 
@@ -55,6 +57,8 @@ class Replica:
         "max_inflight",
         "most_tokens",
         "name",
+        "others_inflight",
+        "others_pending",
         "path",
         "peak",
         "pending",
@@ -93,6 +97,7 @@ class Replica:
         self.head_lines = _head_lines(self.authority, self.authorization)
         self.governor = governor
         self.inflight = self.pending = self.peak = self.tokens = 0
+        self.others_inflight = self.others_pending = 0
         self.speed = 1.0
         self.slots = min(max_inflight, governor.slots)
         self.most_tokens = governor.tokens

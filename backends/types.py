@@ -13,7 +13,7 @@ class Ask:
 
     `tokens`: of its prompt and of the answer that it is thought to get. `stream`: the first byte says when the first token came.
     `cached`: the tokens of its prompt that a replica, by its name, is thought to hold. `prefix`: what the prompt begins with, a
-    digest for each step further into it.
+    digest for each step further into it. `alone`: what other gateways have sent to the same replicas is not known just now.
     """
 
     session: str | None = None
@@ -22,6 +22,7 @@ class Ask:
     stream: bool = False
     cached: Mapping[str, int] = field(default_factory=dict, kw_only=True)
     prefix: Sequence[int] = field(default=(), kw_only=True)
+    alone: bool = field(default=False, kw_only=True)
 
     def uncached(self, name: str) -> int:
         """Tokens that the replica of that name would have to compute."""

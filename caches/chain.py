@@ -106,6 +106,11 @@ class Chain:
         blocks = memoryview(packed)[_HEAD.size :].cast("Q").tolist() if len(packed) > _HEAD.size else ()
         return cls(blocks, size, block, end, asked, start, stop)
 
+    def pack(self) -> bytes:
+        """What `unpack` reads."""
+        head = _HEAD.pack(self.size, self.block, self.start, self.stop, self.end, self.asked)
+        return head + struct.pack(f"={len(self.blocks)}Q", *self.blocks)
+
     def tokens_of(self, length: int, tokens: int) -> int:
         """Tokens in `length` of it, where all of it is so many."""
         return min(tokens, length * tokens // self.size) if self.size else 0

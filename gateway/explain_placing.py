@@ -16,6 +16,12 @@ def costs_of(lane: Lane, work: WorkAsk) -> Mapping[str, Cost]:
         return {}
     ask = lane.placing.look(work.prefix, work.session, work.prompt_tokens)
     return {
-        replica.name: Cost(round(cost, 1), replica.pending, ask.uncached(replica.name), replica.inflight, round(replica.speed, 2))
+        replica.name: Cost(
+            round(cost, 1),
+            replica.pending + replica.others_pending,
+            ask.uncached(replica.name),
+            replica.inflight + replica.others_inflight,
+            round(replica.speed, 2),
+        )
         for replica, cost in zip(replicas, balance.costs(replicas, ask), strict=True)
     }

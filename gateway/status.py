@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from caches.semantic.types import OwnedSemantic
 from caches.types import AWAY, DECLINES, ExactStore
+from gateway.between.figures import register_share
+from gateway.between.share import Share
 from gateway.dispatch.types import Lane
 from gateway.families import Labels
 from gateway.metrics import Metrics
@@ -21,16 +23,20 @@ _CLASSES = [(priority, priority.name.lower()) for priority in Priority]
 class Status:
     """Looks at the lanes for `/ready`, `/admin/status` and the gauges of `/metrics`."""
 
-    def __init__(self, lanes: Mapping[str, Lane], exact: ExactStore, semantic: OwnedSemantic, limiter: LastingLimiter) -> None:
+    def __init__(
+        self, lanes: Mapping[str, Lane], exact: ExactStore, semantic: OwnedSemantic, limiter: LastingLimiter, share: Share
+    ) -> None:
         self._lanes = lanes
         self._shares = Shares(lanes)
         self._exact = exact
         self._semantic = semantic
         self._limiter = limiter
+        self._share = share
 
     def register(self, metrics: Metrics) -> None:
         """Add the gauges."""
         self._shares.register(metrics)
+        register_share(metrics, self._share)
         metrics.gauge("queue_depth", "Requests waiting for a slot.", ("model", "class"), self._depths)
         metrics.gauge(
             "expected_wait_seconds",
@@ -95,6 +101,8 @@ class Status:
         }
         if self._limiter.kept:
             told["budgets"] = "ok" if self._limiter.kept == "ok" else f"in memory only: {self._limiter.kept}"
+        if self._share.standing is not None:
+            told["share"] = self._share.standing
         semantic = self._semantic.standing()
         if semantic is not None:
             told["semantic_cache"] = semantic.store

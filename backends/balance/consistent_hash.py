@@ -39,5 +39,7 @@ class ConsistentHash:
 
 def bounded_home(ranks: Rendezvous, replicas: Sequence[Replica], point: int) -> Replica:
     """The home of the point among the replicas that are not over the bound; there is one, since the least loaded is not."""
-    most = _LOAD * sum([replica.inflight for replica in replicas]) / len(replicas) + 1
-    return ranks.home([replica for replica in replicas if replica.inflight <= most], point) or replicas[0]
+    counts = [replica.inflight + replica.others_inflight for replica in replicas]
+    most = _LOAD * sum(counts) / len(replicas) + 1
+    within = [replica for replica, count in zip(replicas, counts, strict=True) if count <= most]
+    return ranks.home(within, point) or replicas[0]

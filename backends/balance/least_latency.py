@@ -54,6 +54,6 @@ class LeastLatency:
         average = sum(map(mul, latencies, weights)) / (total or 1.0)
         base = average + _FLOOR
         return [
-            (base + (latency - average) * weight) * (replica.inflight + 1)
+            (base + (latency - average) * weight) * (replica.inflight + replica.others_inflight + 1)
             for replica, latency, weight in zip(replicas, latencies, weights, strict=True)
         ]

@@ -21,6 +21,7 @@ class LeastRequests:
         self._random = rng.random
 
     def choose(self, replicas: Sequence[Replica], ask: Ask) -> Replica:  # noqa: ARG002  the verb of every policy
-        fewest = min([replica.inflight for replica in replicas])
-        ties = [replica for replica in replicas if replica.inflight == fewest]
+        counts = [replica.inflight + replica.others_inflight for replica in replicas]
+        fewest = min(counts)
+        ties = [replica for replica, count in zip(replicas, counts, strict=True) if count == fewest]
         return ties[0] if len(ties) == 1 else ties[int(self._random() * len(ties))]

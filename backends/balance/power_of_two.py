@@ -27,4 +27,4 @@ class PowerOfTwo:
             return replicas[first]
         second = (first + 1 + int(self._random() * (count - 1))) % count
         one, other = replicas[first], replicas[second]
-        return one if one.inflight <= other.inflight else other
+        return one if one.inflight + one.others_inflight <= other.inflight + other.others_inflight else other

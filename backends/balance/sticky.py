@@ -32,7 +32,7 @@ class Sticky:
 
     def choose(self, replicas: Sequence[Replica], ask: Ask) -> Replica:
         candidates = self._candidates(replicas, ask)
-        loads = [replica.pending + ask.uncached(replica.name) for replica in candidates]
+        loads = [_pending(replica) + ask.uncached(replica.name) for replica in candidates]
         least = min(loads)
         ties = [replica for replica, load in zip(candidates, loads, strict=True) if load == least]
         return ties[0] if len(ties) == 1 else ties[int(self._random() * len(ties))]
@@ -43,5 +43,9 @@ class Sticky:
         others = [replica for replica in replicas if ask.cached.get(replica.name, -1) < least]
         if not held or not others:
             return replicas
-        penalty = min(replica.pending for replica in held) - min(replica.pending for replica in others)
+        penalty = min(map(_pending, held)) - min(map(_pending, others))
         return replicas if penalty > self._patience else held
+
+
+def _pending(replica: Replica) -> int:
+    return replica.pending + replica.others_pending

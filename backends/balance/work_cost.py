@@ -6,6 +6,7 @@
     u   tokens of this prompt that are not cached there: what it waits for as well, and what all others wait for too
     q   the least Q of all: what has to be waited for anywhere
     R   requests in flight there: each slows down every step of the engine, and holds memory
+        (both with those of other gateways, as far as they tell)
     speed   of that replica's prefill, beside the others of its pool
 
 - a = 2 counts this prompt's own tokens once for itself and once for those who come after it. The longer the queue that they
@@ -16,6 +17,8 @@
 - A session, where the client names one, counts at its home (see `rendezvous`) as if a share of the prompt were cached there:
   so its first request goes where the others will, and prompts that the index cannot see into stay together. What is really
   cached elsewhere outweighs it.
+- Where other gateways cannot be heard, the prompt's beginning does the same for it, with a smaller share: gateways that know
+  nothing of each other still send what begins alike to the same place.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from backends.types import Ask
 
 
 class WorkCost:
-    __slots__ = ("_own", "_random", "_ranks", "_relief", "_request", "_session")
+    __slots__ = ("_beginning", "_floor", "_own", "_random", "_ranks", "_relief", "_request", "_session")
 
     wants_waiting = False
     wants_first_byte = False
@@ -37,14 +40,26 @@ class WorkCost:
     wants_prefix = True
 
     def __init__(
-        self, rng: random.Random, own: float = 2.0, request: float = 105.0, relief: float = 8192.0, session: float = 0.5
+        self,
+        rng: random.Random,
+        own: float = 2.0,
+        request: float = 105.0,
+        relief: float = 8192.0,
+        session: float = 0.5,
+        floor: float = 0.1,
+        beginning: int = 16,
     ) -> None:
-        """`own` is a, `relief` b, `request` c; `session` the share of its prompt that a session's home is taken to hold."""
+        """`own` is a, `relief` b, `request` c; `session` the share of its prompt that a session's home is taken to hold.
+
+        `floor`: that of a prompt's home where gateways do not hear each other, by its first `beginning` blocks.
+        """
         self._random = rng.random
         self._own = own
         self._relief = relief
         self._request = request
         self._session = session
+        self._floor = floor
+        self._beginning = beginning
         self._ranks = Rendezvous()
 
     def choose(self, replicas: Sequence[Replica], ask: Ask) -> Replica:
@@ -56,18 +71,23 @@ class WorkCost:
     def costs(self, replicas: Sequence[Replica], ask: Ask) -> list[float]:
         """Of each, in tokens of prefill."""
         tokens, cached, request = ask.prompt_tokens, ask.cached, self._request
-        own = self._own + min([replica.pending for replica in replicas]) / self._relief
+        pending = [replica.pending + replica.others_pending for replica in replicas]
+        own = self._own + min(pending) / self._relief
         if ask.session is not None:
-            cached = self._with_home(replicas, ask, ask.session)
+            cached = self._with_home(replicas, ask, point_of(ask.session), self._session)
+        elif ask.alone and ask.prefix:
+            point = ask.prefix[min(self._beginning, len(ask.prefix)) - 1]
+            cached = self._with_home(replicas, ask, point, self._floor)
         held = cached.get
         return [
-            (replica.pending + own * (tokens - held(replica.name, 0)) + request * replica.inflight) / replica.speed
-            for replica in replicas
+            (waiting + own * (tokens - held(replica.name, 0)) + request * (replica.inflight + replica.others_inflight))
+            / replica.speed
+            for waiting, replica in zip(pending, replicas, strict=True)
         ]
 
-    def _with_home(self, replicas: Sequence[Replica], ask: Ask, session: str) -> dict[str, int]:
-        home = self._ranks.home(replicas, point_of(session))
+    def _with_home(self, replicas: Sequence[Replica], ask: Ask, point: int, share: float) -> dict[str, int]:
+        home = self._ranks.home(replicas, point)
         cached = dict(ask.cached)
         if home is not None:
-            cached[home.name] = max(cached.get(home.name, 0), int(self._session * ask.prompt_tokens))
+            cached[home.name] = max(cached.get(home.name, 0), int(share * ask.prompt_tokens))
         return cached

@@ -77,7 +77,7 @@ def build_node(
     metrics = Metrics(pids=lambda: pids(node.sessions))
     tally = Tally(metrics)
     own = build_pipeline(config, owner.local, owner.semantic, owner.both, metrics, secret, clock, wall)
-    status = Status(owner.lanes, owner.exact, owner.semantic, owner.limiter)
+    status = Status(owner.lanes, owner.exact, owner.semantic, owner.limiter, owner.share)
     status.register(metrics)
     precise.register(metrics, owner.ears.placings)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from os import urandom
 from typing import Protocol
 
 import msgspec
@@ -32,6 +33,9 @@ from caches.semantic.null import NullSemantic
 from caches.semantic.types import OwnedSemantic
 from caches.tokens import root
 from caches.types import ExactStore
+from gateway.between.desk import Desk
+from gateway.between.share import NoShare, Share, Shared
+from gateway.between.words import Seal
 from gateway.config import Config
 from gateway.config.certificates import client_context
 from gateway.config.reserved_checks import promises
@@ -91,6 +95,7 @@ class Owner:
     semantic: OwnedSemantic
     both: Both
     ears: Ears
+    share: Share = field(default_factory=NoShare)
 
 
 def build_owner(config: Config, clock: Clock, wall: Clock, secret: bytes, vault: Vault | None = None) -> Owner:
@@ -107,7 +112,8 @@ def build_owner(config: Config, clock: Clock, wall: Clock, secret: bytes, vault:
 
         semantic = build_semantic(config, local, exact, orders, clock, wall, secret)
     both = Both(exact, semantic, orders or NoOrders(), secret)
-    return Owner(local, limiter, exact, lanes, fleet, watches, monitor, semantic, both, _ears(lanes, fleet))
+    share = _share(config, lanes, clock, secret)
+    return Owner(local, limiter, exact, lanes, fleet, watches, monitor, semantic, both, _ears(lanes, fleet), share)
 
 
 def _watches(config: Config, fleet: Fleet) -> list[Watch]:
@@ -276,6 +282,21 @@ def _exact(config: Config, wall: Clock, secret: bytes) -> tuple[ExactStore, Orde
     from caches.two_level import TwoLevelStore  # noqa: PLC0415 - as above
 
     return TwoLevelStore(shared, exact.max_bytes, max_entry=exact.max_entry, clock=wall), RedisOrders(shared)
+
+
+def _share(config: Config, lanes: dict[str, Lane], clock: Clock, secret: bytes) -> Share:
+    if config.fleet.share == "none":
+        return NoShare()
+    from caches.redis.bus import CHANNEL, Bus  # noqa: PLC0415 - an extra, loaded only where it is used
+
+    seal, fleets = Seal(secret), [model.name for model in config.models if model.kind == "openai"]
+    found = [(lane.pool, lane.placing if isinstance(lane.placing, Placing) else None) for lane in map(lanes.__getitem__, fleets)]
+    channel = partial(Bus, config.redis.url.reveal(), CHANNEL + seal.channel, rng=random.Random())
+    share = Shared(Desk(seal, urandom(8), found), channel, clock)
+    for pool, placing in found:
+        if placing is not None:
+            pool.on_metrics(share.scraped)
+    return share
 
 
 def _limiter(config: Config, clock: Clock, wall: Clock, vault: Vault | None) -> LastingLimiter:

@@ -13,6 +13,7 @@ from caches.types import ExactStore
 from gateway.admin import Admin, Application, Loaded
 from gateway.admin.desk import Desk
 from gateway.behind import Behind
+from gateway.between.share import Share
 from gateway.budgets import BudgetDesk
 from gateway.build.owner import Ears, Owner, build_owner
 from gateway.build.requests import Understanding, build_edge, build_pipeline, draw_secret
@@ -51,6 +52,7 @@ class Parts:
     limiter: LastingLimiter
     metrics: Metrics
     ears: Ears
+    share: Share
 
 
 def build(config: Config, log: RequestLog, secret: bytes | None = None) -> Parts:
@@ -62,7 +64,7 @@ def build(config: Config, log: RequestLog, secret: bytes | None = None) -> Parts
     secret, metrics = secret or draw_secret(config), Metrics()
     owner = build_owner(config, clock, wall, secret)
     own = build_pipeline(config, owner.local, owner.semantic, owner.both, metrics, secret, clock, wall)
-    status = Status(owner.lanes, owner.exact, owner.semantic, owner.limiter)
+    status = Status(owner.lanes, owner.exact, owner.semantic, owner.limiter, owner.share)
     status.register(metrics)
     precise.register(metrics, owner.ears.placings)
     register(metrics, workers=lambda: 1, restarts=lambda: {"dispatcher": 0, "worker": 0})
@@ -70,7 +72,7 @@ def build(config: Config, log: RequestLog, secret: bytes | None = None) -> Parts
     edge = build_edge(config, own, admin, LocalFace(status, metrics), log, clock)
     return Parts(
         edge, admin, own.pipeline, owner.lanes, owner.fleet, owner.watches, owner.monitor, own.ring, owner.exact,
-        owner.semantic, own.flights, own.behind, owner.limiter, metrics, owner.ears,
+        owner.semantic, own.flights, own.behind, owner.limiter, metrics, owner.ears, owner.share,
     )  # fmt: skip
 
 

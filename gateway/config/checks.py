@@ -213,6 +213,8 @@ def _shared_stores(config: Config, report: Report) -> None:
         report(
             ("cache", "exact", "store"), f"cache store {exact.store} needs cache.secret: every gateway's keys are made with it"
         )
+    if config.fleet.share == "redis" and not cache.secret:
+        report(("fleet", "share"), "share redis needs cache.secret: gateways of one secret understand each other")
     for where, complaint in missing(config):
         report(where, complaint)
     if not config.any_semantic:

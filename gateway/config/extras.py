@@ -41,6 +41,8 @@ def _wanted(config: Config) -> list[tuple[Path, str, tuple[str, ...]]]:
         wanted.append((("cache", "exact", "store"), "redis", ("redis",)))
     if config.limits.store == "redis":
         wanted.append((("limits", "store"), "redis", ("redis",)))
+    if config.fleet.share == "redis":
+        wanted.append((("fleet", "share"), "redis", ("redis",)))
     if not config.any_semantic:
         return wanted
     if semantic.embedder.kind in _EMBEDDERS:

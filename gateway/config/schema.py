@@ -343,7 +343,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redis:
-    url: t.RedisAddress = key(SecretUrl("redis://127.0.0.1:6379/0"), "Of a Redis or Valkey; only stores of kind redis ask it.")
+    url: t.RedisAddress = key(SecretUrl("redis://127.0.0.1:6379/0"), "Of a Redis or Valkey; only what is told to use it asks it.")
     timeout: t.Seconds = key(0.05, "For one call; over it a cache goes on as if it kept nothing.")
 
 
@@ -493,6 +493,10 @@ class Fleet:
     drain_timeout: t.Seconds = key(300.0, "How long a replica that leaves stays listed for the requests that run on it.")
     slow_start: t.Seconds | None = key(30.0, "Over how long the share of a replica that joins grows to all; null: at once.")
     warm_up: WarmUp = section(WarmUp, "The first request to a replica that joins.")
+    share: Annotated[str, Choice("share", ("none", "redis"))] = key(
+        "none",
+        "`redis`: gateways tell each other, through `redis.url`, what they sent where, and choose as one (docs/placing.md).",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -525,7 +529,7 @@ class Config:
     tenants: tuple[Tenant, ...] = key((), "Who may call; no tenant, no access.")
     keys: Keys = section(Keys, "API keys made by the CLI.")
     health: Health = section(Health, "Active health checks.")
-    fleet: Fleet = section(Fleet, "Replicas that join and leave while the gateway runs.")
+    fleet: Fleet = section(Fleet, "Replicas that join and leave while the gateway runs; other gateways before them.")
     breaker: Breaker = section(Breaker, "Passive health: a breaker for each replica.")
     observability: Observability = section(Observability, "Logs.")
 

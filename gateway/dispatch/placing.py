@@ -20,6 +20,7 @@ from backends.replica import Replica
 from backends.types import Ask
 from caches.chain import Chain
 from caches.prefix import PrefixIndex
+from gateway.between.heat import NO_HEAT, NoHeat
 from gateway.dispatch.types import WorkAsk
 from gateway.dispatch.unplaced import UNPLACED, NoPlacing, Unplaced
 from limits.waiting import Spent
@@ -33,29 +34,36 @@ _STRIKES = 2
 class Placed(Unplaced):
     """A request's work in a pool where it matters."""
 
-    __slots__ = ("_expected", "_placing", "_quiet", "_replica", "prompt", "tokens")
+    __slots__ = ("_expected", "_packed", "_placing", "_quiet", "_replica", "prompt", "tokens")
 
-    def __init__(self, prompt: Chain, tokens: int, placing: Placing) -> None:
+    def __init__(self, packed: bytes, tokens: int, placing: Placing) -> None:
+        """Raises ValueError."""
         self._placing = placing
+        self._packed = packed
         self._expected: Mapping[str, int] = {}
         self._replica = ""
         self._quiet = False  # nothing was being read there when it was sent: what was sent before is in the cache
-        self.prompt = prompt
+        self.prompt = Chain.unpack(packed)
         self.tokens = tokens
 
     def ask(self, ask: Ask) -> Ask:
         ask.cached = self._expected = self._placing.index.match(self.prompt, self.tokens)
-        ask.prefix = self.prompt.blocks
+        ask.prefix, ask.alone = self.prompt.blocks, self._placing.alone
         return ask
 
     def sent(self, replica: Replica) -> None:
-        self._replica, self._quiet = replica.name, not replica.pending
-        self._placing.index.add(replica.name, self.prompt, self.tokens)
+        self._replica, self._quiet = replica.name, not replica.pending and not replica.others_pending
+        self.told(replica.name)
+
+    def told(self, name: str) -> None:
+        self._placing.index.add(name, self.prompt, self.tokens)
+        self._placing.heat.placed(name, self._packed, self.tokens)
 
     def ended(self, spent: Spent) -> None:
         """What was expected is a share of the prompt, so it is compared as that share of the tokens that it really has."""
         name, placing = self._replica, self._placing
         placing.index.answered(name, self.prompt, spent.output)
+        placing.heat.answered(name, self.prompt.end, spent.output)
         if spent.whole and placing.tells(name, spent):
             cached = spent.cached or 0
             expected = self._expected.get(name, 0) * (spent.prompt + cached) // max(1, self.tokens)
@@ -65,11 +73,13 @@ class Placed(Unplaced):
 class Placing(NoPlacing):
     """One pool's index, and what keeps it true."""
 
-    __slots__ = ("_engines", "_model", "_strikes", "_telling", "_warned", "index")
+    __slots__ = ("_engines", "_model", "_strikes", "_telling", "_warned", "alone", "heat", "index")
 
     def __init__(self, model: str, index: PrefixIndex) -> None:
         super().__init__()
         self.index = index
+        self.heat: NoHeat = NO_HEAT
+        self.alone = False  # there are other gateways, and they cannot be heard
         self._model = model
         self._engines: dict[str, Kept] = {}
         self._strikes: dict[str, int] = {}
@@ -84,13 +94,13 @@ class Placing(NoPlacing):
         if not prefix:
             return Ask(session, tokens)
         prompt = Chain.unpack(prefix)
-        return Ask(session, tokens, cached=self.index.match(prompt, tokens), prefix=prompt.blocks)
+        return Ask(session, tokens, cached=self.index.match(prompt, tokens), prefix=prompt.blocks, alone=self.alone)
 
     def place(self, work: WorkAsk) -> Unplaced:
         if not work.prefix:
             return UNPLACED
         try:
-            return Placed(Chain.unpack(work.prefix), work.prompt_tokens, self)
+            return Placed(work.prefix, work.prompt_tokens, self)
         except ValueError:  # a worker's fault is no reason to refuse
             return UNPLACED
 
@@ -112,7 +122,8 @@ class Placing(NoPlacing):
             self._strikes[name] = self._strikes.get(name, 0) + 1
             if self._strikes[name] >= _STRIKES:
                 self.missed(name)
-                self.index.add(name, proof.prompt, proof.tokens)
+                self.heat.forgot(name)
+                proof.told(name)
                 self._warn(name, expected, delivered)
 
     def scraped(self, replica: Replica, page: bytes) -> None:

@@ -39,8 +39,9 @@ class PreciselyPlaced(Placed):
 
     __slots__ = ("_ids", "_precise")
 
-    def __init__(self, prompt: Chain, tokens: int, placing: PrecisePlacing, ids: Chain) -> None:
-        super().__init__(prompt, tokens, placing)
+    def __init__(self, packed: bytes, tokens: int, placing: PrecisePlacing, ids: Chain) -> None:
+        """Raises ValueError."""
+        super().__init__(packed, tokens, placing)
         self._precise = placing
         self._ids = ids
 
@@ -71,7 +72,7 @@ class PrecisePlacing(Placing):
         if work.ids and any(sequence.live for sequence in self.followed.values()):
             try:
                 ids = Chain.unpack(work.ids)
-                placed = PreciselyPlaced(Chain.unpack(work.prefix), work.prompt_tokens, self, ids)
+                placed = PreciselyPlaced(work.prefix, work.prompt_tokens, self, ids)
             except ValueError:  # a worker's fault is no reason to refuse
                 return UNPLACED
             self.choices.precise += 1

@@ -138,7 +138,7 @@ def _of_embedder(error: Problem) -> bool:
 
 
 def _uses_redis(config: Config) -> bool:
-    return config.limits.store == "redis" or config.cache.exact.store in ("redis", "two_level")
+    return "redis" in (config.limits.store, config.fleet.share) or config.cache.exact.store in ("redis", "two_level")
 
 
 def _questions(config: Config, state: _Findings, options: Options, wall: Callable[[], float]) -> Iterator[Awaitable[None]]:

@@ -62,6 +62,7 @@ class DispatcherProcess:
             asyncio.create_task(self._beat(), name="pulse"),
             asyncio.create_task(owner.semantic.run(), name="semantic"),
             asyncio.create_task(owner.ears.run(), name="kv-events"),
+            asyncio.create_task(owner.share.run(), name="share"),
             *(asyncio.create_task(watch.run(), name="discovery") for watch in owner.watches),
         ]
         self._server = await listen(self._inherited.listening(), self._channel)

@@ -153,3 +153,11 @@ def test_engines_that_are_heard():
 def test_engines_that_cannot_be_heard(change, by, complaint):
     """What would be listened to by nobody, or says nothing, is an error at its place."""
     assert any(complaint in problem for problem in problems(HEARD.replace(change, by)))
+
+
+def test_gateways_that_share_need_one_secret():
+    """Without it they would not understand each other; with it, and by default, nothing is missing."""
+    share = "fleet: {share: redis}\n"
+    assert [it for it in problems(f"{BASE}{STATIC}{share}") if "fleet.share: share redis needs cache.secret" in it]
+    assert parse(f"{BASE}{STATIC}{share}cache: {{secret: s}}\n", "/etc/tiergate/config.yaml", {}).fleet.share == "redis"
+    assert parse(f"{BASE}{STATIC}", "/etc/tiergate/config.yaml", {}).fleet.share == "none"

@@ -64,7 +64,7 @@ def test_a_seed_decides_everything_and_nobody_is_lost(policy):
     assert (one.place, one.first, one.last) == (again.place, again.first, again.last)
     assert all(job.at < first <= last for job, first, last in zip(jobs, one.first, one.last, strict=True))
     assert set(one.place) <= {0, 1, 2}
-    assert [(replica.inflight, replica.pending) for replica in one.pool.replicas] == [(0, 0)] * 3
+    assert [(replica.inflight, replica.pending) for replica in one.fronts[0].pool.replicas] == [(0, 0)] * 3
     assert sum(tokens for _, tokens in one.gaps) == sum(job.output - 1 for job in jobs)
     computed = sum(engine.computed for engine in one.engines.values())
     assert computed + sum(one.cached) == sum(job.prompt for job in jobs)
@@ -115,6 +115,20 @@ def test_what_all_share_drowns_nobody_but_under_the_longest_match():
     assert max(Counter(work.place).values()) < 0.5 * len(jobs)
     assert max(Counter(longest.place).values()) > 0.75 * len(jobs)
     assert result_of(work, 2.0).ttft_mean < 0.2 * result_of(longest, 2.0).ttft_mean
+
+
+def test_gateways_that_hear_each_other_place_as_one_would():
+    """Three that share do nearly as well as one, three that know nothing of each other much worse, the floor is between them."""
+    jobs, setting = made("shared", 900, 6), Setting(replicas=6, gateways=3)
+    ways = ("one", "shared", "floor", "apart")
+    fleets = {way: served(f"work_cost@{way}", jobs, setting) for way in ways}
+    one, shared, floor, apart = (result_of(fleets[way], 2.0) for way in ways)
+    assert [len(fleets[way].fronts) for way in ways] == [1, 3, 3, 3]
+    assert shared.ttft_mean < 1.15 * one.ttft_mean
+    assert apart.ttft_mean > 1.4 * one.ttft_mean
+    assert floor.ttft_mean < 0.95 * apart.ttft_mean
+    for replica in (replica for front in fleets["shared"].fronts for replica in front.pool.replicas):
+        assert (replica.inflight, replica.pending, replica.others_inflight, replica.others_pending) == (0, 0, 0, 0)
 
 
 def test_with_nothing_shared_those_who_look_for_matches_do_as_those_who_do_not():

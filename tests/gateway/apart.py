@@ -30,6 +30,7 @@ class Parts:
     behind: Any
     limiter: Any
     metrics: Any
+    share: Any
 
 
 class Apart:
@@ -85,6 +86,7 @@ class Apart:
             self.parts = Parts(
                 edge, own.pipeline, owner.lanes, owner.fleet, owner.monitor, own.ring, owner.exact, owner.semantic, own.flights,
                 own.behind, owner.limiter, self.workers[0].parts.metrics,
+                owner.share,
             )  # fmt: skip
 
     @property

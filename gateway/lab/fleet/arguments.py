@@ -50,6 +50,12 @@ def _fleet(fleet: argparse._ArgumentGroup) -> None:
                        help="seconds of a prompt, of 1,000 tokens, of 1,000 tokens squared (0.066,0.057,0.0044)")  # fmt: skip
     fleet.add_argument("--decode", type=_costs, default=(_COSTS.step, _COSTS.request, _COSTS.context), metavar="A,B,C",
                        help="seconds of a step, of a request in it, of a token of context (0.0106,0.00042,1.42e-7)")  # fmt: skip
+    fleet.add_argument("--gateways", type=_count, default=1, metavar="N",
+                       help="that share the requests at random (%(default)s); with POLICY@apart they do not hear each other, "
+                       "with POLICY@floor they know that they do not, POLICY@one is one for all")  # fmt: skip
+    fleet.add_argument(
+        "--tell", type=_interval, default=0.05, metavar="TIME", help="after which gateways know of each other (50ms)"
+    )
     fleet.add_argument("--error", type=_sigma, default=0.0, metavar="SIGMA", help="lognormal error of the estimate of tokens (0)")
     fleet.add_argument(
         "--index", type=_factor, default=1.0, metavar="X", help="room of the prefix index, of what an engine has (1)"
@@ -62,6 +68,10 @@ def _count(text: str) -> int:
 
 def _factor(text: str) -> float:
     return number(text, lambda value: 1e-6 <= value <= 1e6, "a number above 0")
+
+
+def _interval(text: str) -> float:
+    return number(str(_seconds(text)), lambda value: value >= 1e-3, "a duration of 1ms at least")
 
 
 def _sigma(text: str) -> float:

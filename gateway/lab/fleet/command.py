@@ -46,6 +46,8 @@ def setting_of(args: argparse.Namespace) -> Setting:
         error=args.error,
         index=args.index,
         sessions=args.sessions,
+        gateways=args.gateways,
+        tell=args.tell,
     )
 
 

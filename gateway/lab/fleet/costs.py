@@ -54,7 +54,8 @@ _COSTS, _SHAPE = Costs(), Shape()
 class Setting:
     """`error`: sigma of a lognormal error of the estimate of a prompt's tokens. `index`: its room, of that of the engine.
 
-    `sessions`: clients name theirs, where the workload knows it.
+    `sessions`: clients name theirs, where the workload knows it. `gateways` share the requests at random; what one
+    of them does the others hear of `tell` seconds later at most.
     """
 
     replicas: int = 12
@@ -64,3 +65,5 @@ class Setting:
     error: float = 0.0
     index: float = 1.0
     sessions: bool = False
+    gateways: int = 1
+    tell: float = 0.05

@@ -69,6 +69,10 @@ class Engine:
         self._reading: float | None = None  # when the step under way began, where there are prompts in it
         self._cruise: tuple[float, int] | None = None  # when the steps under way began, and how many there are
 
+    @property
+    def running(self) -> int:
+        return len(self._prefills) + len(self._ends)
+
     def submit(self, job: Job) -> Run:
         run = Run(job, self.timeline.now)
         self.waiting.append(run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from backends.balance import Balance, make_balance
@@ -31,34 +31,46 @@ class Sight(Protocol):
 
 Make = Callable[[int, Sight], Balance]
 _EIGHTEEN_SECONDS = 18 * 15_928.0
+_BEGINNING = 1024  # tokens: what 16 blocks of the product are
+BETWEEN = ("shared", "floor", "apart", "one")
 _TREE = 67_108_864 // 4  # SGLang's default of max_tree_size is in characters
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """`room`: tokens of a replica that its index holds, where the rule has a size of its own for that."""
+    """`room`: tokens of a replica that its index holds, where the rule has a size of its own for that.
+
+    `between`: of several gateways, one of `BETWEEN`.
+    """
 
     name: str
     about: str
     make: Make
     room: int | None = None
+    between: str = "shared"
 
 
 def _kind(name: str, about: str) -> Policy:
     return Policy(name, about, lambda seed, sight: make_balance(name, seed=seed, clock=sight.timeline.clock))
 
 
-def work_cost(own: float, request: float, relief: float) -> Policy:
-    def make(seed: int, _sight: Sight) -> Balance:
-        return WorkCost(random.Random(seed), own=own, request=request, relief=relief)
+def _work_cost(seed: int, sight: Sight, own: float = 2.0, request: float = 105.0, relief: float = 8192.0) -> Balance:
+    beginning = max(1, _BEGINNING // sight.setting.shape.block)
+    return WorkCost(random.Random(seed), own=own, request=request, relief=relief, beginning=beginning)
 
-    return Policy(f"work_cost:{own:g}:{request:g}:{relief:g}", "work_cost with other weights", make)
+
+def work_cost(own: float, request: float, relief: float) -> Policy:
+    return Policy(
+        f"work_cost:{own:g}:{request:g}:{relief:g}",
+        "work_cost with other weights",
+        lambda seed, sight: _work_cost(seed, sight, own, request, relief),
+    )
 
 
 POLICIES = (
-    _kind("work_cost", "the least prefill to wait for and to bring"),
+    Policy("work_cost", "the least prefill to wait for and to bring", _work_cost),
     Policy("work_cost_fixed", "the same, with its own tokens counted twice however busy all are",
-           lambda seed, _sight: WorkCost(random.Random(seed), relief=math.inf)),
+           lambda seed, sight: _work_cost(seed, sight, relief=math.inf)),
     _kind("sticky", "llm-d's: 80 % cached, until that is 80,000 tokens (5 s) behind; then the least prefill"),
     Policy("sticky_18s", "the same with llm-d's default of 18 s",
            lambda seed, _sight: Sticky(random.Random(seed), patience=_EIGHTEEN_SECONDS)),
@@ -83,7 +95,12 @@ UNASKED = tuple(policy.name for policy in POLICIES if policy.name != "longest")
 
 
 def policy_of(text: str) -> Policy:
-    """A name, or `work_cost:A:C:B`, where B may be left out. ValueError."""
+    """A name, or `work_cost:A:C:B`, where B may be left out; `@` and how several gateways go together may follow. ValueError."""
+    plain, apart, between = text.partition("@")
+    if apart:
+        if between not in BETWEEN:
+            raise ValueError(f"gateways are {', '.join(BETWEEN)}: not {between!r}")
+        return replace(policy_of(plain), name=text, between=between)
     name, *weights = text.split(":")
     if text in BY_NAME:
         return BY_NAME[text]
