@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 import os
 import random
 from collections.abc import Callable
@@ -31,6 +30,7 @@ from gateway.edge import AdminCalls, Edge, Face
 from gateway.entries import Entries
 from gateway.feedback import Deletes
 from gateway.forward import Forwarder, Preempt, Station
+from gateway.heat import Heat, NoHeat, Tell
 from gateway.hits import Hits
 from gateway.inner import Inner
 from gateway.keys import KeyRing
@@ -39,6 +39,7 @@ from gateway.metrics import Metrics
 from gateway.models import ModelList
 from gateway.pipeline import Pipeline, RoutingRules
 from gateway.refusals import PERSONAL
+from gateway.salts import salts_of
 from gateway.shadow import Budget, Shadows
 from gateway.similar import Similar
 from gateway.verify import Judge, Verifier
@@ -116,6 +117,7 @@ def build_pipeline(
     dispatcher: Dispatcher,
     semantic: Semantic,
     both: Deletes,
+    tell: Tell,
     metrics: Metrics,
     secret: bytes,
     clock: Clock,
@@ -157,7 +159,9 @@ def build_pipeline(
         clock=clock,
         wall=wall,
     )
-    salt = _salt(config, secret)
+    salt = salts_of(config, secret)
+    learning = [model.name for model in config.models if model.warm.learn]
+    salted = config.cache.prefix.isolate == "tenant"
     pipeline = Pipeline(
         authenticator=Authenticator(config, ring, clock=wall),
         dispatcher=dispatcher,
@@ -170,6 +174,7 @@ def build_pipeline(
         metrics=metrics,
         salt=salt,
         chains=Chains(secret, salt, dispatcher.several),
+        heat=Heat(learning, tell, behind.spawn, clock, salted=salted) if learning else NoHeat(),
         clock=clock,
     )
     return Understanding(pipeline, catalog, flights, behind, ring, metrics)
@@ -259,11 +264,3 @@ def _shadows(
         metrics=metrics,
         rng=random.Random(),
     )
-
-
-def _salt(config: Config, secret: bytes) -> Callable[[str], str | None]:
-    """The engines' prefix-cache salt of a tenant: not to be guessed, and the same for all its requests."""
-    if config.cache.prefix.isolate == "none":
-        return lambda _tenant: None
-    salts = {tenant.name: hmac.digest(secret, tenant.name.encode(), "sha256").hex()[:32] for tenant in config.tenants}
-    return salts.get

@@ -94,6 +94,9 @@ class Placing(NoPlacing):
         except ValueError:  # a worker's fault is no reason to refuse
             return UNPLACED
 
+    def has(self, name: str, prompt: Chain, tokens: int) -> None:
+        self.index.add(name, prompt, tokens)
+
     def tells(self, name: str, spent: Spent) -> bool:
         """Whether that engine tells what it had cached: once it did it does, but says nothing where it had nothing."""
         if spent.cached is not None:
@@ -114,6 +117,7 @@ class Placing(NoPlacing):
                 self.drop(name)
                 self.index.add(name, proof.prompt, proof.tokens)
                 self._warn(name, expected, delivered)
+                self.on_lost(name)
 
     def scraped(self, replica: Replica, page: bytes) -> None:
         """The replica's own metrics: did it lose its cache, and how much does that hold?"""
