@@ -70,6 +70,12 @@ class Warmth:
     seconds: float = 0.0
 
 
+@dataclass(slots=True)
+class _Run:
+    began: float
+    limit: asyncio.Timeout | None = None  # while it reads
+
+
 class Warmed(Protocol):
     """Hears of each prompt that a replica has read."""
 
@@ -142,7 +148,7 @@ class Prewarm(NoPrewarm):
         self._warmed = warmed
         self._clock = clock
         self._due: set[Replica] = set()
-        self._began: dict[Replica, float] = {}
+        self._runs: dict[Replica, _Run] = {}
         self._kept: dict[Replica, Kept] = {}
         self._last: dict[Replica, Warmth] = {}
         self._totals = dict.fromkeys(RESULTS, 0)
@@ -153,74 +159,78 @@ class Prewarm(NoPrewarm):
 
     def mark(self, replica: Replica) -> None:
         self._due.add(replica)
+        run = self._runs.get(replica)
+        if run is not None and run.limit is not None and not run.limit.expired():  # it reads for nothing
+            run.limit.reschedule(0)
 
     def lost(self, name: str) -> None:
         """The cache of the replica of that name was found empty."""
         for replica in self._pool.replicas:
-            if replica.name == name and replica not in self._began:
+            if replica.name == name and replica not in self._runs:
                 self.mark(replica)
 
     def due(self, replica: Replica) -> bool:
-        return replica in self._due and replica not in self._began
+        return replica in self._due and replica not in self._runs
 
     def sleeps(self, replica: Replica) -> bool:
         return replica in self._kept and self._kept[replica].asleep
 
     def holds(self, replica: Replica) -> bool:
-        began = self._began.get(replica)
-        if began is None:
+        run = self._runs.get(replica)
+        if run is None:
             return False
         others = any(other is not replica for other in self._pool.ready())
-        return self._clock() - began < (self._timeout if others else min(self._timeout, ALONE))
+        return self._clock() - run.began < (self._timeout if others else min(self._timeout, ALONE))
 
     def scraped(self, replica: Replica, page: bytes) -> None:
         """What its server tells of itself."""
         now, before = read_kept(page), self._kept.get(replica)
         self._kept[replica] = now
-        if before is not None and replica not in self._began and (now.newer(before) or (before.asleep and not now.asleep)):
+        if before is not None and replica not in self._runs and (now.newer(before) or (before.asleep and not now.asleep)):
             self.mark(replica)
 
     def left(self, replica: Replica) -> None:
-        for known in (self._kept, self._last, self._began):
+        for known in (self._kept, self._last, self._runs):
             known.pop(replica, None)
         self._due.discard(replica)
 
     def warmth(self) -> dict[str, Warmth]:
         told = {replica.name: warmth for replica, warmth in self._last.items()}
         told |= {replica.name: Warmth("due") for replica in self._due if replica in self._pool.replicas}
-        return told | {replica.name: Warmth("reading") for replica in self._began}
+        return told | {replica.name: Warmth("reading") for replica in self._runs}
 
     def begin(self, replica: Replica) -> None:
         self._due.discard(replica)
-        self._began[replica] = self._clock()
+        self._runs[replica] = _Run(self._clock())
 
     async def run(self, replica: Replica) -> None:
-        prompts, done = self._prompts(), Warmth("warm")
-        done.prompts = len(prompts)
-        beside = replica.up
-        end = self._began.get(replica, self._clock()) + self._timeout
-        left = list(prompts)
+        run = self._runs.get(replica)
+        if run is None:
+            return  # it has left
+        left = list(self._prompts())
+        done = Warmth("warm", len(left))
         try:
-            async with asyncio.timeout(max(0.0, end - self._clock())):
-                await self._read(replica, left, done, beside=beside)
+            async with asyncio.timeout(max(0.0, run.began + self._timeout - self._clock())) as run.limit:
+                await self._read(replica, left, done, beside=replica.up)
         except TimeoutError:
             done.state = "partly"
         except Exception as error:  # noqa: BLE001 - an edge: a fault here must not end the watch over all replicas
             done.state = "failed"
             _log.error("%s/%s: reading prompts ahead ended with %s", self._pool.name, replica.name, type(error).__name__)
         finally:
-            began = self._began.pop(replica, None)
+            run.limit = None
+            self._runs.pop(replica, None)
         done.skipped += sum(prompt.likely for prompt in left)
-        done.seconds = self._clock() - (end - self._timeout)
+        done.seconds = self._clock() - run.began
         for result in RESULTS:
             self._totals[result] += getattr(done, result)
         if done.failed and not done.read:
             done.state = "failed"
         elif done.failed or done.skipped:
             done.state = "partly"
-        if began is not None and replica in self._pool.replicas:
+        if replica in self._pool.replicas:
             self._last[replica] = done
-        if prompts:
+        if done.prompts:
             self._tell(replica, done)
 
     async def _read(self, replica: Replica, left: list[Prompt], done: Warmth, *, beside: bool) -> None:

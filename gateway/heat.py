@@ -77,6 +77,7 @@ class Heat(NoHeat):
         if mark in self._wanted and len(self._told) < _MOST_TOLD:
             self._wanted.discard(mark)
             self._told[mark] = Told(model, mark, served, tenant, front)
+            self._tell_at = min(self._tell_at, now + _LOOK * _MOST_TOLD)  # with others that are wanted
         if now >= self._tell_at:
             self._tell_at = now + _TELL
             self._spawn(self._say())

@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 
 from gateway.lab.fake import Options
-from gateway.warming import Report, Seen, Told
 
 WORDS = ("alpha", "beta", "gamma", "delta", "kappa", "sigma", "omega", "theta")
 ENGINE = Options(kv_blocks=4096, enable_prompt_tokens_details=True, max_model_len=16384, lora_modules=("support",))
@@ -23,7 +22,10 @@ def words(seed, count):
 
 def config(warm, isolate="none", **model):
     return {
-        "models": {0: {"context": None, "warm": {"timeout": "5s", **warm}, "adapters": [{"name": "helper", "served_name": "support"}]} | model},
+        "models": {
+            0: {"context": None, "warm": {"timeout": "5s", **warm}, "adapters": [{"name": "helper", "served_name": "support"}]}
+            | model
+        },
         "cache": {"secret": "s", "exact": {"enabled": False}, "prefix": {"isolate": isolate}},
         "health": {"interval": "50ms", "fall": 1},
     }
@@ -98,10 +100,14 @@ async def test_the_first_request_after_a_restart_finds_its_system_prompt(start, 
     assert reply.headers["x-tiergate-replica"] == "s1"
     assert cached_of(reply) > 300
     lines = [record.getMessage() for record in caplog.records if record.name == "tiergate.prewarm"]
-    assert len(lines) == 1 and "read 1 of 1 prompts" in lines[0] and text[:10] not in lines[0]
+    assert len(lines) == 1
+    assert "read 1 of 1 prompts" in lines[0]
+    assert text[:10] not in lines[0]
     page = (await stack.client.get("/metrics")).text
     told = dict(line.rsplit(" ", 1) for line in page.splitlines() if line.startswith("tiergate_prewarm_tokens_total"))
-    assert float(told['tiergate_prewarm_tokens_total{model="small-model",result="computed"}']) == warmth(stack, "s1").computed > 300
+    assert (
+        float(told['tiergate_prewarm_tokens_total{model="small-model",result="computed"}']) == warmth(stack, "s1").computed > 300
+    )
     status = (await stack.client.get("/admin/status", headers=ADMIN)).json()
     assert status["models"][0]["prewarm"]["s1"]["state"] == "warm"
 
@@ -160,8 +166,10 @@ async def test_the_budget_is_kept(start):
     for _ in range(2):
         await restart(stack, "s1")
         told = warmth(stack, "s1")
-        assert told.state == "partly" and told.read == 2
-        assert told.computed <= 1500 and told.skipped > 1500
+        assert told.state == "partly"
+        assert told.read == 2
+        assert told.computed <= 1500
+        assert told.skipped > 1500
     assert stack.fakes["s1"].app.metrics.prompt_tokens <= 1500
 
 
@@ -176,7 +184,8 @@ async def test_a_slow_replica_serves_when_its_time_is_up(start):
     assert not replica(stack, "s1").up
     await stack.until(lambda: replica(stack, "s1").up)
     await stack.until(lambda: warmth(stack, "s1").state not in ("reading", "due"))
-    assert warmth(stack, "s1").read == 0 and warmth(stack, "s1").skipped > 300
+    assert warmth(stack, "s1").read == 0
+    assert warmth(stack, "s1").skipped > 300
 
 
 @pytest.mark.parametrize(
@@ -195,9 +204,11 @@ async def test_failures_keep_nobody_out(start, fault):
     await stack.until(lambda: replica(stack, "s1").up)
     await stack.until(lambda: warmth(stack, "s1").state not in ("reading", "due"))
     told = warmth(stack, "s1")
-    assert 0 <= told.computed < 50_000 and told.cached >= 0
+    assert 0 <= told.computed < 50_000
+    assert told.cached >= 0
     if fault.get("status") != 200:
-        assert told.state == "failed" and len(asked(stack, "s1")) in (3, 4)  # an idle socket may be tried twice
+        assert told.state == "failed"
+        assert len(asked(stack, "s1")) in (3, 4)
     assert not replica(stack, "s1").breaker.tripped
     await stack.at_rest()
 
@@ -211,9 +222,9 @@ async def test_one_that_dies_while_it_reads_begins_anew(start):
     stack.fakes["s1"].faults.add(hang_before_headers=True, path="/chat/completions")
     await stack.until(lambda: len(asked(stack, "s1")) == 1)
     await goes(stack, "s1")
-    await stack.until(lambda: warmth(stack, "s1").state == "due" or not asked(stack, "s1"), seconds=12)
+    await stack.until(lambda: warmth(stack, "s1").state == "due")
     stack.fakes["s1"].faults.clear()
-    await stack.until(lambda: replica(stack, "s1").up and warmth(stack, "s1").state == "warm", seconds=12)
+    await stack.until(lambda: replica(stack, "s1").up and warmth(stack, "s1").state == "warm")
 
 
 async def test_a_replica_that_sleeps_is_down_and_reads_when_it_wakes(start):
@@ -226,7 +237,8 @@ async def test_a_replica_that_sleeps_is_down_and_reads_when_it_wakes(start):
     assert not asked(stack, "s1")
     stack.fakes["s1"].app.engine.wake_up()
     await stack.until(lambda: replica(stack, "s1").up)
-    assert len(asked(stack, "s1")) == 1 and warmth(stack, "s1").state == "warm"
+    assert len(asked(stack, "s1")) == 1
+    assert warmth(stack, "s1").state == "warm"
 
 
 async def test_a_restart_that_nobody_noticed_is_made_up_for_beside_the_traffic(start):
@@ -240,10 +252,12 @@ async def test_a_restart_that_nobody_noticed_is_made_up_for_beside_the_traffic(s
     app.metrics.started += 60
     await stack.until(lambda: warmth(stack, "s1") is not None and warmth(stack, "s1").state == "reading")
     await asyncio.sleep(0.2)
-    assert replica(stack, "s1").up and not asked(stack, "s1")
+    assert replica(stack, "s1").up
+    assert not asked(stack, "s1")
     replica(stack, "s1").pending -= 1000
     await stack.until(lambda: warmth(stack, "s1").state == "warm")
-    assert replica(stack, "s1").up and len(asked(stack, "s1")) == 1
+    assert replica(stack, "s1").up
+    assert len(asked(stack, "s1")) == 1
 
 
 async def test_what_requests_share_is_learned(start):
@@ -271,23 +285,6 @@ async def test_what_requests_share_is_learned(start):
     assert cached_of(await stack.chat(messages=system(hot, "And now?"), max_tokens=2)) > 200
 
 
-async def test_a_dispatcher_that_is_replaced_learns_anew(start):
-    """The marks that it lacks it asks for; workers keep no prompts."""
-    stack = await start(config({"learn": 4}), fakes=two(), workers=2)
-    text = words("hot", 300)
-
-    async def until_known():
-        async with asyncio.timeout(15):
-            while not stack.gateway.dispatcher.parts.owner.lanes["small-model"].pool.prewarm._prompts():
-                assert (await stack.chat(messages=system(text), max_tokens=2)).status_code == 200
-                await asyncio.sleep(0.025)
-
-    await until_known()
-    await stack.gateway.replace_dispatcher()
-    assert not stack.gateway.dispatcher.parts.owner.lanes["small-model"].pool.prewarm._prompts()
-    await until_known()
-
-
 async def test_learned_prompts_keep_to_their_tenants(start):
     """Where tenants share no cache a learned prompt is replayed with the salt that it came with, and no other."""
     stack = await start(config({"learn": 4}, isolate="tenant"), fakes=two())
@@ -301,20 +298,3 @@ async def test_learned_prompts_keep_to_their_tenants(start):
     await restart(stack, "s1")
     (body,) = asked(stack, "s1")
     assert body["cache_salt"] in salts - {None}
-
-
-async def test_what_a_worker_says_is_checked(start):
-    """Unknown models, names and tenants, marks of another length, and fronts that are none are left out."""
-    stack = await start(config({"learn": 4}), fakes=two(), workers=1)
-    owner = stack.gateway.dispatcher.parts.owner
-    mark, front = b"m" * 16, b'{"messages":[]}'
-    bad = [
-        Told("no-model", mark, "fake", "", front), Told("small-model", mark, "other", "", front),
-        Told("small-model", mark, "fake", "nobody", front), Told("small-model", b"short", "fake", "", front),
-        Told("small-model", mark, "fake", "", b"not JSON"), Told("small-model", mark, "fake", "", b'{"stream": true}'),
-        Told("small-model", mark, "fake", "", b'{"messages": 7}'), Told("small-model", mark, "fake", "", b"[" * 100_000),
-        Told("small-model", mark, "fake", "", b" " * 300_000),
-    ]  # fmt: skip
-    seen = [Seen("no-model", mark, 5), Seen("small-model", b"short", 5), Seen("small-model", mark, -3)]
-    assert await owner.warmings.hear(Report(seen, bad)) == []
-    assert owner.lanes["small-model"].pool.prewarm._prompts() == []
