@@ -29,7 +29,7 @@ from gateway.endpoints import Endpoint
 from gateway.errors import ApiError
 from gateway.exchange import Exchange
 from gateway.explain_cache import cache_view
-from gateway.explain_placing import costs_of
+from gateway.explain_placing import costs_of, foretold
 from gateway.explanation import Attempt, Balance, Candidate, Explanation, Limit, Refusal, Replica, Route, Term, Upstream
 from gateway.job import Headers, Job, read_headers
 from gateway.pipeline import Pipeline, amounts
@@ -247,6 +247,7 @@ def _attempt(node: Node, job: Job, target: Target, when: str) -> Attempt:
         ordered=order is not None,
         replicas=tuple(Replica(name, states.get(name), costs.get(name)) for name in order or [r.name for r in pool.replicas]),
         queue=place(lane.scheduler, slot_ask(ask)) if live else None,
+        foretold=foretold(lane) if live else None,
     )
 
 

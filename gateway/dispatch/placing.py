@@ -20,6 +20,7 @@ from backends.replica import Replica
 from backends.types import Ask
 from caches.chain import Chain
 from caches.prefix import PrefixIndex
+from gateway.dispatch.mismatch import Calibration
 from gateway.dispatch.types import WorkAsk
 from gateway.dispatch.unplaced import UNPLACED, NoPlacing, Unplaced
 from limits.waiting import Spent
@@ -51,21 +52,25 @@ class Placed(Unplaced):
     def sent(self, replica: Replica) -> None:
         self._replica, self._quiet = replica.name, not replica.pending
         self._placing.index.add(replica.name, self.prompt, self.tokens)
+        self._placing.calibration.sent(replica.name, self.tokens)
 
     def ended(self, spent: Spent) -> None:
         """What was expected is a share of the prompt, so it is compared as that share of the tokens that it really has."""
         name, placing = self._replica, self._placing
         placing.index.answered(name, self.prompt, spent.output)
-        if spent.whole and placing.tells(name, spent):
+        if spent.whole:
             cached = spent.cached or 0
             expected = self._expected.get(name, 0) * (spent.prompt + cached) // max(1, self.tokens)
+            if not placing.tells(name, spent):
+                placing.untold(name, expected)
+                return
             placing.compare(name, expected, cached, self if self._quiet else None)
 
 
 class Placing(NoPlacing):
     """One pool's index, and what keeps it true."""
 
-    __slots__ = ("_engines", "_model", "_strikes", "_telling", "_warned", "index")
+    __slots__ = ("_engines", "_model", "_strikes", "_telling", "calibration", "index")
 
     def __init__(self, model: str, index: PrefixIndex) -> None:
         super().__init__()
@@ -74,7 +79,7 @@ class Placing(NoPlacing):
         self._engines: dict[str, Kept] = {}
         self._strikes: dict[str, int] = {}
         self._telling: set[str] = set()
-        self._warned = False
+        self.calibration = Calibration()
 
     @property
     def entries(self) -> int:
@@ -96,6 +101,7 @@ class Placing(NoPlacing):
 
     def has(self, name: str, prompt: Chain, tokens: int) -> None:
         self.index.add(name, prompt, tokens)
+        self.calibration.sent(name, tokens)
 
     def tells(self, name: str, spent: Spent) -> bool:
         """Whether that engine tells what it had cached: once it did it does, but says nothing where it had nothing."""
@@ -103,10 +109,15 @@ class Placing(NoPlacing):
             self._telling.add(name)
         return name in self._telling
 
+    def untold(self, name: str, expected: int) -> None:
+        if expected:
+            self._warn(name, self.calibration.untold(name, expected))
+
     def compare(self, name: str, expected: int, delivered: int, proof: Placed | None) -> None:
         """`proof`: the request whose answer this is, where a miss says that something was forgotten."""
         self.told.expected += expected
         self.told.delivered += delivered
+        self._warn(name, self.calibration.compare(name, expected, delivered, self.index.tokens(name)))
         if expected < _TELLING:
             return
         if delivered * _MISSED >= expected:
@@ -114,9 +125,9 @@ class Placing(NoPlacing):
         elif proof is not None:
             self._strikes[name] = self._strikes.get(name, 0) + 1
             if self._strikes[name] >= _STRIKES:
+                self._warn(name, self.calibration.forgot(name, expected, delivered, self.index.tokens(name)))
                 self.drop(name)
                 self.index.add(name, proof.prompt, proof.tokens)
-                self._warn(name, expected, delivered)
                 self.on_lost(name)
 
     def scraped(self, replica: Replica, page: bytes) -> None:
@@ -126,6 +137,7 @@ class Placing(NoPlacing):
         if now.asleep or (before is not None and now.newer(before)):
             self.drop(name)
         self._engines[name] = now
+        self._warn(name, self.calibration.scraped(name, now))
         if now.tokens is not None:
             self.index.resize(name, now.tokens)
 
@@ -133,6 +145,7 @@ class Placing(NoPlacing):
         self._engines.pop(replica.name, None)
         self.drop(replica.name)
         self._telling.discard(replica.name)
+        self.calibration.left(replica.name)
 
     def drop(self, name: str) -> None:
         """It holds nothing any more; how much it can hold has not changed."""
@@ -142,14 +155,9 @@ class Placing(NoPlacing):
         if engine is not None and engine.tokens is not None:
             self.index.resize(name, engine.tokens)
 
-    def _warn(self, name: str, expected: int, delivered: int) -> None:
-        if not self._warned:
-            self._warned = True
-            _log.warning(
-                "%s/%s: of %d prompt tokens that were thought to be cached there %d were, the second time in a row. Was its "
-                "cache reset? Or it is smaller than thought, or keeps no prefixes, or several engines have its address.",
-                self._model, name, expected, delivered,
-            )  # fmt: skip
+    def _warn(self, name: str, text: str) -> None:
+        if text:
+            _log.warning("%s/%s: %s", self._model, name, text)
 
 
 def placing_of(model: str, balance: Balance, tokens: int | None) -> Placing | None:
