@@ -40,13 +40,15 @@ def _bytes_of(path: Path) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
         raise ValueError(f"cannot be read: {getattr(error, 'strerror', None) or 'not a path'}") from None
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise ValueError("is no file")
-        try:
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
             data = file.read(MOST_BYTES + 1)
-        except OSError as error:
-            raise ValueError(f"cannot be read: {error.strerror}") from None
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror}") from None
+    finally:
+        os.close(descriptor)
     if len(data) > MOST_BYTES:
         raise ValueError(f"is larger than {MOST_BYTES // 1024} KiB")
     if not data:
