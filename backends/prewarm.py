@@ -170,6 +170,9 @@ class Prewarm(NoPrewarm):
                 self.mark(replica)
 
     def due(self, replica: Replica) -> bool:
+        """Asked of one that is well. Where nothing is to be read it is due no more."""
+        if replica in self._due and replica not in self._runs and not self._prompts():
+            self._due.discard(replica)
         return replica in self._due and replica not in self._runs
 
     def sleeps(self, replica: Replica) -> bool:

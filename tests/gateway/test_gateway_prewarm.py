@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.lab.fake import Options
+from gateway.lab.fake import FakeVLLM, Options
 
 WORDS = ("alpha", "beta", "gamma", "delta", "kappa", "sigma", "omega", "theta")
 ENGINE = Options(kv_blocks=4096, enable_prompt_tokens_details=True, max_model_len=16384, lora_modules=("support",))
@@ -300,3 +300,33 @@ async def test_learned_prompts_keep_to_their_tenants(start):
     await restart(stack, "s1")
     (body,) = asked(stack, "s1")
     assert body["cache_salt"] in salts - {None}
+
+
+async def test_one_that_joins_reads_before_it_serves(start):
+    """Added by hand while the gateway runs."""
+    text = words("system", 400)
+    stack = await start(config({"prompts": [{"system": text}]}), fakes={"s1": ENGINE, "l1": Options()})
+    async with FakeVLLM(ENGINE) as new:
+        body = {"name": "s2", "url": new.url}
+        assert (await stack.client.post("/admin/models/small-model/replicas", json=body, headers=ADMIN)).status_code == 201
+        stack.fakes["s2"] = new
+        await stack.until(lambda: replica(stack, "s2").up)
+        assert warmth(stack, "s2").state == "warm"
+        assert warmth(stack, "s2").computed > 300
+        assert not asked(stack, "s1")
+        stack.gateway.parts.fleet.remove("small-model", "s2")
+        await stack.gateway.parts.fleet.idle()
+
+
+async def test_explain_tells_how_far_the_index_is_right(start):
+    """What was expected of all answers so far, and what was there."""
+    text = words("system", 400)
+    stack = await start(config({}), fakes=two())
+    for user in ("One?", "Two?", "Three?"):
+        await stack.chat(messages=system(text, user), max_tokens=2)
+    await stack.at_rest()
+    body = {"model": "small-model", "messages": system(text)}
+    told = (await stack.client.post("/admin/explain", json={"tenant": "acme", "body": body}, headers=ADMIN)).json()
+    foretold = told["attempts"][0]["foretold"]
+    assert foretold["delivered"] > 600
+    assert 0.8 * foretold["delivered"] < foretold["expected"] < 1.2 * foretold["delivered"]
