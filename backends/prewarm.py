@@ -6,7 +6,8 @@ Rules of this file
 2. One that does not serve yet is kept out while it reads, for `timeout` at most. Where nobody else of its pool is ready it is
    kept out for five seconds at most, and reads on beside its first requests.
 3. One that serves already is not taken out. It reads beside its requests, one prompt at a time, each as soon as nobody waits for
-   a first token there and at most a quarter of its slots are taken; what had no such moment within `timeout` is left out.
+   a first token there and at most a quarter of its slots are taken; what had no such moment within `timeout` is left out. It does
+   so once in a minute at most.
 4. One after the other, in the order given, until `max_tokens` have been computed: what the replica still had costs nothing. A
    prompt that would go beyond is left out, and shorter ones behind it are not.
 5. Three failures in a row end it. Nothing that fails here takes a replica down, trips a breaker or moves a count of requests.
@@ -34,9 +35,10 @@ _log = logging.getLogger("tiergate.prewarm")
 ALONE = 5.0  # seconds that a pool without anybody else waits
 _MAX_ANSWER = 1024 * 1024
 _FAILURES = 3
-_BYTES_PER_TOKEN = 4  # of a prompt that no engine has counted yet
+_BYTES_PER_TOKEN = 3  # of a prompt that no engine has counted yet: rather too many tokens than too few
 _LOOK = 0.05  # seconds between two looks at a replica that is busy
-_MOST_TOKENS = 1 << 30  # more is no count
+_TEMPLATE = 4096  # tokens that a chat template may add; a prompt has no more of its own than bytes
+_AGAIN = 60.0  # seconds after it has read, in which a replica that did not go down meanwhile does not read again
 
 State = Literal["due", "reading", "warm", "partly", "failed"]
 RESULTS = ("computed", "cached", "skipped", "failed")
@@ -151,6 +153,7 @@ class Prewarm(NoPrewarm):
         self._runs: dict[Replica, _Run] = {}
         self._kept: dict[Replica, Kept] = {}
         self._last: dict[Replica, Warmth] = {}
+        self._ended: dict[Replica, float] = {}
         self._totals = dict.fromkeys(RESULTS, 0)
 
     @property
@@ -166,8 +169,8 @@ class Prewarm(NoPrewarm):
     def lost(self, name: str) -> None:
         """The cache of the replica of that name was found empty."""
         for replica in self._pool.replicas:
-            if replica.name == name and replica not in self._runs:
-                self.mark(replica)
+            if replica.name == name:
+                self._found(replica)
 
     def due(self, replica: Replica) -> bool:
         """Asked of one that is well. Where nothing is to be read it is due no more."""
@@ -189,11 +192,17 @@ class Prewarm(NoPrewarm):
         """What its server tells of itself."""
         now, before = read_kept(page), self._kept.get(replica)
         self._kept[replica] = now
-        if before is not None and replica not in self._runs and (now.newer(before) or (before.asleep and not now.asleep)):
+        if before is not None and (now.newer(before) or (before.asleep and not now.asleep)):
+            self._found(replica)
+
+    def _found(self, replica: Replica) -> None:
+        """Its cache is gone. Several engines behind one address look so all the time."""
+        ended = self._ended.get(replica)
+        if replica not in self._runs and (ended is None or self._clock() - ended >= _AGAIN):
             self.mark(replica)
 
     def left(self, replica: Replica) -> None:
-        for known in (self._kept, self._last, self._runs):
+        for known in (self._kept, self._last, self._ended, self._runs):
             known.pop(replica, None)
         self._due.discard(replica)
 
@@ -233,6 +242,7 @@ class Prewarm(NoPrewarm):
             done.state = "partly"
         if replica in self._pool.replicas:
             self._last[replica] = done
+            self._ended[replica] = self._clock()
         if done.prompts:
             self._tell(replica, done)
 
@@ -309,7 +319,7 @@ def _counts(page: bytes, prompt: Prompt) -> tuple[int, int]:
         usage = _read_answer(page).usage
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         usage = None
-    if usage is None or not 0 < usage.prompt_tokens < _MOST_TOKENS:
+    if usage is None or not 0 < usage.prompt_tokens <= len(prompt.body) + _TEMPLATE:
         return prompt.likely, 0
     details = usage.prompt_tokens_details
     cached = 0 if details is None or details.cached_tokens is None else details.cached_tokens

@@ -8,7 +8,7 @@ from gateway.config import Model
 from gateway.config.problems import Path
 from gateway.doctor.findings import Finding, warn
 
-_BYTES_PER_TOKEN = 4
+_BYTES_PER_TOKEN = 3  # as reading ahead counts them
 
 
 def budget(where: Path, model: Model) -> list[Finding]:

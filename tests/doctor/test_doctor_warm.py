@@ -8,7 +8,7 @@ from gateway.config.schema import Model, Warm, WarmPrompt
 from gateway.doctor.warm import budget
 
 
-@pytest.mark.parametrize(("tenants", "size", "found"), [((), 4000, 0), ((), 4010, 1), (("a", "b"), 2100, 1)])
+@pytest.mark.parametrize(("tenants", "size", "found"), [((), 3000, 0), ((), 3010, 1), (("a", "b"), 1600, 1)])
 def test_prompts_beyond_the_budget_are_told_of(tmp_path, tenants, size, found):
     """By their sizes, once for each tenant; a file that is not there has its own error."""
     path = tmp_path / "a.txt"

@@ -212,6 +212,8 @@ async def test_failures_keep_nobody_out(start, fault):
         assert told.state == "failed"
         assert len(asked(stack, "s1")) in (3, 4)
     assert not replica(stack, "s1").breaker.tripped
+    await restart(stack, "s1")
+    await stack.until(lambda: warmth(stack, "s1").state == "warm")
     await stack.at_rest()
 
 

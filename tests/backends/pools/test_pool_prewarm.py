@@ -93,3 +93,20 @@ async def test_one_that_left_reads_nothing(make):
     await prewarm.run(first)
     assert prewarm.warmth() == {}
     assert not any(prewarm.totals.values())
+
+
+async def test_several_engines_behind_one_address_are_not_read_to_all_the_time(make, clock):
+    """A start time that changes with every look is a new start once in a minute at most; going down counts always."""
+    both, prewarm, first = make()
+    both.replicas[1].up = False
+    first.pending = 1  # busy: it reads nothing
+    prewarm._timeout = 0.01
+    for start in range(0, 3000, 100):
+        prewarm.scraped(first, PAGE % (start, 1))
+        if prewarm.due(first):
+            prewarm.begin(first)
+            await prewarm.run(first)
+        clock.now += 2
+    assert prewarm.totals["skipped"] == PROMPT.likely
+    prewarm.mark(first)
+    assert prewarm.due(first)
