@@ -36,13 +36,13 @@ from gateway.exchange import Exchange
 from gateway.feedback import Deletes, give
 from gateway.forward import Call, ContextOverflow, Forwarder, Station, Unserved
 from gateway.giveway import GaveWay, Yielding
-from gateway.heat import NoHeat
 from gateway.http1 import Request
 from gateway.inflate import inflate
 from gateway.job import Job, Plan, Reading, read_headers
 from gateway.metrics import Metrics
 from gateway.prompt import prompt_size, prompts
 from gateway.quota import rate_lines
+from gateway.recurring import NothingRecurs
 from gateway.refusals import REFUSED, refusal
 from gateway.relay import Sink
 from gateway.reply import Reply
@@ -96,7 +96,7 @@ class Pipeline:
         metrics: Metrics,
         salt: Callable[[str], str | None],
         chains: Chains,
-        heat: NoHeat,
+        recurring: NothingRecurs,
         clock: Callable[[], float],
     ) -> None:
         self.authenticator = authenticator
@@ -110,7 +110,7 @@ class Pipeline:
         self._metrics = metrics
         self._salt = salt
         self.chains = chains
-        self._heat = heat
+        self._recurring = recurring
         self._clock = clock
 
     def authenticate(self, request: Request) -> Principal:
@@ -349,7 +349,7 @@ class Pipeline:
             work.prompt_tokens, work.completion_tokens = estimate, call.deltas
         if call.usage is not None and call.ending is Ending.COMPLETE:
             learn(job, plan.station, self._metrics)
-            self._heat.note(job, plan.station.name, plan.target.served_name)
+            self._recurring.note(job, plan.station.name, plan.target.served_name)
         work.settled = True
         return work.charged
 

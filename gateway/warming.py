@@ -1,6 +1,6 @@
 """What replicas are to read ahead: the prompts that the config lists, and those that requests begin with most.
 
-This is the owner's side. Workers count what they see (`gateway.heat`), and tell it now and then.
+This is the owner's side. Workers count what they see (`gateway.recurring`), and tell it now and then.
 
 Rules of this file
 1. A prompt goes to a replica as a client would send it: a chat request with the front, a word of a user and `max_tokens: 1`,

@@ -116,7 +116,7 @@ def build_worker(config: Config, secret: bytes, path: str, number: int, log: Req
 
 
 async def _tell(link: Link, report: Report) -> list[bytes]:
-    marks: list[bytes] = msgspec.msgpack.decode(await link.call("heat", _encode(report), once=True), type=list[bytes])
+    marks: list[bytes] = msgspec.msgpack.decode(await link.call("recurring", _encode(report), once=True), type=list[bytes])
     return marks
 
 
@@ -144,7 +144,7 @@ class NodeCalls:
     def by_verb(self) -> dict[str, Callable[[Session, bytes], Awaitable[bytes]]]:
         return {
             "admin": self._admin_call,
-            "heat": self._heat,
+            "recurring": self._recurring,
             "page": self._metrics,
             "ready": self._ready,
             "renew": self._renew,
@@ -159,7 +159,7 @@ class NodeCalls:
         answer = await self._admin.answer(Call(method, url, content_type, body), path)
         return _encode((answer.status, answer.content_type, answer.body))
 
-    async def _heat(self, _: Session, payload: bytes) -> bytes:
+    async def _recurring(self, _: Session, payload: bytes) -> bytes:
         return _encode(await self._owner.warmings.hear(msgspec.msgpack.decode(payload, type=Report)))
 
     async def _metrics(self, _: Session, __: bytes) -> bytes:

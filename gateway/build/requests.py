@@ -30,7 +30,6 @@ from gateway.edge import AdminCalls, Edge, Face
 from gateway.entries import Entries
 from gateway.feedback import Deletes
 from gateway.forward import Forwarder, Preempt, Station
-from gateway.heat import Heat, NoHeat, Tell
 from gateway.hits import Hits
 from gateway.inner import Inner
 from gateway.keys import KeyRing
@@ -38,6 +37,7 @@ from gateway.logs import RequestLog
 from gateway.metrics import Metrics
 from gateway.models import ModelList
 from gateway.pipeline import Pipeline, RoutingRules
+from gateway.recurring import NothingRecurs, Recurring, Tell
 from gateway.refusals import PERSONAL
 from gateway.salts import salts_of
 from gateway.shadow import Budget, Shadows
@@ -174,7 +174,7 @@ def build_pipeline(
         metrics=metrics,
         salt=salt,
         chains=Chains(secret, salt, dispatcher.several),
-        heat=Heat(learning, tell, behind.spawn, clock, salted=salted) if learning else NoHeat(),
+        recurring=Recurring(learning, tell, behind.spawn, clock, salted=salted) if learning else NothingRecurs(),
         clock=clock,
     )
     return Understanding(pipeline, catalog, flights, behind, ring, metrics)

@@ -27,14 +27,14 @@ _MOST_TOLD = 4  # fronts in one report: a MiB
 Tell = Callable[[Report], Awaitable[list[bytes]]]
 
 
-class NoHeat:
+class NothingRecurs:
     """Nobody wants to know."""
 
     def note(self, job: Job, model: str, served: str, /) -> None:
         """A request that was answered, with the names of its model here and there."""
 
 
-class Heat(NoHeat):
+class Recurring(NothingRecurs):
     """`models` learn; `spawn` runs what is to be done behind the requests. `salted`: tenants share nothing."""
 
     def __init__(
