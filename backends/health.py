@@ -13,6 +13,8 @@ Rules:
    within its deadline. One that fails is logged and tried again with the next good check; after the last attempt the
    replica serves without, unless it refuses (401, 403, 404), as it would every client. One that comes back later has no
    second warm-up.
+7. One that has lost what it had cached reads what the pool wants read before it is up (see `prewarm`); it is checked meanwhile
+   as always. Where that is watched, an engine that says it sleeps is down.
 """
 
 from __future__ import annotations
@@ -50,6 +52,9 @@ class _Finding:
 
     fault: str | None = None
     at_once: bool = False
+
+
+_ASLEEP = _Finding("it sleeps", at_once=True)
 
 
 @dataclass(slots=True, eq=False)
@@ -151,10 +156,31 @@ class HealthMonitor:
             return
         if watch.replica not in watch.pool.replicas:
             return  # it left while we asked
+        if finding.fault is None and watch.pool.prewarm.sleeps(watch.replica):
+            await self._scrape(watch.pool, watch.replica)
+            finding = _ASLEEP if watch.pool.prewarm.sleeps(watch.replica) else finding
+        if finding.fault is None and self._reads(watch):
+            return
         self._judge(watch, finding)
         if finding.fault is None and (watch.pool.wants_metrics or watch.replica.governor.wants_engine):
             await self._scrape(watch.pool, watch.replica)
+            if watch.pool.prewarm.sleeps(watch.replica):
+                self._judge(watch, _ASLEEP)
         watch.pool.refresh()  # nobody else may be asking: an opening that has ended shows in the capacity now
+
+    def _reads(self, watch: _Watch) -> bool:
+        """Rule 7. Whether it is to be kept out."""
+        prewarm, replica = watch.pool.prewarm, watch.replica
+        if prewarm.due(replica) and self._group is not None:
+            prewarm.begin(replica)
+            self._group.create_task(self._read_ahead(watch))
+        return not replica.up and prewarm.holds(replica)
+
+    async def _read_ahead(self, watch: _Watch) -> None:
+        """Its metrics first: what is forgotten because of them is forgotten before it reads."""
+        await self._scrape(watch.pool, watch.replica)
+        await watch.pool.prewarm.run(watch.replica)
+        watch.suspected.set()
 
     async def _resolve(self, watch: _Watch) -> None:
         """A name that cannot be resolved just now is no bad check: the known addresses are kept."""
@@ -243,6 +269,8 @@ class HealthMonitor:
                 self._turn(watch, up=True, why="it answers")
             return
         watch.good, watch.bad = 0, watch.bad + 1
+        if not replica.up:
+            watch.pool.prewarm.mark(replica)
         enough = finding.at_once or watch.bad >= self._fall
         if enough if replica.up else not watch.announced:
             self._turn(watch, up=False, why=finding.fault)
@@ -252,6 +280,8 @@ class HealthMonitor:
         level, word = (logging.INFO, "up") if up else (logging.WARNING, "down")
         _log.log(level, "%s/%s is %s: %s", watch.pool.name, watch.replica.name, word, why)
         watch.replica.up = up
+        if not up:
+            watch.pool.prewarm.mark(watch.replica)
 
 
 def _root(replica: Replica) -> bytes:

@@ -10,6 +10,8 @@ from backends.gauges import read_gauge, read_samples
 _CONFIG = b"vllm:cache_config_info"
 _STARTED = b"process_start_time_seconds"
 _COUNTED = b"vllm:prompt_tokens_total"
+_QUERIES = b"vllm:prefix_cache_queries"
+_HITS = b"vllm:prefix_cache_hits"
 _SLEEP = b"vllm:engine_sleep_state"
 _CLOCK = 1.0  # seconds that a start time may be read differently
 
@@ -22,6 +24,8 @@ class Kept:
     counted: float | None = None  # prompt tokens since then
     asleep: bool = False
     tokens: int | None = None
+    queries: float | None = None  # prompt tokens that were looked up in the cache
+    hits: float | None = None  # and that were there
 
     def newer(self, before: Kept) -> bool:
         """It was started anew since."""
@@ -41,4 +45,12 @@ def read_kept(page: bytes) -> Kept:
         counted=read_gauge(page, _COUNTED),
         asleep=bool(awake) and not any(awake),
         tokens=None if tokens is None else int(tokens),
+        queries=_count(page, _QUERIES),
+        hits=_count(page, _HITS),
     )
+
+
+def _count(page: bytes, name: bytes) -> float | None:
+    """A counter, by either of the names that clients of Prometheus give it."""
+    total = read_gauge(page, name + b"_total")
+    return read_gauge(page, name) if total is None else total

@@ -34,6 +34,7 @@ from backends.budget import RetryBudget
 from backends.counted import CountedLease, Watcher, emptiest, place_of, takes
 from backends.lease import Lease
 from backends.prefill import Speeds
+from backends.prewarm import NoPrewarm
 from backends.ramp import Ramp
 from backends.replica import Replica
 from backends.types import NOBODY, Ask, Outcome
@@ -80,6 +81,7 @@ class Pool:
         self._ramp = Ramp(rng or random.Random())
         self._budget = RetryBudget()
         self._speeds = Speeds()
+        self.prewarm = NoPrewarm()
         self._ready: list[Replica] = []
         self._trials: list[Replica] = []
         self._capacity = 0
@@ -119,8 +121,10 @@ class Pool:
         if self._watcher is not None and seats is not None:
             self._watcher.move(replica, place_of(replica, seats))
 
-    def add(self, replica: Replica, *, warm_up: WarmUp | None = None, slow_start: float = 0.0) -> None:
+    def add(self, replica: Replica, *, warm_up: WarmUp | None = None, slow_start: float = 0.0, cold: bool = False) -> None:
         """A replica joins. It is not up before its first good check, and, where one is asked for, its warm-up.
+
+        `cold`: nothing that clients send is known there yet; see `prewarm`.
 
         ValueError when its name is taken.
         """
@@ -128,6 +132,8 @@ class Pool:
             raise ValueError(f"a replica {replica.name!r} is in pool {self.name!r} already")
         replica.bind(self.refresh)
         replica.ramp_seconds, replica.ramp_from = slow_start, None
+        if cold:
+            self.prewarm.mark(replica)
         self.replicas = (*self.replicas, replica)
         if replica.up:  # else it changes nothing yet: a thousand that join at once are not looked at a thousand times
             self.refresh()
@@ -162,7 +168,7 @@ class Pool:
     @property
     def wants_metrics(self) -> bool:
         """Somebody reads what the replicas' servers tell of themselves, so somebody must scrape it."""
-        return self.balance.wants_waiting or (len(self.replicas) > 1 and bool(self._on_metrics))
+        return self.balance.wants_waiting or self.prewarm.watches or (len(self.replicas) > 1 and bool(self._on_metrics))
 
     def on_metrics(self, listener: Callable[[Replica, bytes], None]) -> None:
         """`listener` is given what a replica's server tells of itself, whenever that was scraped."""

@@ -21,7 +21,7 @@ import msgspec
 Parts = tuple[list[bytes], tuple[int, int] | None]
 """The bytes of each part, and which of them are the last answer of the model's own in it: from, to before."""
 
-_FRONT = ("tools", "documents", "chat_template", "chat_template_kwargs", "reasoning_effort", "reasoning")
+FRONT = ("tools", "documents", "chat_template", "chat_template_kwargs", "reasoning_effort", "reasoning")
 _DATA = ("image_url", "image", "input_image", "input_audio", "audio_url", "video_url", "document", "file", "input_file")
 _MADE = (
     "function_call",
@@ -84,7 +84,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Parts]] = {
 
 
 def _front(fields: Mapping[str, Any]) -> list[bytes]:
-    front = [name for name in _FRONT if fields.get(name) is not None]
+    front = [name for name in FRONT if fields.get(name) is not None]
     return [_encode({name: fields[name] for name in front})] if front else []
 
 

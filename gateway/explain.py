@@ -30,7 +30,7 @@ from gateway.endpoints import Endpoint
 from gateway.errors import ApiError
 from gateway.exchange import Exchange
 from gateway.explain_cache import cache_view
-from gateway.explain_placing import costs_of
+from gateway.explain_placing import costs_of, foretold
 from gateway.explanation import Attempt, Balance, Candidate, Explanation, Limit, Refusal, Replica, Route, Term, Upstream
 from gateway.forward import Failures
 from gateway.job import Headers, Job, read_headers
@@ -260,6 +260,7 @@ def _attempt(node: Node, job: Job, target: Target, when: str) -> Attempt:
         ordered=order is not None,
         replicas=tuple(Replica(name, states.get(name), costs.get(name)) for name in order or [r.name for r in pool.replicas]),
         queue=placed,
+        foretold=foretold(lane) if live else None,
         refused=refused,
         refused_by=refused_by,
     )

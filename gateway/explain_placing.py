@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from backends.balance.work_cost import WorkCost
 from gateway.dispatch.types import Lane, WorkAsk
-from gateway.explanation import Cost
+from gateway.explanation import Cost, Foretold
 
 
 def costs_of(lane: Lane, work: WorkAsk) -> Mapping[str, Cost]:
@@ -25,3 +25,9 @@ def costs_of(lane: Lane, work: WorkAsk) -> Mapping[str, Cost]:
         )
         for replica, cost in zip(replicas, balance.costs(replicas, ask), strict=True)
     }
+
+
+def foretold(lane: Lane) -> Foretold | None:
+    """How far its index can be believed."""
+    told = lane.placing.told
+    return Foretold(told.expected, told.delivered) if told.expected or told.delivered else None

@@ -170,6 +170,13 @@ class Replica(msgspec.Struct, frozen=True):
     cost: Cost | None = None
 
 
+class Foretold(msgspec.Struct, frozen=True):
+    """Prompt tokens that the model's replicas were thought to have cached, and that were, of all answers that told."""
+
+    expected: int
+    delivered: int
+
+
 class Attempt(msgspec.Struct, frozen=True):
     """One model that would be tried, and when. `never`: why its limits can never let this request through.
 
@@ -199,6 +206,7 @@ class Attempt(msgspec.Struct, frozen=True):
     queue: PlaceView | None = None
     refused: Refusal | None = None
     refused_by: str = ""
+    foretold: Foretold | None = None  # None where nobody counts that
 
 
 class Upstream(msgspec.Struct, frozen=True):

@@ -119,7 +119,7 @@ class Fleet:
         member = Member(self._make(model, spec), spec, source)
         warm_up = None if at_start else self._terms.warm_ups.get(model)
         slow_start = 0.0 if at_start else self._terms.slow_start
-        self._lanes[model].pool.add(member.replica, warm_up=warm_up, slow_start=slow_start)
+        self._lanes[model].pool.add(member.replica, warm_up=warm_up, slow_start=slow_start, cold=not at_start)
         members[spec.name] = member
         _log.info("%s/%s joins (%s)", model, spec.name, source)
         return member

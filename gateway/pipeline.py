@@ -43,6 +43,7 @@ from gateway.metrics import Metrics
 from gateway.patience import leaves
 from gateway.prompt import prompt_size, prompts
 from gateway.quota import rate_lines
+from gateway.recurring import NothingRecurs
 from gateway.refusals import REFUSED, refusal
 from gateway.relay import Sink
 from gateway.reply import Reply
@@ -98,6 +99,7 @@ class Pipeline:
         salt: Callable[[str], str | None],
         chains: Chains,
         tokens: Tokens,
+        recurring: NothingRecurs,
         clock: Callable[[], float],
     ) -> None:
         self.authenticator = authenticator
@@ -112,6 +114,7 @@ class Pipeline:
         self._salt = salt
         self.chains = chains
         self._tokens = tokens
+        self._recurring = recurring
         self._clock = clock
 
     def authenticate(self, request: Request) -> Principal:
@@ -365,6 +368,7 @@ class Pipeline:
             work.prompt_tokens, work.completion_tokens = estimate, call.deltas
         if call.usage is not None and call.ending is Ending.COMPLETE:
             learn(job, plan.station, self._metrics)
+            self._recurring.note(job, plan.station.name, plan.target.served_name)
         work.settled = True
         return work.charged
 

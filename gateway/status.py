@@ -52,6 +52,12 @@ class Status:
         )  # fmt: skip
         metrics.gauge("replica_up", "1 when the replica may get requests.", ("model", "replica"), self._up)
         metrics.total(
+            "prewarm_tokens",
+            "Tokens of prompts that replicas read ahead: `computed`, `cached`, and, as estimated, `skipped` and `failed`.",
+            ("model", "result"),
+            self._prewarmed,
+        )
+        metrics.total(
             "prefix_expected_tokens",
             "Prompt tokens that a replica was thought to have cached, of answers whose backend tells what it had.",
             ("model",),
@@ -152,6 +158,7 @@ class Status:
                 "tokens": scheduler.queued_tokens,
             },
             "reserved": self._shares.of(lane),
+            "prewarm": lane.pool.prewarm.warmth(),
             "replicas": lane.pool.stats(),
         }
 
@@ -171,6 +178,11 @@ class Status:
         for name, lane in self._lanes.items():
             for replica in lane.pool.stats():
                 yield (name, replica.name), replica.inflight
+
+    def _prewarmed(self) -> Iterator[tuple[Labels, float]]:
+        for name, lane in self._lanes.items():
+            for result, tokens in lane.pool.prewarm.totals.items():
+                yield (name, result), tokens
 
     def _slots(self) -> Iterator[tuple[Labels, float]]:
         for name, lane in self._lanes.items():

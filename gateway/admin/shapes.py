@@ -96,6 +96,21 @@ class Share(_Told):
     requests: ShareRequests
 
 
+class Warmth(_Told):
+    """What a replica read ahead the last time: `due` and `reading` come before that, `warm` is all of it, else `partly` or
+    `failed`. Tokens, of those `skipped` and `failed` as estimated; `read` of so many `prompts`.
+    """
+
+    state: str
+    prompts: int
+    read: int
+    computed: int
+    cached: int
+    skipped: int
+    failed: int
+    seconds: float
+
+
 class ModelStatus(_Told):
     """One pool with its queue."""
 
@@ -103,6 +118,7 @@ class ModelStatus(_Told):
     slots: Slots
     queue: QueueStatus
     reserved: list[Share]
+    prewarm: dict[str, Warmth]
     replicas: list[ReplicaStatus]
 
 

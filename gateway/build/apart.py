@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
@@ -30,6 +31,7 @@ from gateway.logs import RequestLog
 from gateway.metrics import Metrics
 from gateway.status import Status
 from gateway.tally import Tally, register
+from gateway.warming import Report
 from limits.vault import Vault
 
 _FRONT = 32 * 1024 * 1024
@@ -76,7 +78,7 @@ def build_node(
     owner = build_owner(config, clock, wall, secret, vault)
     metrics = Metrics(pids=lambda: pids(node.sessions))
     tally = Tally(metrics)
-    own = build_pipeline(config, owner.local, owner.semantic, owner.both, metrics, secret, clock, wall)
+    own = build_pipeline(config, owner.local, owner.semantic, owner.both, owner.warmings.hear, metrics, secret, clock, wall)
     status = Status(owner.lanes, owner.exact, owner.semantic, owner.limiter, owner.share)
     status.register(metrics)
     precise.register(metrics, owner.ears.placings)
@@ -111,10 +113,15 @@ def build_worker(config: Config, secret: bytes, path: str, number: int, log: Req
     front = Front(min(_FRONT, exact.max_bytes // _FRONT_SHARE) if exact.enabled else 0)
     link = Link(path, number=number, replicas=replicas, front=front, clock=clock)
     semantic, both = RemoteSemantic(link.call, _patience(config)), RemoteBoth(link.call)
-    own = build_pipeline(config, link, semantic, both, metrics, secret, clock, wall)
+    own = build_pipeline(config, link, semantic, both, partial(_tell, link), metrics, secret, clock, wall)
     link.share(own.flights)
     edge = build_edge(config, own, Admin(config.admin.key.reveal(), RemoteCalls(link)), RemoteFace(link), log, clock)
     return WorkerParts(own, edge, link, replicas, metrics)
+
+
+async def _tell(link: Link, report: Report) -> list[bytes]:
+    marks: list[bytes] = msgspec.msgpack.decode(await link.call("recurring", _encode(report), once=True), type=list[bytes])
+    return marks
 
 
 def _patience(config: Config) -> float:
@@ -141,6 +148,7 @@ class NodeCalls:
     def by_verb(self) -> dict[str, Callable[[Session, bytes], Awaitable[bytes]]]:
         return {
             "admin": self._admin_call,
+            "recurring": self._recurring,
             "page": self._metrics,
             "ready": self._ready,
             "renew": self._renew,
@@ -155,6 +163,9 @@ class NodeCalls:
         method, url, content_type, body, path = msgspec.msgpack.decode(payload, type=AdminTalk)
         answer = await self._admin.answer(Call(method, url, content_type, body), path)
         return _encode((answer.status, answer.content_type, answer.body))
+
+    async def _recurring(self, _: Session, payload: bytes) -> bytes:
+        return _encode(await self._owner.warmings.hear(msgspec.msgpack.decode(payload, type=Report)))
 
     async def _metrics(self, _: Session, __: bytes) -> bytes:
         await self.collect()

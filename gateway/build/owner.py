@@ -21,9 +21,11 @@ from backends.health import HealthMonitor
 from backends.litellm.client import Deployment, LiteLLMClient
 from backends.litellm.library import Library
 from backends.pool import Pool
+from backends.prewarm import Prewarm, Prompt
 from backends.replica import Replica
 from backends.warmup import WarmUp
 from caches.both import Both
+from caches.chain import Chain
 from caches.key import entry_id
 from caches.memory import MemoryStore
 from caches.null import NullStore
@@ -48,7 +50,10 @@ from gateway.dispatch.local import LocalDispatcher
 from gateway.dispatch.placing import Placing, placing_of
 from gateway.dispatch.precise import PrecisePlacing, precise_placing
 from gateway.dispatch.types import Lane
+from gateway.dispatch.unplaced import NoPlacing
 from gateway.fleet import Fleet, Terms
+from gateway.salts import salts_of
+from gateway.warming import Warming, Warmings, warming_of
 from limits.journal import Journal
 from limits.memory import MemoryLimiter
 from limits.places import ANYWHERE, Places
@@ -94,6 +99,7 @@ class Owner:
     monitor: HealthMonitor
     semantic: OwnedSemantic
     both: Both
+    warmings: Warmings
     ears: Ears
     share: Share = field(default_factory=NoShare)
 
@@ -103,6 +109,7 @@ def build_owner(config: Config, clock: Clock, wall: Clock, secret: bytes, vault:
     make = replica_maker(config)
     lanes = {model.name: _lane(config, model, make, clock, secret) for model in config.models}
     (exact, orders), limiter = _exact(config, wall, secret), _limiter(config, clock, wall, vault)
+    warmings = _warmings(config, lanes, clock, secret)
     fleet = _fleet(config, lanes, make)
     monitor, watches = _monitor(config, lanes, clock), _watches(config, fleet)
     local = LocalDispatcher(limiter, exact, lanes)
@@ -113,7 +120,7 @@ def build_owner(config: Config, clock: Clock, wall: Clock, secret: bytes, vault:
         semantic = build_semantic(config, local, exact, orders, clock, wall, secret)
     both = Both(exact, semantic, orders or NoOrders(), secret)
     share = _share(config, lanes, clock, secret)
-    return Owner(local, limiter, exact, lanes, fleet, watches, monitor, semantic, both, _ears(lanes, fleet), share)
+    return Owner(local, limiter, exact, lanes, fleet, watches, monitor, semantic, both, warmings, _ears(lanes, fleet), share)
 
 
 def _watches(config: Config, fleet: Fleet) -> list[Watch]:
@@ -225,6 +232,30 @@ def _ears(lanes: dict[str, Lane], fleet: Fleet) -> Ears:
     from gateway.dispatch.listening import Listening  # noqa: PLC0415 - an extra, loaded only where it is used
 
     return Ears(placings, Listening(placings, fleet))
+
+
+def _warmings(config: Config, lanes: dict[str, Lane], clock: Clock, secret: bytes) -> Warmings:
+    """What replicas read ahead, after whoever else hears of their metrics and their leaving."""
+    salt, tenants = salts_of(config, secret), {tenant.name for tenant in config.tenants}
+    found: dict[str, Warming] = {}
+    for model in config.models:
+        warming = warming_of(model, secret, salt, tenants, clock)
+        if warming is not None:
+            found[model.name] = warming
+            lane, own = lanes[model.name], model.warm
+            prewarm = lane.pool.prewarm = Prewarm(
+                lane.pool, warming.prompts, max_tokens=own.max_tokens, timeout=own.timeout, clock=clock,
+                warmed=partial(_warmed, lane.placing),
+            )  # fmt: skip
+            lane.pool.on_metrics(prewarm.scraped)
+            lane.pool.on_leave(prewarm.left)
+            lane.placing.on_lost = prewarm.lost
+    return Warmings(found)
+
+
+def _warmed(placing: NoPlacing, replica: str, prompt: Prompt) -> None:
+    if isinstance(prompt.chain, Chain):
+        placing.has(replica, prompt.chain, prompt.tokens)
 
 
 def _shares(config: Config, model: ModelConfig) -> list[ReservedShare]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 import os
 import random
 from collections.abc import Callable
@@ -38,7 +37,9 @@ from gateway.logs import RequestLog
 from gateway.metrics import Metrics
 from gateway.models import ModelList
 from gateway.pipeline import Pipeline, RoutingRules
+from gateway.recurring import NothingRecurs, Recurring, Tell
 from gateway.refusals import PERSONAL
+from gateway.salts import salts_of
 from gateway.shadow import Budget, Shadows
 from gateway.similar import Similar
 from gateway.tokenizing import Tokens
@@ -117,6 +118,7 @@ def build_pipeline(
     dispatcher: Dispatcher,
     semantic: Semantic,
     both: Deletes,
+    tell: Tell,
     metrics: Metrics,
     secret: bytes,
     clock: Clock,
@@ -158,7 +160,9 @@ def build_pipeline(
         clock=clock,
         wall=wall,
     )
-    salt = _salt(config, secret)
+    salt = salts_of(config, secret)
+    learning = [model.name for model in config.models if model.warm.learn]
+    salted = config.cache.prefix.isolate == "tenant"
     pipeline = Pipeline(
         authenticator=Authenticator(config, ring, clock=wall),
         dispatcher=dispatcher,
@@ -172,6 +176,7 @@ def build_pipeline(
         salt=salt,
         chains=Chains(secret, salt, dispatcher.several),
         tokens=Tokens(secret, salt, dispatcher, {model.name: model.served_name for model in config.models}, metrics, clock),
+        recurring=Recurring(learning, tell, behind.spawn, clock, salted=salted) if learning else NothingRecurs(),
         clock=clock,
     )
     return Understanding(pipeline, catalog, flights, behind, ring, metrics)
@@ -262,11 +267,3 @@ def _shadows(
         metrics=metrics,
         rng=random.Random(),
     )
-
-
-def _salt(config: Config, secret: bytes) -> Callable[[str], str | None]:
-    """The engines' prefix-cache salt of a tenant: not to be guessed, and the same for all its requests."""
-    if config.cache.prefix.isolate == "none":
-        return lambda _tenant: None
-    salts = {tenant.name: hmac.digest(secret, tenant.name.encode(), "sha256").hex()[:32] for tenant in config.tenants}
-    return salts.get

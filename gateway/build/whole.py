@@ -63,7 +63,7 @@ def build(config: Config, log: RequestLog, secret: bytes | None = None) -> Parts
     clock, wall = time.monotonic, time.time
     secret, metrics = secret or draw_secret(config), Metrics()
     owner = build_owner(config, clock, wall, secret)
-    own = build_pipeline(config, owner.local, owner.semantic, owner.both, metrics, secret, clock, wall)
+    own = build_pipeline(config, owner.local, owner.semantic, owner.both, owner.warmings.hear, metrics, secret, clock, wall)
     status = Status(owner.lanes, owner.exact, owner.semantic, owner.limiter, owner.share)
     status.register(metrics)
     precise.register(metrics, owner.ears.placings)

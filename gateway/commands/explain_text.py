@@ -143,6 +143,9 @@ def _attempt(attempt: Attempt, *, live: bool) -> list[tuple[str, str]]:
                 f"{cost.waiting} tokens wait there, {cost.uncached} of this prompt are not cached, {cost.inflight} requests run"
             )
             lines.append(("", f"{replica.name}: cost {cost.cost:g} ({parts})"))
+    if attempt.foretold is not None:
+        told = attempt.foretold
+        lines.append(("", f"so far {told.delivered} prompt tokens were cached where {told.expected} were expected to be"))
     return lines
 
 

@@ -2,8 +2,8 @@
 
 `load` and `parse` give a complete, checked `Config`, or raise a `ConfigError` with everything that is wrong. They open
 no socket, log nothing, and change nothing; the environment is an argument. `load` and `examine` also try the certificates
-that the config names, and look into the folders of models; no other file is opened. `examine` is for those who go on after
-an error: it gives what could be read, and where each value stands.
+that the config names, read the prompts that replicas read ahead, and look into the folders of models; no other file is
+opened. `examine` is for those who go on after an error: it gives what could be read, and where each value stands.
 
     problems   what is wrong, and where
     yamltree   text → nodes with positions
@@ -12,7 +12,8 @@ an error: it gives what could be read, and where each value stands.
     schema     the tree: every key, its default and its doc
     reader     nodes + schema → values
     checks     what keys cannot say alone; `fleet_checks` those of discovery and TLS, `certificates` their files;
-               `folder_checks` the folders of models; `reserved_checks` what tenants have for themselves
+               `folder_checks` the folders of models; `reserved_checks` what tenants have for themselves;
+               `warm_checks` what replicas read ahead, `prompt_files` its files
     show       back to text, secrets hidden
 """
 
@@ -34,6 +35,7 @@ from gateway.config.reserved_checks import check_reserved
 from gateway.config.schema import Config, Model, Plan, Replica, Tenant, TenantKey, Timeouts, complete
 from gateway.config.secret import Secret
 from gateway.config.show import effective, plain, reference
+from gateway.config.warm_checks import check_warm
 from gateway.config.yamltree import MAX_BYTES, compose
 
 __all__ = [
@@ -110,6 +112,7 @@ def _interpret(text: str, path: str | Path, env: Mapping[str, str], *, files: bo
     check_fleet(config, report, files=files)
     check_reserved(config, report)
     check_bursts(config, report)
+    check_warm(config, report, files=files)
     if files:
         check_folders(config, report)
     return config, reader, problems

@@ -154,6 +154,25 @@ class Concurrency:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WarmPrompt:
+    system: Annotated[str, Text(longest=200_000)] = key("", "A system prompt, as clients send it.")
+    file: t.File | None = key(None, "A text file with it instead, of 256 KiB at most; read when the gateway starts.")
+    tools: t.File | None = key(None, "A JSON file with the list of `tools` that clients send with it.")
+    adapter: t.ModelName | None = key(None, "The adapter of this model that it is for; null: the model itself.")
+    tenants: tuple[t.Name, ...] = key((), "Whose it is, where `cache.prefix.isolate` is `tenant`; else of no meaning.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warm:
+    prompts: tuple[WarmPrompt, ...] = key((), "System prompts that a replica reads before it serves, in this order.")
+    learn: Annotated[int, Whole(0, 64)] = key(
+        0, "Also so many of the beginnings that requests share most; they are kept in memory. 0: none."
+    )
+    max_tokens: t.Count = key(50_000, "Prompt tokens that a replica may compute for that.")
+    timeout: t.Seconds = key(30.0, "How long it may be kept out for that.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
     name: t.ModelName = required("The model's public name.")
     tier: t.Name = key("default", "The tier that it serves.")
@@ -174,6 +193,7 @@ class Model:
     tls: BackendTls | None = key(None, "TLS to the replicas with https URLs; null: the system's CAs.")
     litellm: LiteLLM | None = key(None, "kind litellm: the provider that serves this model, instead of replicas.")
     balance: Balance = section(Balance, "How a replica is chosen.")
+    warm: Warm = section(Warm, "What a replica reads ahead after it was started, woke up or lost its cache (docs/placing.md).")
     concurrency: Concurrency = section(Concurrency, "Slots per replica.")
     scheduling_policy: Annotated[str, Choice("scheduling policy", ("fcfs", "priority"))] = key(
         "fcfs", "What the engines run with; `priority` makes the gateway send one."
@@ -598,10 +618,19 @@ def _model_located(model: Model, directory: Path) -> Model:
     return replace(
         model,
         tls=_located(model.tls, directory),
+        warm=replace(model.warm, prompts=tuple(_prompt_located(prompt, directory) for prompt in model.warm.prompts)),
         replicas=tuple(replace(replica, tls=_located(replica.tls, directory)) for replica in model.replicas),
         discover=tuple(
             replace(one, path=str(directory / one.path)) if one.kind == "file" and one.path else one for one in model.discover
         ),
+    )
+
+
+def _prompt_located(prompt: WarmPrompt, directory: Path) -> WarmPrompt:
+    return replace(
+        prompt,
+        file=None if prompt.file is None else directory / prompt.file,
+        tools=None if prompt.tools is None else directory / prompt.tools,
     )
 
 

@@ -21,6 +21,7 @@ from backends.types import Ask
 from caches.chain import Chain
 from caches.prefix import PrefixIndex
 from gateway.between.heat import NO_HEAT, NoHeat
+from gateway.dispatch.mismatch import Calibration
 from gateway.dispatch.types import WorkAsk
 from gateway.dispatch.unplaced import UNPLACED, NoPlacing, Unplaced
 from limits.waiting import Spent
@@ -54,6 +55,7 @@ class Placed(Unplaced):
     def sent(self, replica: Replica) -> None:
         self._replica, self._quiet = replica.name, not replica.pending and not replica.others_pending
         self.told(replica.name)
+        self._placing.calibration.sent(replica.name, self.tokens)
 
     def told(self, name: str) -> None:
         self._placing.index.add(name, self.prompt, self.tokens)
@@ -64,16 +66,19 @@ class Placed(Unplaced):
         name, placing = self._replica, self._placing
         placing.index.answered(name, self.prompt, spent.output)
         placing.heat.answered(name, self.prompt.end, spent.output)
-        if spent.whole and placing.tells(name, spent):
+        if spent.whole:
             cached = spent.cached or 0
             expected = self._expected.get(name, 0) * (spent.prompt + cached) // max(1, self.tokens)
+            if not placing.tells(name, spent):
+                placing.untold(name, expected)
+                return
             placing.compare(name, expected, cached, self if self._quiet else None)
 
 
 class Placing(NoPlacing):
     """One pool's index, and what keeps it true."""
 
-    __slots__ = ("_engines", "_model", "_strikes", "_telling", "_warned", "alone", "heat", "index")
+    __slots__ = ("_engines", "_model", "_strikes", "_telling", "alone", "calibration", "heat", "index")
 
     def __init__(self, model: str, index: PrefixIndex) -> None:
         super().__init__()
@@ -84,7 +89,7 @@ class Placing(NoPlacing):
         self._engines: dict[str, Kept] = {}
         self._strikes: dict[str, int] = {}
         self._telling: set[str] = set()
-        self._warned = False
+        self.calibration = Calibration()
 
     @property
     def entries(self) -> int:
@@ -104,16 +109,26 @@ class Placing(NoPlacing):
         except ValueError:  # a worker's fault is no reason to refuse
             return UNPLACED
 
+    def has(self, name: str, prompt: Chain, tokens: int) -> None:
+        self.index.add(name, prompt, tokens)
+        self.calibration.sent(name, tokens)
+        self.heat.placed(name, prompt.pack(), tokens)
+
     def tells(self, name: str, spent: Spent) -> bool:
         """Whether that engine tells what it had cached: once it did it does, but says nothing where it had nothing."""
         if spent.cached is not None:
             self._telling.add(name)
         return name in self._telling
 
+    def untold(self, name: str, expected: int) -> None:
+        if expected:
+            self._warn(name, self.calibration.untold(name, expected))
+
     def compare(self, name: str, expected: int, delivered: int, proof: Placed | None) -> None:
         """`proof`: the request whose answer this is, where a miss says that something was forgotten."""
         self.told.expected += expected
         self.told.delivered += delivered
+        self._warn(name, self.calibration.compare(name, expected, delivered, self.index.tokens(name)))
         if expected < _TELLING:
             return
         if delivered * _MISSED >= expected:
@@ -121,10 +136,11 @@ class Placing(NoPlacing):
         elif proof is not None:
             self._strikes[name] = self._strikes.get(name, 0) + 1
             if self._strikes[name] >= _STRIKES:
+                self._warn(name, self.calibration.forgot(name, expected, delivered, self.index.tokens(name)))
                 self.missed(name)
                 self.heat.forgot(name)
                 proof.told(name)
-                self._warn(name, expected, delivered)
+                self.on_lost(name)
 
     def scraped(self, replica: Replica, page: bytes) -> None:
         """The replica's own metrics: did it lose its cache, and how much does that hold?"""
@@ -133,6 +149,7 @@ class Placing(NoPlacing):
         if now.asleep or (before is not None and now.newer(before)):
             self.drop(name)
         self._engines[name] = now
+        self._warn(name, self.calibration.scraped(name, now))
         if now.tokens is not None:
             self.index.resize(name, now.tokens)
 
@@ -140,6 +157,7 @@ class Placing(NoPlacing):
         self._engines.pop(replica.name, None)
         self.drop(replica.name)
         self._telling.discard(replica.name)
+        self.calibration.left(replica.name)
 
     def missed(self, name: str) -> None:
         """Twice in a row it had to compute what it was thought to hold."""
@@ -153,14 +171,9 @@ class Placing(NoPlacing):
         if engine is not None and engine.tokens is not None:
             self.index.resize(name, engine.tokens)
 
-    def _warn(self, name: str, expected: int, delivered: int) -> None:
-        if not self._warned:
-            self._warned = True
-            _log.warning(
-                "%s/%s: of %d prompt tokens that were thought to be cached there %d were, the second time in a row. Was its "
-                "cache reset? Or it is smaller than thought, or keeps no prefixes, or several engines have its address.",
-                self._model, name, expected, delivered,
-            )  # fmt: skip
+    def _warn(self, name: str, text: str) -> None:
+        if text:
+            _log.warning("%s/%s: %s", self._model, name, text)
 
 
 def placing_of(model: str, balance: Balance, tokens: int | None) -> Placing | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from backends.replica import Replica
 from backends.types import Ask
+from caches.chain import Chain
 from limits.waiting import Spent
 
 if TYPE_CHECKING:
@@ -43,10 +45,11 @@ UNPLACED = Unplaced()
 class NoPlacing:
     """One pool."""
 
-    __slots__ = ("told",)
+    __slots__ = ("on_lost", "told")
 
     def __init__(self) -> None:
         self.told = Told()
+        self.on_lost: Callable[[str], None] = lambda _name: None  # that replica's cache was found empty
 
     @property
     def entries(self) -> int:
@@ -56,6 +59,9 @@ class NoPlacing:
     def look(self, prefix: bytes, session: str | None, tokens: int) -> Ask:  # noqa: ARG002 - as the other kind
         """What a balance would be asked for a request with that beginning, for who only wants to know."""
         return Ask(session, tokens)
+
+    def has(self, name: str, prompt: Chain, tokens: int) -> None:
+        """That replica has read a prompt of so many tokens, which no client sent."""
 
     def place(self, work: WorkAsk) -> Unplaced:  # noqa: ARG002 - as above
         return UNPLACED

@@ -17,7 +17,7 @@ from gateway.build import replica_maker
 from gateway.config import Config, Model, Problem, Reading
 from gateway.config.extras import missing
 from gateway.config.problems import Path
-from gateway.doctor import access, capacity, certificates, disk, engine, machine, pools, ports, redis, semantic
+from gateway.doctor import access, capacity, certificates, disk, engine, machine, pools, ports, redis, semantic, warm
 from gateway.doctor.engine import Engine, engine_of
 from gateway.doctor.facts import ReplicaFacts
 from gateway.doctor.findings import Finding, Severity, fail
@@ -207,6 +207,7 @@ def _model(reading: Reading, index: int, model: Model, asked: list[_Asked], now:
     engines = {one.number: engine_of(one.facts) for one in asked}
     found = [finding for one in asked for finding in _replica(reading, one, engines[one.number], now)]
     found += pools.differences(where, model, engines)
+    found += warm.budget(where, model)
     found += pools.twins(where, model, {one.number: one.origin for one in asked}, {one.number: one.facts for one in asked})
     return _once(found)
 
