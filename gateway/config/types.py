@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from backends.balance import KINDS
 from gateway.config.kinds import (
     Choice,
     Duration,
@@ -50,17 +51,7 @@ BalanceKind = Annotated[
     str,
     Choice(
         "balance kind",
-        (
-            "round_robin",
-            "least_requests",
-            "least_latency",
-            "queue_depth",
-            "consistent_hash",
-            "power_of_two",
-            "prefix_hash",
-            "sticky",
-            "work_cost",
-        ),
+        KINDS,
     ),
 ]
 PriorityName = Annotated[str, Choice("priority", ("realtime", "standard", "batch"))]
