@@ -139,7 +139,8 @@ class RedisReservation:
     def _correct(self, used: int, budgeted: int, *, model_request: int) -> None:
         charged = [(known, model_request if known is self._model else 0) for known in self._charged]
         more = min(max(used, 0), LARGEST) - self.tokens
-        of_budgets = min(max(budgeted, 0), LARGEST) - (0 if self.lost else self.tokens)
+        settled = min(max(budgeted, 0), LARGEST)
+        of_budgets = settled - (0 if self.lost else self.tokens), settled
         self._limiter.correct(self._place, b"t" + self._id, charged, more, self.day, of_budgets)
 
 

@@ -1,8 +1,9 @@
 """What the server keeps of budgets, and does with them, in the steps of `limits.redis.scripts` and in some of its own.
 
-A budget is one key for each scope that has one, below the tenant's hash tag: a day, what was used on it and in its month, as
-`limits.budget` has it. It is kept for longer than a month from its last use. The server's TIME decides the day, and one that
-goes back does not. What a budget cut down is noted beside the open debits, so that it can be given back by who never heard of it.
+A budget is one key for each scope that has one, below the tenant's hash tag: a day, what was used on it and in its month, and
+what of both was settled, as `limits.budget` has it. It is kept for longer than a month from its last use. The server's TIME
+decides the day, and one that goes back does not. What a budget cut down is noted beside the open debits, so that it can be given
+back by who never heard of it.
 """
 
 from __future__ import annotations
@@ -25,25 +26,26 @@ local function month_of(day)  -- months since the year 0, by the proleptic Grego
     local of_year = of_era - (365 * year + math.floor(year / 4) - math.floor(year / 100))
     return (era * 400 + year) * 12 + math.floor((5 * of_year + 2) / 153) + 2
 end
-local function kept(key)  -- key, day, used on it, used in its month
+local function kept(key)  -- key, day, used on it, used in its month, and what of these was settled
     local value = redis.call('GET', key)
-    if not value or #value ~= 24 then return {{key, -1, 0, 0}} end
-    local day, today, month = struct.unpack('>i8i8i8', value)
-    return {{key, day, today, month}}
+    if not value or #value ~= 40 then return {{key, -1, 0, 0, 0, 0}} end
+    local day, today, month, settled_today, settled_month = struct.unpack('>i8i8i8i8i8', value)
+    return {{key, day, today, month, settled_today, settled_month}}
 end
 local function keep(b)
-    redis.call('SET', b[1], struct.pack('>i8i8i8', b[2], b[3], b[4]), 'PX', string.format('%.0f', KEPT))
+    redis.call('SET', b[1], struct.pack('>i8i8i8i8i8', b[2], b[3], b[4], b[5], b[6]), 'PX', string.format('%.0f', KEPT))
 end
 local function begin(b, day)
     if day > b[2] then
-        if b[2] < 0 or month_of(b[2]) ~= month_of(day) then b[4] = 0 end
-        b[2], b[3] = day, 0
+        if b[2] < 0 or month_of(b[2]) ~= month_of(day) then b[4], b[6] = 0, 0 end
+        b[2], b[3], b[5] = day, 0, 0
     end
 end
-local function count(b, tokens, day)
+local function bounded(tokens) return math.min(math.max(0, tokens), MOST) end
+local function count(b, tokens, settled, day)
     if month_of(day) ~= month_of(b[2]) then return end
-    b[4] = math.min(math.max(0, b[4] + tokens), MOST)
-    if day == b[2] then b[3] = math.min(math.max(0, b[3] + tokens), MOST) end
+    b[4], b[6] = bounded(b[4] + tokens), bounded(b[6] + settled)
+    if day == b[2] then b[3], b[5] = bounded(b[3] + tokens), bounded(b[5] + settled) end
 end
 local function budgets(now, n, as_they_are)  -- of the last n keys, all on the same day
     local found, day = {{}}, math.floor(now / DAY)
@@ -73,10 +75,13 @@ READ_TEXT: Final = """-- budgets; moment -> day, used on it and in its month, of
 return said(budgets(moment(ARGV[1]), #KEYS))
 """
 
-SET_BACK_TEXT: Final = """-- budgets; moment -> the same
+SET_BACK_TEXT: Final = """-- budgets; moment -> the same. What runs stays reserved
 local day, found = math.floor(moment(ARGV[1]) / DAY), {}
 for i, key in ipairs(KEYS) do
-    found[i] = {key, day, 0, 0}
+    local b = kept(key)
+    local today = day == b[2] and math.max(0, b[3] - b[5]) or 0
+    local month = b[2] >= 0 and month_of(day) == month_of(b[2]) and math.max(0, b[4] - b[6]) or 0
+    found[i] = {key, day, today, month, 0, 0}
     keep(found[i])
 end
 return said(found)
@@ -88,7 +93,7 @@ if number > tonumber(redis.call('GET', KEYS[1]) or '0') then
     redis.call('SET', KEYS[1], ARGV[2], 'PX', DAY / 1000)
     local b, day = kept(KEYS[2]), math.min(tonumber(ARGV[3]), today)
     begin(b, day)
-    count(b, tonumber(ARGV[4]), day)
+    count(b, tonumber(ARGV[4]), tonumber(ARGV[4]), day)
     keep(b)
 end
 return ''

@@ -264,24 +264,24 @@ class RedisLimiter(LastingLimiter):
         scopes: Sequence[tuple[Known, int]],
         more: int,
         day: int = 0,
-        of_budgets: int | None = None,
+        of_budgets: tuple[int, int] | None = None,
     ) -> None:
         """Give requests back, so many of each scope, and charge so many tokens more, or less than none; also to that day's
-        budgets, if that is not another number.
+        budgets. `of_budgets`: so many more there, and so many used for good, if these are other numbers.
         """
-        now, of_budgets = self.now(), more if of_budgets is None else of_budgets
+        now, (budgeted, settled) = self.now(), of_budgets or (more, more)
         if place is Place.HERE:
             self._share.correct([known for known, _ in scopes], more, now)
             self._share.refund([known for known, requests in scopes if requests])
             if day:
-                self._spending.correct_parts([known for known, _ in scopes], day, of_budgets)
+                self._spending.correct_parts([known for known, _ in scopes], day, budgeted)
         elif place is Place.SERVER and scopes:
             corrections = [(known, requests, more, False) for known, requests in scopes]
-            self.line.say(*self._words.correct(name, b"", corrections, day, of_budgets))
+            self.line.say(*self._words.correct(name, b"", corrections, day, budgeted, settled))
             for known, requests in scopes:
                 _follow(known.account, requests, more, now)
                 if day:
-                    known.used.add(of_budgets, known.used.day if day == TODAY else day)
+                    known.used.add(budgeted, known.used.day if day == TODAY else day)
 
     def release(self, lease: bytes, scopes: Sequence[Known], name: bytes = b"") -> None:
         """One slot of each. `name`: a debit that needs no correction any more."""

@@ -217,7 +217,7 @@ if fits then
     open(KEYS[1], 't' .. id)
     if requests > 0 then open(KEYS[1], request) end
     for _, b in ipairs(found) do --$
-        count(b, tokens, b[2]) --$
+        count(b, tokens, 0, b[2]) --$
         keep(b) --$
     end --$
     if cut then --$
@@ -233,18 +233,19 @@ return struct.pack('>i8i8', fits and 1 or back and 2 or 0, tokens) .. table.conc
 CORRECT, CORRECT_BUDGETS = _both(
     """-- open, then balance and leases of each scope, then budgets; moment, the name of what is corrected (it counts once;
 -- empty: nothing is), the lease that ends, then of each scope its limits, requests back, tokens to add, end its lease?; then the
--- day of the budgets (UNHEARD: as they are, less what was taken, however much that was; TODAY), tokens to add, how many there are
-local now, name, limited, more, taken = moment(ARGV[1]), ARGV[2], 0, 0, nil
+-- day of the budgets (UNHEARD: as they are, less what was taken, however much that was; TODAY), tokens to add, tokens that are
+-- settled with it, how many budgets there are
+local now, name, limited, more, settled, taken = moment(ARGV[1]), ARGV[2], 0, 0, 0, nil
 local counts = name ~= '' and redis.call('SREM', KEYS[1], name) == 1
-local day = tonumber(ARGV[#ARGV - 2]) --$
-more, limited = tonumber(ARGV[#ARGV - 1]), tonumber(ARGV[#ARGV]) --$
+local day = tonumber(ARGV[#ARGV - 3]) --$
+more, settled, limited = tonumber(ARGV[#ARGV - 2]), tonumber(ARGV[#ARGV - 1]), tonumber(ARGV[#ARGV]) --$
 if counts then --$
     taken = day == UNHEARD and redis.call('HGET', KEYS[1] .. ':cut', name) or nil --$
     redis.call('HDEL', KEYS[1] .. ':cut', name) --$
     if taken then more = -tonumber(taken) end --$
     for _, b in ipairs(budgets(now, limited, day ~= TODAY)) do --$
         if b[2] >= 0 then --$
-            count(b, more, day < 0 and b[2] or day) --$
+            count(b, more, settled, day < 0 and b[2] or day) --$
             keep(b) --$
         end --$
     end --$

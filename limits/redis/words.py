@@ -45,15 +45,17 @@ class Words:
             words += known.budget_terms
         return RESERVE_BUDGETS, [*words, b"%d" % least, b"%d" % len(budgeted)]
 
-    def correct(self, name: bytes, lease: bytes, scopes: Sequence[Correction], day: int = 0, more: int = 0) -> Said:
-        """`day`: of the budgets that `more` tokens are added to; 0: none is corrected."""
+    def correct(
+        self, name: bytes, lease: bytes, scopes: Sequence[Correction], day: int = 0, more: int = 0, settled: int = 0
+    ) -> Said:
+        """`day`: of the budgets that `more` tokens are added to, and `settled` used for good; 0: none is corrected."""
         budgeted = [known for known, *_ in scopes if known.budgeted] if day else []
         words = [*self._keys([known for known, *_ in scopes], budgeted), self._moment(), name, lease]
         for known, requests, tokens, ends in scopes:
             words += (*known.terms[:4], b"%d" % requests, b"%d" % tokens, b"1" if ends and known.slots else b"0")
         if not budgeted:
             return CORRECT, words
-        return CORRECT_BUDGETS, [*words, b"%d" % day, b"%d" % more, b"%d" % len(budgeted)]
+        return CORRECT_BUDGETS, [*words, b"%d" % day, b"%d" % more, b"%d" % settled, b"%d" % len(budgeted)]
 
     def read(self, budgeted: Sequence[Known]) -> list[bytes]:
         return [b"%d" % len(budgeted), *(known.budget for known in budgeted), self._moment()]

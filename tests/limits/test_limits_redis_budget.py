@@ -81,6 +81,21 @@ async def test_a_servers_clock_that_goes_back_opens_nothing(redis, wall):
         assert await spend(limiter, [ACME], 1000) == 1000
 
 
+async def test_what_runs_while_it_is_set_back_takes_nothing_of_others(redis, wall):
+    """It stays reserved, whichever node set it back, and counts with what it used when it ends; so does what ended before."""
+    async with nodes(redis.url, 2, moment=wall.moment, wall=wall) as (one, two):
+        await spend(one, [ACME], 20)
+        async with one.admit([ACME]) as admission, admission.reserve(60) as reservation:
+            await two.set_back_budgets([ACME])
+            assert await used(one) == [(60, 60)]
+            await spend(two, [ACME], 30)
+            reservation.settle(5)
+        await heard(one)
+        assert await used(two) == [(35, 35)]
+        await one.set_back_budgets([ACME])
+        assert await used(two) == [(0, 0)]
+
+
 async def test_settled_on_the_day_of_its_reservation(redis, wall):
     """After midnight a correction is of the month, and in the next month of nothing."""
     async with nodes(redis.url, moment=wall.moment, wall=wall) as (limiter,):

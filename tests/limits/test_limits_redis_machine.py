@@ -149,9 +149,8 @@ class Same(RuleBasedStateMachine):
     def foresee(self, scopes, model, tokens, clamp, least):
         """What is foreseen, by both, is what then happens."""
         scopes = [VARIANTS[number][self.which[number]] for number in scopes]
-        known = [self.memory.ledger._accounts.get(scope.id) for scope in scopes]
-        if any(one is not None and one.scope is not scope for one, scope in zip(known, scopes, strict=True)):
-            return  # the server hears of other limits with the next request
+        if self.changed(scopes):
+            return
 
         async def ask():
             everyone = scopes if model is None else [*scopes, model]
@@ -172,9 +171,16 @@ class Same(RuleBasedStateMachine):
             self.leave(admissions)
         assert told == [happens, happens]
 
+    def changed(self, scopes):
+        """Some have other limits, of which the server hears with the next request."""
+        known = [self.memory.ledger._accounts.get(scope.id) for scope in scopes]
+        return any(one is not None and one.scope is not scope for one, scope in zip(known, scopes, strict=True))
+
     @rule()
     def budgets_are_set_back(self):
         scopes = [variants[which] for variants, which in zip(VARIANTS, self.which, strict=True)]
+        if self.changed(scopes):
+            return
 
         async def set_back():
             for limiter in self.both:
@@ -308,7 +314,7 @@ class Same(RuleBasedStateMachine):
 
     def used(self, scope):
         value = self.value(b"GET", self.key(scope) + b":budget")
-        return (0, 0) if value == b"$-1" else self.as_of_now(Used(*struct.unpack(">3q", value)))
+        return (0, 0) if value == b"$-1" else self.as_of_now(Used(*struct.unpack(">5q", value)[:3]))
 
     def as_of_now(self, used):
         used.advance(day_of(self.wall()))
