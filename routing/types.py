@@ -76,12 +76,15 @@ class Verdict:
     """How hard a request looks. `score` None is "don't know", which is never the same as easy.
 
     `tier` is set by a classifier that names a tier itself. `terms` are the features that spoke, strongest first, each with
-    what it added to the weighted sum.
+    what it added to the weighted sum. `small` and `large`: how likely the cheapest and the dearest tier are good enough, 0-1,
+    from a classifier that tells.
     """
 
     score: float | None
     tier: str | None = None
     terms: tuple[tuple[str, float], ...] = ()
+    small: float | None = None
+    large: float | None = None
 
 
 @dataclass(slots=True)  # made for every request: a frozen one takes three times as long to make
