@@ -22,6 +22,8 @@ from caches.precise import PreciseIndex
 
 MOST_EARLY = 1024
 """Batches that may wait for those before them."""
+_AT_ONCE = 8
+"""Of those are taken at once; the others by `catch_up`, between other work."""
 
 
 @dataclass(slots=True)
@@ -117,6 +119,20 @@ class Sequence:
         self._take(payload)
         self._catch_up()
 
+    @property
+    def behind(self) -> bool:
+        """There is more that could be taken. Nothing else is to be told before."""
+        return self._next in self._early
+
+    def catch_up(self) -> None:
+        """Take some of that."""
+        early = self._early
+        for _ in range(_AT_ONCE):
+            if self._next not in early:
+                break
+            self._take(early.pop(self._next))
+        self.live = not early and not self._asking
+
     def replay_over(self, *, complete: bool) -> None:
         """Else it took too long."""
         if not self._asking:
@@ -160,9 +176,7 @@ class Sequence:
         early = self._early
         for number in [number for number in early if number < self._next]:
             del early[number]
-        while self._next in early:
-            self._take(early.pop(self._next))
-        self.live = not early and not self._asking
+        self.catch_up()
 
     def _take(self, payload: bytes) -> None:
         if self._next == 0 and not self._index.whole(self._name):
