@@ -6,7 +6,7 @@ Rules of this file
 2. Each replica forgets what it was not asked for longest, when it holds more tokens than its engine has room for. A prompt is
    touched from its tail to its head, so tails go first, as in vLLM. So whoever holds a block holds all that stand before it.
 3. The memory has one hard bound, `most` entries over all replicas. Past it the replica with the most gives way. A million tokens
-   that one replica holds are 16,000 entries and 4 to 5 MB.
+   that one replica holds are 16,000 entries and 2 to 7 MB.
 4. No clock, no I/O, no randomness. A replica that is dropped holds nothing from then on; its entries are cleared a few at a
    time, so no call takes longer for it.
 

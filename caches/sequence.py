@@ -22,8 +22,6 @@ from caches.precise import PreciseIndex
 
 MOST_EARLY = 1024
 """Batches that may wait for those before them."""
-_AT_ONCE = 8
-"""Of those are taken at once; the others by `catch_up`, between other work."""
 
 
 @dataclass(slots=True)
@@ -125,11 +123,9 @@ class Sequence:
         return self._next in self._early
 
     def catch_up(self) -> None:
-        """Take some of that."""
+        """Take one of them."""
         early = self._early
-        for _ in range(_AT_ONCE):
-            if self._next not in early:
-                break
+        if self._next in early:
             self._take(early.pop(self._next))
         self.live = not early and not self._asking
 
