@@ -84,17 +84,20 @@ class Choosing:
 
     def expect(self, job: Job, decision: Decision) -> None:
         """It is decided where the request goes, if it goes to a model: who is asked next must know. Once for each decision."""
+        route, tenant = job.resolution.route, job.principal.tenant
+        if route not in self._moving and tenant not in self._tenants:
+            return
         told = self._told(job, decision)
         if told is not None:
-            job.work.expected = self._cuts.expect(job.resolution.route, job.principal.tenant, told)
+            job.work.expected = self._cuts.expect(route, tenant, told)
 
     def tell(self, job: Job, decision: Decision) -> None:
         """The request goes to a model."""
-        told = self._told(job, decision)
+        expected, job.work.expected = job.work.expected, None
+        told = self._told(job, decision) if expected is None else expected.told
         if told is None:
             return
         route, tenant, up, is_open = job.resolution.route, job.principal.tenant, told.up, told.open
-        expected, job.work.expected = job.work.expected, None
         self._cuts.tell(route, tenant, told, expected)
         metrics, shown = self._metrics, self._shown[route]
         owner = self._cuts.owner(tenant)
