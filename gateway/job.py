@@ -21,6 +21,7 @@ from gateway.multipart import boundary
 from gateway.wire import Ask
 from limits.waiting import Priority
 from routing.types import Decision, Needs, Resolution, Target
+from routing.whose import Names
 
 _PRIORITIES = {"realtime": Priority.REALTIME, "standard": Priority.STANDARD, "batch": Priority.BATCH}
 _PASSED_ON = frozenset({b"user-agent", b"traceparent", b"tracestate", b"baggage"})
@@ -90,6 +91,7 @@ class Job:
     use: Use | None = None  # of the cache
     key: bytes | None = None  # in the cache, where it has a part in it
     decision: Decision | None = None
+    names: tuple[Names | None] | None = None  # of its conversation, once they were looked for
     plan: Plan | None = None  # of the model that is asked now, or first
     waiting: WorkScope | None = None  # while it waits for a slot
     shared: bool = False  # others may join the work

@@ -6,7 +6,7 @@
     parse          decompressed, a copy to look at; the bytes are kept                     400 413
     resolve        alias → model or auto; is the key allowed, is the endpoint served       403 404
     cache          an exact hit is replayed; identical requests in flight share one answer (gateway.answers)
-    decide         only for `auto`: capability, context, score → tier, reason
+    decide         only for `auto`: capability, context, score, conversation, load → tier, reason
     reserve        token buckets, a second atomic step: a hit is never refused for tokens  429
     queue          a slot of the pool, late binding                                        429 503
     forward        replica, bytes out, bytes back (gateway.forward)                        502 503 504
@@ -39,6 +39,7 @@ from gateway.giveway import GaveWay, Yielding
 from gateway.http1 import Request
 from gateway.inflate import inflate
 from gateway.job import Job, Plan, Reading, read_headers
+from gateway.loads import Loads
 from gateway.metrics import Metrics
 from gateway.patience import leaves
 from gateway.prompt import prompt_size, prompts
@@ -49,11 +50,13 @@ from gateway.relay import Sink
 from gateway.reply import Reply
 from gateway.settle import Ending, charge, spent
 from gateway.sizing import estimate_of, learn
+from gateway.talks import NoTalks
 from gateway.tokenizing import Tokens
 from limits.estimate import longest, prompt_tokens, reservation
 from limits.types import LimitExceeded
 from limits.waiting import Preempted, Priority, QueueFull, QueueTimeout, Spent, WaitTooLong
 from routing.decide import decide
+from routing.load import LoadRules
 from routing.needs import needs_of
 from routing.resolve import Catalog
 from routing.types import Classifier, Decision, Target
@@ -75,6 +78,7 @@ class RoutingRules:
     threshold: float
     order: tuple[str, ...]
     fallback: Mapping[str, str]
+    load: LoadRules
 
 
 class Pipeline:
@@ -92,6 +96,8 @@ class Pipeline:
         both: Deletes,
         catalog: Catalog,
         rules: RoutingRules,
+        talks: NoTalks,
+        loads: Loads,
         answers: Answers,
         stations: Mapping[str, Station],
         forwarder: Forwarder,
@@ -107,6 +113,8 @@ class Pipeline:
         self._both = both
         self._catalog = catalog
         self.rules = rules
+        self.talks = talks
+        self.loads = loads
         self.answers = answers
         self.stations = stations
         self._forwarder = forwarder
@@ -237,7 +245,7 @@ class Pipeline:
     async def _produce(self, job: Job, sink: Sink) -> None:
         """Decide, reserve, queue, forward; then the fallback, or one move up for a prompt that is too long."""
         decision = self._decision(job)
-        self._metrics.decisions.add((decision.target.model.tier, decision.reason))
+        self._metrics.decided(decision)
         left = list(decision.alternatives)
         target: Target | None = decision.target
         job.work.score, job.work.terms = decision.score, decision.terms
@@ -245,6 +253,7 @@ class Pipeline:
         moved = False
         while target is not None:
             job.work.model, job.work.tier, job.work.reason = target.name, target.model.tier, reason
+            self.talks.note(job, decision, target)
             try:
                 return await self._serve(job, target, sink)
             except (Unserved, NoReplica):
@@ -270,16 +279,20 @@ class Pipeline:
 
     def decide(self, job: Job) -> Decision:
         """Which model, why, and who comes next."""
-        rules = self.rules
+        rules, classify = self.rules, self.rules.classifier.classify
         return decide(
             job.resolution,
             job.needs,
-            lambda: rules.classifier.classify(job.ask.fields, job.endpoint.name),
+            lambda: classify(job.ask.fields, job.endpoint.name),
             override=job.wishes.tier,
             default_tier=rules.default_tier,
             threshold=rules.threshold,
             order=rules.order,
             fallback=rules.fallback,
+            talk=lambda: self.talks.held(job, classify, rules.threshold),
+            sticky=self.talks.sticky,
+            load=self.loads.at(job.wishes.priority),
+            rules=rules.load,
         )
 
     def _decision(self, job: Job) -> Decision:

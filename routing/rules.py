@@ -59,6 +59,7 @@ PROPOSAL_EVIDENCE = 1.0
 
 FOLLOW_UPS = 6
 FOLLOW_UP_UNITS = 90
+FOLLOW_UP_CHARACTERS = 200
 UNSURE_UNITS = 240
 TERMS = 6
 
@@ -153,6 +154,10 @@ def _follows_up(text: str, reading: Reading, verdict: Verdict) -> bool:
         return True
     if reading.units > FOLLOW_UP_UNITS:
         return False
+    return _goes_on(text)
+
+
+def _goes_on(text: str) -> bool:
     lower = text.lower()
     return (
         bool(_GOES_ON.match(lower) or _POINTS_BACK.search(lower))
@@ -169,3 +174,13 @@ def _harder(one: Verdict, other: Verdict) -> Verdict:
     if one.score is None or (other.score is not None and other.score > one.score):
         return other
     return one
+
+
+def leans(text: str) -> bool:
+    """Whether a short text goes on with what was said before it: "commit it", "yes", "继续"."""
+    if len(text) > FOLLOW_UP_CHARACTERS:
+        return False
+    reading = read(text)
+    if reading.units > FOLLOW_UP_UNITS or _stands_alone(reading):
+        return False
+    return _goes_on(text)

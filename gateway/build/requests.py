@@ -33,6 +33,7 @@ from gateway.forward import Forwarder, Preempt, Station
 from gateway.hits import Hits
 from gateway.inner import Inner
 from gateway.keys import KeyRing
+from gateway.loads import Loads, Memory
 from gateway.logs import RequestLog
 from gateway.metrics import Metrics
 from gateway.models import ModelList
@@ -42,11 +43,15 @@ from gateway.refusals import PERSONAL
 from gateway.salts import salts_of
 from gateway.shadow import Budget, Shadows
 from gateway.similar import Similar
+from gateway.talks import NoTalks, Talks
 from gateway.tokenizing import Tokens
 from gateway.verify import Judge, Verifier
 from routing.fixed import Fixed
+from routing.load import LoadRules
 from routing.resolve import Catalog
 from routing.rules import Rules
+from routing.sessions import Sticky
+from routing.table import Table
 from routing.types import Classifier, Model
 
 Clock = Callable[[], float]
@@ -119,11 +124,14 @@ def build_pipeline(
     semantic: Semantic,
     both: Deletes,
     tell: Tell,
+    loads: Loads,
+    talks: Memory,
     metrics: Metrics,
     secret: bytes,
     clock: Clock,
     wall: Clock,
 ) -> Understanding:
+    """`talks`: where conversations are kept."""
     catalog = catalog_of(config)
     ring = KeyRing(config.keys.path, [tenant.name for tenant in config.tenants])
     flights: Flights = Flights(personal=PERSONAL)
@@ -169,6 +177,8 @@ def build_pipeline(
         both=both,
         catalog=catalog,
         rules=_rules(config),
+        talks=_talks(config, talks, secret, clock),
+        loads=loads,
         answers=answers,
         stations=stations,
         forwarder=forwarder,
@@ -234,7 +244,19 @@ def _rules(config: Config) -> RoutingRules:
     classifier: Classifier = Rules()
     if routing.classifier.kind == "fixed":
         classifier = Fixed(routing.classifier.tier or default_tier)
-    return RoutingRules(classifier, default_tier, routing.classifier.threshold, routing.tiers, routing.fallback)
+    own = routing.load
+    load = LoadRules(own.band, own.idle, own.wait, own.waits)
+    return RoutingRules(classifier, default_tier, routing.classifier.threshold, routing.tiers, routing.fallback, load)
+
+
+def _talks(config: Config, memory: Memory, secret: bytes, clock: Clock) -> NoTalks:
+    own, tiers = config.routing.sessions, config.routing.tiers
+    if not own.enabled or len({model.tier for model in config.models}) < 2:
+        return NoTalks()
+    table = Table(memory, frozenset((*tiers, *(model.name for model in config.models))))
+    key = hashlib.sha256(b"conversations" + secret).digest()
+    default_tier = config.routing.classifier.default_tier or tiers[-1]
+    return Talks(table, key, Sticky(own.easy_turns, own.move_tokens), own.warm, tiers, default_tier, clock)
 
 
 def _verifier(config: Config, inner: Inner, clock: Clock) -> Verifier | None:
