@@ -31,6 +31,7 @@ from gateway.errors import ApiError
 from gateway.exchange import Exchange
 from gateway.explain_cache import cache_view
 from gateway.explain_placing import costs_of, foretold
+from gateway.explain_routing import loads_of, session_of
 from gateway.explanation import Attempt, Balance, Candidate, Explanation, Limit, Refusal, Replica, Route, Term, Upstream
 from gateway.forward import Failures
 from gateway.job import Headers, Job, read_headers
@@ -158,6 +159,10 @@ def _route(pipeline: Pipeline, job: Job, decision: Decision) -> Route:
         threshold=pipeline.rules.threshold,
         terms=tuple(Term(feature, round(added, 4), WEIGHTS.get(feature)) for feature, added in decision.terms),
         candidates=tuple(candidates),
+        session=session_of(pipeline, decision),
+        move=decision.move or "",
+        band=pipeline.rules.load.band,
+        loads=loads_of(pipeline, job),
     )
 
 

@@ -6,6 +6,7 @@ import msgspec
 
 from backends.pool import ReplicaStats
 from gateway.budgets import Budget
+from gateway.explain_routing import LoadView, SessionView
 from limits.view import PlaceView
 
 
@@ -49,6 +50,10 @@ class Route(msgspec.Struct, frozen=True):
     threshold: float
     terms: tuple[Term, ...]
     candidates: tuple[Candidate, ...]
+    session: SessionView | None = None  # None: the conversation begins, or it was not asked for
+    move: str = ""  # what the load made of it: spilled, borrowed
+    band: float = 0.0
+    loads: tuple[LoadView, ...] = ()
 
 
 class ScopeView(msgspec.Struct, frozen=True):

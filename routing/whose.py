@@ -5,7 +5,7 @@ Rules
   newest, and the newest. The next turn has the same three in it, with one more behind them; so it finds what the last turn left.
 - Only what people said counts, as `conversation` reads it. What programs put in between changes from turn to turn: reminders,
   cache marks, results that are cut short, reasoning that is left out.
-- A name is a keyed digest over the tenant and the route: one tenant's is never another's, it has the same length whatever was said, and
+- A name is a keyed digest over the tenant and the route: one tenant's is never another's, it is as long whatever was said, and
   without the key nobody can tell from it what was said, or make one.
 - Two conversations of one tenant that begin with the same words are one until they part. Clients that say who their user is
   (`user`, `safety_identifier`) or which conversation it is (`prompt_cache_key`) are told apart by that, too.

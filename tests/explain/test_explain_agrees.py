@@ -132,7 +132,9 @@ async def test_what_is_told_is_what_happens(start, seed):
             principal = parts.pipeline.authenticator.of_tenant(tenant)
             tellings.append(await told_by(parts, ENDPOINT[endpoint], body, principal, raw_headers, live=live))
         answer, sent = await send(stack, endpoint, body, headers, tenant)
-        seen |= {agree(told, answer, sent) for told in tellings}
+        route = tellings[1].route
+        held = route is not None and route.session is not None  # what a conversation holds only the running gateway knows
+        seen |= {agree(told, answer, sent) for told in tellings[held:]}
     assert seen >= {"pinned", "score", "context", "capability", "override", "default", "refused", "exact", "not_cached"}
 
 
