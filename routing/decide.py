@@ -98,8 +98,9 @@ def decide(
         held = talk()
         if held is not None and held.model and (same := _same(held.model, left, load)) is not None:
             rest = [target for target in _ranked(left, same.model.tier, left_tiers, fallback) if target is not same]
+            keeps = held.tier if held.tier in tiers else same.model.tier
             return Decision(
-                same, "session", None, tuple(rest), keeps=held.tier, easy=held.easy, held=held, turned="looped"
+                same, "session", None, tuple(rest), keeps=keeps, easy=held.easy, held=held, turned="looped"
             )  # fmt: skip
         judged = verdict()
         wanted, reason = wanted_tier(judged, tiers, default_tier, threshold)
