@@ -1,0 +1,74 @@
+"""Outcomes of two models on real prompts, and the scores that a classifier gives to prompts which it was not trained on."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from routing.learned.classifier import Learned
+from routing.learned.train import Row, train
+from routing.rules import Rules
+from routing.types import Classifier
+
+_MOST = 100_000
+
+
+class Label(NamedTuple):
+    """One prompt: how good either model's answer was, 0-1, and its score; None where the classifier does not know."""
+
+    small: float
+    large: float
+    score: float | None
+
+
+class Labels(NamedTuple):
+    """`share` of these scores are from `cut` on; unknown ones count as above."""
+
+    labels: Sequence[Label]
+
+    def cut(self, share: float) -> float:
+        scores = sorted((2.0 if label.score is None else label.score for label in self.labels), reverse=True)
+        return min(1.0, scores[min(len(scores) - 1, max(0, round(share * len(scores)) - 1))])
+
+
+def labels_of(path: Path, small: str, large: str, classifier: str, seed: int) -> Labels:
+    """Half of the prompts, drawn by the seed, train the classifier; the others are the labels. Raises ValueError, OSError."""
+    rows = read(path, small, large)
+    random.Random(seed).shuffle(rows)
+    half = len(rows) // 2
+    judge: Classifier = Rules() if classifier == "rules" else Learned(train(rows[:half], base=None, seed=seed))
+    return Labels([_judged(row, judge) for row in rows[half:]])
+
+
+def read(path: Path, small: str, large: str) -> list[Row]:
+    """Lines of JSON with `prompt` and `scores`, a number for each model; gzipped if the name says so."""
+    found: list[Row] = []
+    with _opened(path) as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                fields = json.loads(line)
+                scores, prompt = fields["scores"], fields["prompt"]
+                if small in scores and large in scores:
+                    found.append(Row(str(prompt), float(scores[small]), float(scores[large])))
+            except (ValueError, KeyError, TypeError):
+                raise ValueError(f"{path.name}, line {number}: no prompt with scores of models") from None
+            if len(found) == _MOST:
+                break
+    if len(found) < 100:
+        raise ValueError(f"{path.name}: {len(found)} prompts have scores of both {small} and {large}; a hundred are needed")
+    return found
+
+
+def _opened(path: Path) -> IO[str]:
+    return gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
+
+
+def _judged(row: Row, judge: Classifier) -> Label:
+    verdict = judge.classify({"messages": [{"role": "user", "content": row.text}]}, "chat")
+    assert row.small is not None
+    assert row.large is not None
+    return Label(row.small, row.large, verdict.score)
