@@ -106,7 +106,7 @@ def result_of(world: World, study: Study) -> Result:
     waits = [world.begins[piece.job.number] - piece.job.at for piece, _ in served]
     ttft = [world.first[piece.job.number] - piece.job.at for piece, _ in served]
     pool = world.pools["large"]
-    lasted = world.timeline.now * max(1, pool.scheduler.capacity)
+    lasted = world.over * max(1, pool.scheduler.capacity)
     return Result(
         quality=sum(outcomes) / count,
         hard_quality=mean(hard),

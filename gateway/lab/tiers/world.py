@@ -95,6 +95,7 @@ class Pool:
         self.front.ended(job)
         self.busy += self.timeline.now - world.begins[job.number]
         world.left -= 1
+        world.over = self.timeline.now
         self.scheduler.settle(self._entries.pop(job.number), Spent(job.prompt, job.output, whole=True))
         self.scheduler.release()
 
@@ -141,6 +142,7 @@ class World:
         self.decisions: list[Decision | None] = [None] * len(pieces)
         self.refused: list[int] = []
         self.left = len(pieces)
+        self.over = 0.0  # when the last one ended; afterwards only timers run out
         self.pools = {
             "small": Pool(self, "small", fleet.small, fleet, 1.0, seed),
             "large": Pool(self, "large", fleet.large, fleet, fleet.dear, seed + 1),
