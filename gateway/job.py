@@ -20,7 +20,7 @@ from gateway.inflate import encoding_of
 from gateway.multipart import boundary
 from gateway.wire import Ask
 from limits.waiting import Priority
-from routing.types import Decision, Needs, Resolution, Target
+from routing.types import Decision, Needs, Resolution, Target, Verdict
 from routing.whose import Names
 
 _PRIORITIES = {"realtime": Priority.REALTIME, "standard": Priority.STANDARD, "batch": Priority.BATCH}
@@ -92,6 +92,8 @@ class Job:
     key: bytes | None = None  # in the cache, where it has a part in it
     decision: Decision | None = None
     names: tuple[Names | None] | None = None  # of its conversation, once they were looked for
+    verdict: Verdict | None = None  # of the classifier, where it was asked
+    cut: float | None = None  # the score from which it goes up a tier, where that is to be chosen
     plan: Plan | None = None  # of the model that is asked now, or first
     waiting: WorkScope | None = None  # while it waits for a slot
     shared: bool = False  # others may join the work

@@ -28,7 +28,9 @@ from dataclasses import dataclass
 from gateway import multipart, wire
 from gateway.answers import Answers
 from gateway.auth import Authenticator, Principal
+from gateway.bands import Bands
 from gateway.chains import Chains
+from gateway.choosing import Choosing
 from gateway.dispatch.types import Admit, Dispatcher, Grant, NoReplica, Question, WorkAsk
 from gateway.endpoints import Endpoint
 from gateway.errors import ApiError
@@ -59,7 +61,7 @@ from routing.decide import decide
 from routing.load import LoadRules
 from routing.needs import needs_of
 from routing.resolve import Catalog
-from routing.types import Classifier, Decision, Target
+from routing.types import Classifier, Decision, Target, Verdict
 
 _ENGINE_PRIORITY = {Priority.REALTIME: 0, Priority.STANDARD: 10, Priority.BATCH: 20}  # vLLM: lower is sooner
 _SMALL = 64 * 1024  # a larger body takes longer to parse than its admission may cost
@@ -74,8 +76,6 @@ class RoutingRules:
     """How `auto` chooses."""
 
     classifier: Classifier
-    default_tier: str
-    threshold: float
     order: tuple[str, ...]
     fallback: Mapping[str, str]
     load: LoadRules
@@ -98,6 +98,7 @@ class Pipeline:
         rules: RoutingRules,
         talks: NoTalks,
         loads: Loads,
+        choosing: Choosing,
         answers: Answers,
         stations: Mapping[str, Station],
         forwarder: Forwarder,
@@ -115,6 +116,8 @@ class Pipeline:
         self.rules = rules
         self.talks = talks
         self.loads = loads
+        self._bands = Bands()
+        self.choosing = choosing
         self.answers = answers
         self.stations = stations
         self._forwarder = forwarder
@@ -246,6 +249,8 @@ class Pipeline:
         """Decide, reserve, queue, forward; then the fallback, or one move up for a prompt that is too long."""
         decision = self._decision(job)
         self._metrics.decided(decision)
+        self.choosing.tell(job, decision)
+        self._bands.tell(job, decision)
         left = list(decision.alternatives)
         target: Target | None = decision.target
         job.work.score, job.work.terms = decision.score, decision.terms
@@ -279,21 +284,28 @@ class Pipeline:
 
     def decide(self, job: Job) -> Decision:
         """Which model, why, and who comes next."""
-        rules, classify = self.rules, self.rules.classifier.classify
-        return decide(
+        rules, job.verdict = self.rules, None
+        threshold, unrated = self.choosing.ask(job)
+        decision = decide(
             job.resolution,
             job.needs,
-            lambda: classify(job.ask.fields, job.endpoint.name),
+            lambda: self._judge(job),
             override=job.wishes.tier,
-            default_tier=rules.default_tier,
-            threshold=rules.threshold,
+            default_tier=unrated,
+            threshold=threshold,
             order=rules.order,
             fallback=rules.fallback,
-            talk=lambda: self.talks.held(job, classify, rules.threshold),
+            talk=lambda: self.talks.held(job, rules.classifier.classify, threshold, unrated),
             sticky=self.talks.sticky,
             load=self.loads.at(job.wishes.priority),
             rules=rules.load,
+            near=self._bands.of(job),
         )
+        return self.choosing.named(job, decision, unrated)
+
+    def _judge(self, job: Job) -> Verdict:
+        job.verdict = verdict = self.rules.classifier.classify(job.ask.fields, job.endpoint.name)
+        return verdict
 
     def _decision(self, job: Job) -> Decision:
         if job.decision is None:

@@ -33,8 +33,10 @@ class NoTalks:
 
     sticky = Sticky()
 
-    def held(self, job: Job, judge: Judge, threshold: float, /) -> Held | None:  # noqa: ARG002 - as the others
-        """What its conversation holds; None: it begins, or nobody knows. `judge` rates an ask of a body for an endpoint."""
+    def held(self, job: Job, judge: Judge, threshold: float, unrated: str, /) -> Held | None:  # noqa: ARG002 - as the others
+        """What its conversation holds; None: it begins, or nobody knows. `judge` rates an ask of a body for an endpoint; it
+        goes up from `threshold` on, and to the tier `unrated` where it has no score.
+        """
         return None
 
     def note(self, job: Job, decision: Decision, target: Target, /) -> None:
@@ -51,7 +53,6 @@ class Talks(NoTalks):
         sticky: Sticky,
         warm: float,
         order: tuple[str, ...],
-        default_tier: str,
         clock: Callable[[], float],
     ) -> None:
         self._table = table
@@ -59,10 +60,9 @@ class Talks(NoTalks):
         self.sticky = sticky
         self._warm = warm
         self._order = order
-        self._default_tier = default_tier
         self._clock = clock
 
-    def held(self, job: Job, judge: Judge, threshold: float, /) -> Held | None:
+    def held(self, job: Job, judge: Judge, threshold: float, unrated: str, /) -> Held | None:
         names = self._names(job)
         if names is None:
             return None
@@ -74,7 +74,7 @@ class Talks(NoTalks):
         last = same if names.own == names.before else None
         if last is None and names.before:
             last = self._table.get(names.before)
-        return self._made_out(job, names, judge, threshold) if last is None else self._held(names, last, "")
+        return self._made_out(job, names, judge, threshold, unrated) if last is None else self._held(names, last, "")
 
     def note(self, job: Job, decision: Decision, target: Target, /) -> None:
         if not job.resolution.auto or not decision.keeps:
@@ -89,14 +89,15 @@ class Talks(NoTalks):
     def _names(self, job: Job) -> Names | None:
         if job.names is None:
             tenant, session, fields = job.principal.tenant, job.wishes.session, job.ask.fields
-            job.names = (names_of(self._key, tenant, "auto", fields, job.endpoint.name, session),)
+            route = job.resolution.route
+            job.names = (names_of(self._key, tenant, route, fields, job.endpoint.name, session),)
         return job.names[0]
 
     def _held(self, names: Names, record: Record, model: str) -> Held:
         cost = record.tokens if self._clock() - record.at < self._warm else 0
         return Held(record.tier, model, record.easy, cost, leans(names.newest))
 
-    def _made_out(self, job: Job, names: Names, judge: Judge, threshold: float) -> Held | None:
+    def _made_out(self, job: Job, names: Names, judge: Judge, threshold: float, unrated: str) -> Held | None:
         """From the body alone: each of the earlier asks as if it were the newest."""
         fields, endpoint = job.ask.fields, job.endpoint.name
         if not names.before or endpoint == "completions":
@@ -109,7 +110,7 @@ class Talks(NoTalks):
         wants: list[tuple[str, bool]] = []
         for end in reversed(ends):
             judged = judge({**fields, field_of(endpoint): messages[:end]}, endpoint)
-            wanted, reason = wanted_tier(judged, tiers, self._default_tier, threshold)
+            wanted, reason = wanted_tier(judged, tiers, unrated, threshold)
             wants.append((wanted, reason == "score"))
         held = fold(wants, job.needs.prompt_tokens, tiers, self.sticky)
         return None if held is None else held._replace(leans=leans(names.newest))

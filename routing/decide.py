@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from routing.load import OFF, LoadRules, Look, PoolLoad, moved, unknown
+from routing.load import OFF, LoadRules, Look, Near, PoolLoad, moved, nobody_near, unknown
 from routing.sessions import Held, Sticky, Turned, turn
 from routing.types import Decision, Model, Needs, Reason, Resolution, Target, UnknownTier, Verdict
 
@@ -71,6 +71,7 @@ def decide(
     sticky: Sticky = _STICKY,
     load: Look = unknown,
     rules: LoadRules = OFF,
+    near: Near = nobody_near,
 ) -> Decision:
     """Where the request goes. `verdict` and `talk`, which tells what the conversation holds, are called only if the answer is
     still open. `order` is the tiers from cheap to dear.
@@ -114,8 +115,8 @@ def decide(
         tier = _nearest(tier, list(dict.fromkeys((*order, *tiers))), left_tiers)
     keeps, shift = tier, None
     if reason == "score" and judged.score is not None:
-        edge, settled = edge_of(tier, threshold, tiers), held is not None and held.tier == tier
-        shift = moved(tier, judged.score, edge, left_tiers, _by_tier(left, load), rules, settled=settled)
+        settled = held is not None and held.tier == tier
+        shift = moved(tier, judged.score, left_tiers, _by_tier(left, load), rules, near, settled=settled)
         if shift is not None:
             tier, reason = shift[0], "load"
             keeps = min(keeps, tier, key=tiers.index)
@@ -137,12 +138,6 @@ def tier_for(score: float, threshold: float, tiers: Sequence[str]) -> str:
     step = (1.0 - threshold) / dearer
     rank = int((score - threshold) / step) if step > 0 else dearer - 1
     return tiers[1 + min(rank, dearer - 1)]
-
-
-def edge_of(tier: str, threshold: float, tiers: Sequence[str]) -> float:
-    """The least score for which `tier_for` gives this tier."""
-    place = tiers.index(tier)
-    return 0.0 if not place else threshold + (place - 1) * (1.0 - threshold) / (len(tiers) - 1)
 
 
 def tiers_of(targets: Iterable[Target], order: Sequence[str]) -> list[str]:

@@ -20,6 +20,7 @@ from gateway.accounts import Accounts
 from gateway.answers import Answers, models_of
 from gateway.auth import Authenticator
 from gateway.behind import Behind
+from gateway.build.routing import choosing_of, default_tier, load_rules, talks_of
 from gateway.caching import cachings
 from gateway.chains import Chains
 from gateway.config import Config
@@ -43,15 +44,11 @@ from gateway.refusals import PERSONAL
 from gateway.salts import salts_of
 from gateway.shadow import Budget, Shadows
 from gateway.similar import Similar
-from gateway.talks import NoTalks, Talks
 from gateway.tokenizing import Tokens
 from gateway.verify import Judge, Verifier
 from routing.fixed import Fixed
-from routing.load import LoadRules
 from routing.resolve import Catalog
 from routing.rules import Rules
-from routing.sessions import Sticky
-from routing.table import Table
 from routing.types import Classifier, Model
 
 Clock = Callable[[], float]
@@ -169,6 +166,7 @@ def build_pipeline(
         wall=wall,
     )
     salt = salts_of(config, secret)
+    classifier = classifier_of(config)
     learning = [model.name for model in config.models if model.warm.learn]
     salted = config.cache.prefix.isolate == "tenant"
     pipeline = Pipeline(
@@ -176,8 +174,9 @@ def build_pipeline(
         dispatcher=dispatcher,
         both=both,
         catalog=catalog,
-        rules=_rules(config),
-        talks=_talks(config, talks, secret, clock),
+        rules=RoutingRules(classifier, config.routing.tiers, config.routing.fallback, load_rules(config)),
+        choosing=choosing_of(config, metrics),
+        talks=talks_of(config, talks, secret, clock),
         loads=loads,
         answers=answers,
         stations=stations,
@@ -235,28 +234,15 @@ def catalog_of(config: Config) -> Catalog:
         for model in config.models
     ]
     adapters = {adapter.name: (model.name, adapter.served_name) for model in config.models for adapter in model.adapters}
-    return Catalog(models, auto=config.routing.auto, aliases=config.routing.aliases, adapters=adapters)
+    routes = {name: route.models for name, route in config.routing.routes.items()}
+    return Catalog(models, auto=config.routing.auto, routes=routes, aliases=config.routing.aliases, adapters=adapters)
 
 
-def _rules(config: Config) -> RoutingRules:
+def classifier_of(config: Config) -> Classifier:
     routing = config.routing
-    default_tier = routing.classifier.default_tier or routing.tiers[-1]
-    classifier: Classifier = Rules()
     if routing.classifier.kind == "fixed":
-        classifier = Fixed(routing.classifier.tier or default_tier)
-    own = routing.load
-    load = LoadRules(own.band, own.idle, own.wait, own.waits)
-    return RoutingRules(classifier, default_tier, routing.classifier.threshold, routing.tiers, routing.fallback, load)
-
-
-def _talks(config: Config, memory: Memory, secret: bytes, clock: Clock) -> NoTalks:
-    own, tiers = config.routing.sessions, config.routing.tiers
-    if not own.enabled or len({model.tier for model in config.models}) < 2:
-        return NoTalks()
-    table = Table(memory, frozenset((*tiers, *(model.name for model in config.models))))
-    key = hashlib.sha256(b"conversations" + secret).digest()
-    default_tier = config.routing.classifier.default_tier or tiers[-1]
-    return Talks(table, key, Sticky(own.easy_turns, own.move_tokens), own.warm, tiers, default_tier, clock)
+        return Fixed(routing.classifier.tier or default_tier(config))
+    return Rules()
 
 
 def _verifier(config: Config, inner: Inner, clock: Clock) -> Verifier | None:

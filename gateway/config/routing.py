@@ -23,6 +23,21 @@ class Classifier:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    large: t.Share | None = key(None, "At most this share of the requests goes to the tiers above the cheapest.")
+    quality: t.Share | None = key(
+        None, "kind learned: this share of the dearest tier's quality is kept, as the classifier expects it."
+    )
+    threshold: t.Share | None = key(None, "The score from which a request goes up; means another share on other traffic.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    target: Target | None = key(None, "What decides between its tiers: one of these; null: `classifier.threshold`.")
+    models: tuple[t.ModelName, ...] | None = key(None, "Models that may answer; null: all.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sessions:
     enabled: bool = key(True, "Conversations stay on their tier. Off: each request stands for itself.")
     easy_turns: Annotated[int, Whole(0, 100)] = key(3, "Easy turns in a row that stay up, before a conversation may go down.")
@@ -36,7 +51,9 @@ class Sessions:
 class Load:
     wait: t.Seconds = key(1.0, "The expected wait for a slot from which on a tier is overloaded.")
     waits: Mapping[t.Name, t.Seconds] = section(dict, "The same of single tiers.")
-    band: t.Share = key(0.1, "How far above its cut work goes down a tier, where a wait is twice as long as that; 0: never.")
+    band: t.Share = key(
+        0.5, "The share of a tier's work, from its cut on, that goes down where its wait is twice as long as that; 0: none does."
+    )
     idle: t.Share = key(0.25, "The share of a dearer tier's slots that stay free, when easy work borrows some; 1: it never does.")
 
 
@@ -44,6 +61,10 @@ class Load:
 class Routing:
     auto: t.ModelName = key("auto", 'The model name that means "you choose".')
     aliases: Mapping[t.ModelName, t.ModelName] = section(dict, "Other names for models, adapters or `auto`.")
+    routes: Mapping[t.ModelName, Route] = section(
+        dict,
+        "More model names that mean `auto`, each with settings of its own; `auto` may be among them (docs/routing.md).",
+    )
     classifier: Classifier = section(Classifier, "How `auto` rates a request.")
     tiers: tuple[t.Name, ...] = key((), "Tiers from cheap to dear; default: small, medium, large, then as they appear.")
     sessions: Sessions = section(Sessions, "What a conversation holds.")

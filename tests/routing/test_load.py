@@ -2,10 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routing.load import OFF, LoadRules, PoolLoad, moved, reach
+from routing.load import OFF, LoadRules, PoolLoad, moved, nobody_near, reach
+from routing.recent import LEAST, SIZE, Recent
 
 TIERS = ("small", "large")
-RULES = LoadRules(band=0.1, idle=0.25, others=1.0, wait={"small": 0.2})
+RULES = LoadRules(band=0.5, idle=0.25, others=1.0, wait={"small": 0.2})
 IDLE = PoolLoad(True, 8, 8, 0.0)
 GONE = PoolLoad(False, 0, 0, None)
 
@@ -14,10 +15,14 @@ def waits(seconds, free=0, slots=8):
     return PoolLoad(True, free, slots, seconds)
 
 
-def move(tier, score, small, large, *, rules=RULES, settled=False):
+def near(tier, share):
+    """What goes up has scores from 0.5 to 0.7, each as often."""
+    return 0.5 + 0.2 * share if tier == "large" else None
+
+
+def move(tier, score, small, large, *, rules=RULES, settled=False, near=near):
     pools = {"small": small, "large": large}
-    edge = 0.5 if tier == "large" else 0.0
-    return moved(tier, score, edge, TIERS, pools.get, rules, settled=settled)
+    return moved(tier, score, TIERS, pools.get, rules, near, settled=settled)
 
 
 def test_what_is_near_the_cut_spills_when_the_wait_is_too_long():
@@ -30,13 +35,17 @@ def test_what_is_near_the_cut_spills_when_the_wait_is_too_long():
 
 def test_the_nearer_the_more_it_spills():
     """Nothing at the wait that is meant, half of the band half as much above it."""
-    assert [round(reach(wait, 1.0, 0.1), 3) for wait in (0.0, 1.0, 1.5, 2.0, 9.0)] == [0.0, 0.0, 0.05, 0.1, 0.1]
+    assert [round(reach(wait, 1.0, 0.5), 3) for wait in (0.0, 1.0, 1.5, 2.0, 9.0)] == [0.0, 0.0, 0.25, 0.5, 0.5]
     assert move("large", 0.54, IDLE, waits(1.5)) == ("small", "spilled")
     assert move("large", 0.56, IDLE, waits(1.5)) is None
 
 
 def test_nothing_spills_where_it_is_no_better():
-    """Neither into a tier that waits too long itself, nor into one without a replica, nor into one of which nothing is known."""
+    """Neither into a tier that waits too long itself, nor into one without a replica, nor into one of which nothing is known.
+
+    Nor where nobody knows what lately went up.
+    """
+    assert move("large", 0.5, IDLE, waits(5.0), near=nobody_near) is None
     for small in (waits(0.3), GONE, waits(None), None):
         assert move("large", 0.5, small, waits(5.0)) is None
     assert move("large", 0.5, waits(0.3, free=1), waits(5.0)) == ("small", "spilled")
@@ -82,4 +91,19 @@ def test_hard_work_never_goes_down(score, small, large, band, idle, settled):
     to, kind = found
     assert {"small": small, "large": large}[to].ready
     assert (to, kind) == (("small", "spilled") if tier == "large" else ("large", "borrowed"))
-    assert kind == "borrowed" or score < 0.5 + band
+    assert kind == "borrowed" or score < 0.5 + 0.2 * band
+
+
+@given(st.lists(st.floats(0, 1), max_size=400), st.floats(0, 1))
+def test_what_is_near_is_a_quantile_of_the_newest_scores(scores, share):
+    """Of too few nobody knows; no more than that share of them are below it."""
+    recent = Recent()
+    for score in scores:
+        recent.add(score)
+    found, last = recent.near(share), scores[-SIZE:]
+    if len(last) < LEAST:
+        assert found is None
+        return
+    assert found in last
+    assert sum(score < found for score in last) <= share * len(last)
+    assert recent.near(0.0) == min(last)

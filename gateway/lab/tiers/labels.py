@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from routing.aims import WINDOW
 from routing.learned.classifier import Learned
 from routing.learned.train import Row, train
 from routing.rules import Rules
 from routing.types import Classifier
 
 _MOST = 100_000
+_EVEN = [place / WINDOW for place in range(WINDOW)]
 
 
 class Label(NamedTuple):
@@ -26,13 +28,10 @@ class Label(NamedTuple):
 
 
 class Labels(NamedTuple):
-    """`share` of these scores are from `cut` on; unknown ones count as above."""
+    """`prior`: what the classifier expects the scores to be."""
 
     labels: Sequence[Label]
-
-    def cut(self, share: float) -> float:
-        scores = sorted((2.0 if label.score is None else label.score for label in self.labels), reverse=True)
-        return min(1.0, scores[min(len(scores) - 1, max(0, round(share * len(scores)) - 1))])
+    prior: Sequence[float]
 
 
 def labels_of(path: Path, small: str, large: str, classifier: str, seed: int) -> Labels:
@@ -40,8 +39,12 @@ def labels_of(path: Path, small: str, large: str, classifier: str, seed: int) ->
     rows = read(path, small, large)
     random.Random(seed).shuffle(rows)
     half = len(rows) // 2
-    judge: Classifier = Rules() if classifier == "rules" else Learned(train(rows[:half], base=None, seed=seed))
-    return Labels([_judged(row, judge) for row in rows[half:]])
+    prior: Sequence[float] = _EVEN
+    judge: Classifier = Rules()
+    if classifier != "rules":
+        policy = train(rows[:half], base=None, seed=seed)
+        judge, prior = Learned(policy), [(1 + large - small) / 2 for small, large in policy.prior[:WINDOW]]
+    return Labels([_judged(row, judge) for row in rows[half:]], prior)
 
 
 def read(path: Path, small: str, large: str) -> list[Row]:

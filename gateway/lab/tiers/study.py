@@ -15,14 +15,14 @@ from routing.load import LoadRules
 from routing.sessions import Sticky
 
 Json = dict[str, Any]
-ON = LoadRules(band=0.1, idle=0.25)
+ON = LoadRules(band=0.5, idle=0.25)
 POLICIES = (
     Policy("text"),
     Policy("load", ON),
     Policy("spill", ON._replace(idle=1.0)),
     Policy("borrow", ON._replace(band=0.0)),
-    Policy("band 0.05", ON._replace(band=0.05)),
-    Policy("band 0.2", ON._replace(band=0.2)),
+    Policy("band 0.25", ON._replace(band=0.25)),
+    Policy("band 1", ON._replace(band=1.0)),
     Policy("no sessions", sticky=None),
     Policy("load, no sessions", ON, sticky=None),
     Policy("sessions, any cost", sticky=Sticky(3, 1 << 30)),
@@ -37,7 +37,7 @@ BY_NAME = {policy.name: policy for policy in POLICIES}
 class Study:
     """`draw` gives a seed's jobs, `label` a seed's labels. The first policy is what the others are compared with.
 
-    `share` of the labels' scores are above the cut. Seconds: a `wait` for a slot, and a first token (`goal`), that are in time.
+    `share` of the requests may go to the large pool. Seconds: a `wait` for a slot, and a first token (`goal`), that are in time.
     """
 
     name: str
@@ -86,7 +86,7 @@ def run(study: Study, say: Callable[[str], None] = lambda _: None) -> Json:
             )  # fmt: skip
             for policy in study.policies:
                 say(f"{study.name}, speed {speed:g}, seed {seed}, {policy.name}")
-                world = World(pieces, policy, study.fleet, labelled[seed].cut(study.share), seed)
+                world = World(pieces, policy, study.fleet, study.share, labelled[seed].prior, seed)
                 world.run()
                 runs[policy.name].append(result_of(world, study))
         first = runs[study.policies[0].name]

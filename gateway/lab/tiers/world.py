@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,9 +20,12 @@ from gateway.loads import EVERY, SIZE, Page, PageLoads
 from limits.entry import Entry
 from limits.slots import Scheduler
 from limits.waiting import Order, Priority, QueueBounds, SlotAsk, Spent
+from routing.aims import Aim, Told
 from routing.decide import decide
 from routing.load import OFF, LoadRules
+from routing.recent import Recent
 from routing.sessions import Held, Sticky
+from routing.share import Share
 from routing.table import Record, Table
 from routing.types import Decision, Model, Needs, Resolution, Target, Verdict
 
@@ -29,6 +33,7 @@ TIERS = ("small", "large")
 _FOREVER = 1e12
 _ENDLESS = QueueBounds(10**9, 10**15, 10**15, (_FOREVER, _FOREVER, _FOREVER))
 _WARM = 300.0
+_OPEN = ("score", "default", "load")
 _ORDER = Order(0.03, 512)
 _COSTS, _SHAPE, _STICKY = Costs(), Shape(), Sticky()
 
@@ -128,15 +133,21 @@ class _Guest:
 
 
 class World:
-    """Serves `pieces`, in the order of their times. Afterwards `first` and `begins` are times of each job's first token and slot,
+    """Serves `pieces`, in the order of their times; `share` of them may go to the large pool, `prior` are scores to begin with.
+
+    Afterwards `first` and `begins` are times of each job's first token and slot,
     `tiers` and `decisions` what was decided; NaN and None for those in `refused`, which fit into no engine.
     """
 
-    def __init__(self, pieces: Sequence[Piece], policy: Policy, fleet: Fleet, cut: float, seed: int = 0) -> None:
+    def __init__(
+        self, pieces: Sequence[Piece], policy: Policy, fleet: Fleet, share: float, prior: Sequence[float], seed: int = 0
+    ) -> None:
         self.timeline = Timeline()
         self.pieces = pieces
         self.policy = policy
-        self.cut = cut
+        self._share = Share(Aim("large", share), prior, None)
+        self._recent = Recent()
+        self._draw = random.Random(f"{seed} draw").random
         self.begins = [math.nan] * len(pieces)
         self.first = [math.nan] * len(pieces)
         self.decisions: list[Decision | None] = [None] * len(pieces)
@@ -179,25 +190,33 @@ class World:
         self.pools[decision.target.name].ask(piece.job)
 
     def _decide(self, piece: Piece) -> Decision:
-        policy = self.policy
+        policy, cut = self.policy, self._share.cut(self._draw)
         decision = decide(
             self._resolution,
             Needs(frozenset(), piece.job.prompt),
             lambda: Verdict(piece.score),
             override=policy.tier or None,
             default_tier="large",
-            threshold=self.cut,
+            threshold=cut.threshold,
             order=TIERS,
             fallback={},
             talk=partial(self._held, piece),
             sticky=policy.sticky or _STICKY,
             load=self._loads.at(Priority.STANDARD),
             rules=policy.rules,
+            near=self._near,
         )
+        if decision.wanted == "large" and decision.score is not None:
+            self._recent.add(decision.score)
+        up = (decision.wanted if decision.move else decision.target.name) == "large"
+        self._share.tell(Told(up, decision.reason in _OPEN, decision.score))
         read = piece.job.prompt if decision.target.name == decision.keeps else 0
         record = Record(b"ask-none", decision.keeps, decision.target.name, decision.easy, read, self.timeline.now)
         self._table.put(_name(piece), "all", record)
         return decision
+
+    def _near(self, tier: str, share: float) -> float | None:
+        return self._recent.near(share) if tier == "large" else None
 
     def _held(self, piece: Piece) -> Held | None:
         if self.policy.sticky is None or not piece.later:
