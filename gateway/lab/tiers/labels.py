@@ -11,12 +11,19 @@ from typing import IO, NamedTuple
 
 from routing.aims import WINDOW
 from routing.learned.classifier import Learned
-from routing.learned.train import Row, train
 from routing.rules import Rules
 from routing.types import Classifier
 
 _MOST = 100_000
 _EVEN = [place / WINDOW for place in range(WINDOW)]
+
+
+class Prompt(NamedTuple):
+    """A prompt, and how good either model's answer to it was."""
+
+    text: str
+    small: float
+    large: float
 
 
 class Label(NamedTuple):
@@ -42,21 +49,23 @@ def labels_of(path: Path, small: str, large: str, classifier: str, seed: int) ->
     prior: Sequence[float] = _EVEN
     judge: Classifier = Rules()
     if classifier != "rules":
-        policy = train(rows[:half], base=None, seed=seed)
+        from routing.learned.train import Row, train  # noqa: PLC0415 - numpy, which only training needs
+
+        policy = train([Row(*row) for row in rows[:half]], base=None, seed=seed)
         judge, prior = Learned(policy), [(1 + large - small) / 2 for small, large in policy.prior[:WINDOW]]
     return Labels([_judged(row, judge) for row in rows[half:]], prior)
 
 
-def read(path: Path, small: str, large: str) -> list[Row]:
+def read(path: Path, small: str, large: str) -> list[Prompt]:
     """Lines of JSON with `prompt` and `scores`, a number for each model; gzipped if the name says so."""
-    found: list[Row] = []
+    found: list[Prompt] = []
     with _opened(path) as lines:
         for number, line in enumerate(lines, 1):
             try:
                 fields = json.loads(line)
                 scores, prompt = fields["scores"], fields["prompt"]
                 if small in scores and large in scores:
-                    found.append(Row(str(prompt), float(scores[small]), float(scores[large])))
+                    found.append(Prompt(str(prompt), float(scores[small]), float(scores[large])))
             except (ValueError, KeyError, TypeError):
                 raise ValueError(f"{path.name}, line {number}: no prompt with scores of models") from None
             if len(found) == _MOST:
@@ -70,8 +79,6 @@ def _opened(path: Path) -> IO[str]:
     return gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
 
 
-def _judged(row: Row, judge: Classifier) -> Label:
+def _judged(row: Prompt, judge: Classifier) -> Label:
     verdict = judge.classify({"messages": [{"role": "user", "content": row.text}]}, "chat")
-    assert row.small is not None
-    assert row.large is not None
     return Label(row.small, row.large, verdict.score)

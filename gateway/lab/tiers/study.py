@@ -94,7 +94,7 @@ def run(study: Study, say: Callable[[str], None] = lambda _: None) -> Json:
     return {
         "source": study.name, "requests": requests, "seeds": list(study.seeds), "wait_s": study.wait, "goal_s": study.goal,
         "share": study.share, "follow_ups": study.follow_ups, "small": study.fleet.small, "large": study.fleet.large,
-        "results": results,
+        "slots": study.fleet.slots, "dear": study.fleet.dear, "results": results,
     }  # fmt: skip
 
 
