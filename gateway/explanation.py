@@ -6,7 +6,6 @@ import msgspec
 
 from backends.pool import ReplicaStats
 from gateway.budgets import Budget
-from gateway.explain_routing import LoadView, SessionView
 from limits.view import PlaceView
 
 
@@ -57,6 +56,41 @@ class RouteTarget(msgspec.Struct, frozen=True):
     share: float | None
     kept: float | None
     seen: int
+
+
+class SessionView(msgspec.Struct, frozen=True):
+    """What a conversation held before this turn, and what that makes of it: `turned` is same, kept, up, down or looped.
+
+    `wanted`: the tier for this turn alone. `easy` turns in a row so far, of the `easy_turns` that stay up; going down would cost
+    `cost` tokens, and may cost `move_tokens`. `leans`: the turn goes on with what was said before. `kept`: it was remembered,
+    else made out from the body. `model`: the one that a tool loop goes on with.
+    """
+
+    tier: str
+    wanted: str
+    turned: str
+    easy: int
+    easy_turns: int
+    cost: int
+    move_tokens: int
+    leans: bool
+    kept: bool
+    model: str = ""
+
+
+class LoadView(msgspec.Struct, frozen=True):
+    """A pool now: `wait` seconds until a newcomer of this class has a slot, None: not known; `meant`: the wait from which on its
+    tier is overloaded. `known` is False where nothing runs that could know it.
+    """
+
+    model: str
+    tier: str
+    meant: float
+    known: bool = False
+    ready: bool = False
+    free: int = 0
+    slots: int = 0
+    wait: float | None = None
 
 
 class Route(msgspec.Struct, frozen=True):

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from gateway_talk import ADMIN_KEY, ask, chat, hold, posts, scrape, station, total
+from gateway_talk import ADMIN_KEY, KEY, OTHER_KEY, ask, chat, hold, posts, scrape, station, total
 
 from gateway.loads import AGE, SIZE, Page, PageLoads, whose
 from limits.waiting import Priority
@@ -11,7 +11,8 @@ from limits.waiting import Priority
 HARD = "Prove by induction that the algorithm terminates, and derive its worst-case complexity step by step."
 EASY = "What is the capital of France?"
 ONE_SLOT = {0: {"concurrency": {"max": 1}}, 1: {"concurrency": {"max": 1}}}
-QUICK = {"load": {"wait": "1ms", "band": 1.0, "idle": 0.0}}
+NEAR = "Design a cache."
+QUICK = {"load": {"wait": "1ms", "idle": 0.0}}
 
 
 def seen(stack, model):
@@ -49,20 +50,34 @@ async def explained(stack, text):
     return answer.json()["route"]
 
 
-async def test_work_near_the_cut_spills_while_the_large_pool_is_late(start):
-    """As `load`, counted, explained, and for as long as the wait is too long."""
+async def seen_before(stack, *, key=KEY):
+    """What lately was to go up: eight near the cut, eight hard ones."""
+    for number in range(8):
+        for text in (f"Design a cache {number}.", f"{HARD} {number}"):
+            assert (await auto(stack, text, key=key))[0] == "large"
+
+
+async def test_work_near_the_cut_spills_while_the_large_pool_is_late(start, how_many_workers):
+    """As `load`, counted, explained, and for as long as the wait is too long; hard work waits.
+
+    What lately went up each worker knows for itself: of several none is asked by who explains, who knows the waits alone.
+    """
     stack = await start({"models": ONE_SLOT, "routing": QUICK})
-    assert await auto(stack, HARD) == ("large", "score")
+    await seen_before(stack)
     disperse = await crowd(stack, "large-model", stack.large)
-    route = await explained(stack, f"{HARD} Now.")
-    assert (route["tier"], route["reason"], route["move"]) == ("small", "load", "spilled")
+    route = await explained(stack, NEAR)
+    expected = ("large", "score", "") if how_many_workers else ("small", "load", "spilled")
+    assert (route["tier"], route["reason"], route["move"]) == expected
     pools = {pool["model"]: pool for pool in route["loads"]}
     assert (pools["large-model"]["free"], pools["large-model"]["slots"], pools["large-model"]["meant"]) == (0, 1, 0.001)
     assert pools["large-model"]["wait"] > 0.003
-    assert await auto(stack, f"{HARD} Now.") == ("small", "load")
+    assert await auto(stack, NEAR) == ("small", "load")
+    waits = asyncio.create_task(auto(stack, HARD))
+    await stack.until(lambda: station(stack, "large-model").scheduler.queue.load.requests == 4)
     await disperse()
+    assert await waits == ("large", "score")
     await stack.until(lambda: seen(stack, "large-model").free == 1)
-    assert await auto(stack, f"{HARD} Again.") == ("large", "score")
+    assert await auto(stack, f"{NEAR} Again.") == ("large", "score")
     found = await scrape(stack)
     assert (
         total(found, "tiergate_load_moves_total") == total(found, "tiergate_load_moves_total", tier="small", move="spilled") == 1
@@ -70,16 +85,42 @@ async def test_work_near_the_cut_spills_while_the_large_pool_is_late(start):
     assert total(found, "tiergate_route_decisions_total", tier="small", reason="load") == 1
 
 
-async def test_hard_work_waits(start):
-    """However long: what is above the band never goes down, nor what only the large model can do, nor what asks for it."""
-    stack = await start({"models": {**ONE_SLOT, 0: {**ONE_SLOT[0], "capabilities": ["tools"]}},
-                         "routing": {"load": {"wait": "1ms", "band": 0.01}}})  # fmt: skip
+async def test_a_share_that_is_aimed_at_does_not_swing_with_the_load(start):
+    """What spilled counts as work that was to go up: nothing else goes up in its place. The metrics tell where it went."""
+    stack = await start({"models": ONE_SLOT, "routing": {**QUICK, "routes": {"auto": {"target": {"large": 0.5}}}}})
+    for number in range(8):
+        for text in (f"Design a cache {number}.", f"{HARD} {number}"):
+            await auto(stack, text)
+    scope = stack.gateway.parts.pipeline.choosing._cuts.scope("", "acme")
     disperse = await crowd(stack, "large-model", stack.large)
-    body = chat(f"{HARD} Now.", model="auto")
-    waits = [asyncio.create_task(ask(stack, body)),
-             asyncio.create_task(ask(stack, chat(EASY, model="auto", reasoning_effort="high"))),
-             asyncio.create_task(ask(stack, chat(EASY, model="auto"), headers={"x-tiergate-tier": "large"}))]  # fmt: skip
-    await stack.until(lambda: station(stack, "large-model").scheduler.queue.load.requests == 6)
+    before, cheap = scope.standing(), total(await scrape(stack), "tiergate_route_choices_total", to="cheapest")
+    assert await auto(stack, NEAR) in {("small", "load"), ("small", "score")}
+    went = stack.log.lines[-1]["route"]
+    after = scope.standing()
+    assert round(after.share * after.seen - before.share * before.seen) == (went == "load")
+    assert total(await scrape(stack), "tiergate_route_choices_total", to="cheapest") == cheap + 1
+    await disperse()
+
+
+async def test_one_tenant_does_not_make_the_work_of_another_look_easy(start):
+    """What is near the cut is told from the tenant's own work: of who has sent too little nothing spills."""
+    stack = await start({"models": ONE_SLOT, "routing": QUICK})
+    await seen_before(stack)
+    disperse = await crowd(stack, "large-model", stack.large)
+    waits = asyncio.create_task(auto(stack, NEAR, key=OTHER_KEY))
+    await stack.until(lambda: station(stack, "large-model").scheduler.queue.load.requests == 4)
+    await disperse()
+    assert await waits == ("large", "score")
+
+
+async def test_what_is_not_the_scores_to_decide_waits(start):
+    """However long: what only the large model can do, and what asks for it."""
+    stack = await start({"models": {**ONE_SLOT, 0: {**ONE_SLOT[0], "capabilities": ["tools"]}}, "routing": QUICK})
+    await seen_before(stack)
+    disperse = await crowd(stack, "large-model", stack.large)
+    waits = [asyncio.create_task(ask(stack, chat(NEAR, model="auto", reasoning_effort="high"))),
+             asyncio.create_task(ask(stack, chat(NEAR, model="auto"), headers={"x-tiergate-tier": "large"}))]  # fmt: skip
+    await stack.until(lambda: station(stack, "large-model").scheduler.queue.load.requests == 5)
     await disperse()
     assert {(await one).headers["x-tiergate-tier"] for one in waits} == {"large"}
 
