@@ -66,14 +66,11 @@ class Talks(NoTalks):
         names = self._names(job)
         if names is None:
             return None
-        same = self._table.get(names.own)
-        if same is not None and same.ask != names.ask:
-            same = None
-        if same is not None and names.goes_on:
-            return self._held(names, same, same.model)
-        last = same if names.own == names.before else None
-        if last is None and names.before:
-            last = self._table.get(names.before)
+        if names.goes_on:
+            same = self._table.get(names.own)
+            if same is not None and same.ask == names.ask:
+                return self._held(names, same, same.model)
+        last = self._table.get(names.before) if names.before else None
         return self._made_out(job, names, judge, threshold, unrated) if last is None else self._held(names, last, "")
 
     def note(self, job: Job, decision: Decision, target: Target, /) -> None:
@@ -95,7 +92,10 @@ class Talks(NoTalks):
 
     def _held(self, names: Names, record: Record, model: str) -> Held:
         cost = record.tokens if self._clock() - record.at < self._warm else 0
-        return Held(record.tier, model, record.easy, cost, leans(names.newest))
+        easy = record.easy
+        if record.ask == names.ask and not model:  # the same ask once more, which is counted already
+            easy = max(0, easy - 1)
+        return Held(record.tier, model, easy, cost, leans(names.newest))
 
     def _made_out(self, job: Job, names: Names, judge: Judge, threshold: float, unrated: str) -> Held | None:
         """From the body alone: each of the earlier asks as if it were the newest."""

@@ -124,6 +124,38 @@ async def test_a_tool_loop_leaves_a_model_whose_context_is_full(start):
     assert await talk.send(*long) == ("large", "context")
 
 
+async def test_an_ask_that_is_sent_again_is_counted_once(start):
+    """In a named session, too: a client that tries again does not use up the turns that stay."""
+    stack = await start({"routing": {"sessions": {"easy_turns": 1}}})
+    talk = Conversation(stack, session="s")
+    await talk.turn(HARD)
+    talk.messages.append(user(EASY))
+    assert [await talk.send() for _ in range(4)] == [("large", "session")] * 4
+    talk.messages.append(DONE)
+    assert await talk.turn(f"{EASY} 2") == ("small", "score")
+
+
+async def test_a_conversation_that_grows_beyond_a_context_goes_where_it_fits(start):
+    """A turn of 80,000 tokens is for the model that holds it, and so are those after it."""
+    stack = await start(
+        {"models": {1: {"context": 131_072}}}, fakes={"s1": Options(), "l1": Options(max_model_len=131_072, kv_blocks=16_384)}
+    )
+    talk = Conversation(stack)
+    assert await talk.turn(EASY) == ("small", "score")
+    assert await talk.turn(f"{EASY} Here is the file: " + "some words of it " * 17_000) == ("large", "context")
+    assert await talk.turn("commit it") == ("large", "context")
+    assert talk.stack.log.lines[-1]["prompt_tokens"] > 60_000
+
+
+async def test_what_steers_no_request_steers_no_conversation(start):
+    """A system prompt full of hard words, `tool_choice` without tools, what a harness reminds of."""
+    stack = await start({"models": {0: {"capabilities": ["json_schema"]}}})
+    talk = Conversation(stack, tool_choice="none")
+    talk.messages = [{"role": "system", "content": HARD * 20}]
+    assert await talk.turn(f"<system-reminder>{HARD}</system-reminder>{EASY}") == ("small", "score")
+    assert await talk.turn(f"{EASY} 2<system-reminder>{HARD}</system-reminder>") == ("small", "score")
+
+
 async def test_one_tenant_does_not_steer_another(start):
     """Of the same session, and of the same words."""
     stack = await start()
