@@ -53,6 +53,7 @@ class Choosing:
         self._shown = {route: route or auto for route in routes}
         self._watched = {route: OneSided() for route, aim in routes.items() if scored and not _extreme(aim)}
         self._unwatched = {tenant for tenant, aim in tenants.items() if _extreme(aim)}
+        self._moving = {route for route, aim in routes.items() if aim.kind != "threshold"}
         self._routes, self._tenants = routes, tenants
         self._metrics = metrics
         metrics.gauge(
@@ -96,7 +97,8 @@ class Choosing:
         went = self._up(job, decision.target.model.tier)
         metrics.route_choices.add((metrics.tenant(owner) if owner else "", shown, "dearer" if went else "cheapest"))
         if is_open and job.cut is not None:
-            metrics.route_cut.observe((shown,), min(job.cut, 1.0))
+            if owner or route in self._moving:
+                metrics.route_cut.observe((shown,), min(job.cut, 1.0))
             watched = self._watched.get(route)
             if watched is not None and tenant not in self._unwatched:
                 self._watch(watched, shown, decision.target.name)
@@ -125,7 +127,10 @@ class Choosing:
         tiers = {target.model.tier for target in job.resolution.candidates}
         if len(tiers) < 2:
             return None
-        return tier != next(tier for tier in self._order if tier in tiers)
+        for cheapest in self._order:
+            if cheapest in tiers:
+                return tier != cheapest
+        return None
 
     def _watch(self, watched: OneSided, route: str, model: str) -> None:
         blocks = watched.blocks
