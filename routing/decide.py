@@ -10,7 +10,8 @@ The order, and the reason that each step gives
    `default`.
 5. A turn of a tool loop goes to the model that answers the ask it serves, if that is left and has a replica: `session`.
 6. The classifier: `score`, or `default` when it does not know.
-7. The conversation (`sessions`): up at once, down late. Where that keeps it from what step 6 wants: `session`.
+7. The conversation (`sessions`): up at once, down late. Where that keeps it from what step 6 wants: `session`. Not while the cut
+   is above all scores: where a target lets nobody up for what he asks, nobody stays up for what he asked before.
 8. A tier that is wanted and that step 2 took away is again replaced by the nearest one left, for the reason that took it.
 9. The load (`load`): what step 6 decided, by score and alone, may spill one tier down or borrow one tier up: `load`.
 10. The health: models without a ready replica are passed over in the order of succession: `fallback`. When all are, none is.
@@ -106,7 +107,7 @@ def decide(
         judged = verdict()
         wanted, reason = wanted_tier(judged, tiers, default_tier, threshold)
         tier = wanted
-        if held is not None:
+        if held is not None and threshold <= 1.0:
             tier, easy, turned = turn(held, wanted, tiers, sticky, known=reason == "score")
             reason = reason if tier == wanted else "session"
     if tier not in left_tiers:

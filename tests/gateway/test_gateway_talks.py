@@ -178,6 +178,19 @@ async def test_a_conversation_that_nobody_remembers_is_made_out_from_its_body(st
     assert await other.turn(f"{EASY} 2") == ("small", "score")
 
 
+async def test_a_conversation_does_not_outspend_a_target(start):
+    """Who asks something hard once and then says "commit it" for ever has his share, as with any other words."""
+    stack = await start({"routing": {"routes": {"auto": {"target": {"large": 0.2}}}}})
+    talk = Conversation(stack, session="s")
+    seen = [await talk.turn(HARD)]
+    for _ in range(120):
+        talk.messages = []
+        seen.append(await talk.turn("commit it"))
+    up = sum(tier == "large" for tier, _ in seen)
+    assert up <= 0.2 * len(seen) + 9
+    assert ("large", "session") in seen
+
+
 async def test_off_is_off(start):
     """Each request stands for itself."""
     stack = await start({"routing": {"sessions": {"enabled": False}}})

@@ -1,5 +1,7 @@
 """What conversations, load and health make of a decision, in the order that the module states."""
 
+import math
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -39,7 +41,7 @@ def choose(*candidates, score=None, held=None, pools=None, capabilities=(), prom
         verdict,
         override=more.pop("override", None),
         default_tier="large",
-        threshold=0.5,
+        threshold=more.pop("threshold", 0.5),
         order=ORDER,
         fallback=FALLBACK,
         talk=lambda: held,
@@ -72,6 +74,14 @@ def test_what_goes_on_and_cannot_be_rated_stays():
     """Short words that no classifier knows inherit; a long text that it does not know goes where the unknown goes."""
     assert told(choose(held=Held("small", leans=True))) == ("s1", "session")
     assert told(choose(held=Held("small"))) == ("l1", "default")
+
+
+def test_where_a_target_lets_nobody_up_no_conversation_stays_up():
+    """Else who once asked something hard would have the dear tier for whatever he says next; a loop that was begun goes on."""
+    above = {"threshold": math.inf}
+    assert told(choose(score=0.9, held=Held("large"), **above)) == ("s1", "score")
+    assert told(choose(score=0.1, held=Held("large", leans=True), **above)) == ("s1", "score")
+    assert told(choose(score=0.1, held=Held("large", "l2"), **above)) == ("l2", "session")
 
 
 def test_a_tool_loop_keeps_its_model_and_is_not_judged():
