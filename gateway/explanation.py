@@ -105,7 +105,7 @@ class Route(msgspec.Struct, frozen=True):
     candidates: tuple[Candidate, ...]
     session: SessionView | None = None  # None: the conversation begins, or it was not asked for
     move: str = ""  # what the load made of it: spilled, borrowed
-    band: float = 0.0
+    band: float = 0.0  # the share of what lately went up that is near the cut
     loads: tuple[LoadView, ...] = ()
     target: RouteTarget | None = None
 

@@ -272,6 +272,7 @@ class Pipeline:
                 if roomier is None:
                     raise
                 target, reason, left, moved = roomier, "context", [], True
+                decision.keeps = roomier.model.tier  # its next turn will be no shorter
         raise job.failures.error()
 
     def roomier(self, job: Job, target: Target, others: Sequence[Target]) -> Target | None:

@@ -146,7 +146,7 @@ def _load(route: Route) -> list[tuple[str, str]]:
     if not known:
         return []
     move = f"{route.move} to {route.tier}" if route.move else "moves nothing"
-    lines = [("load", f"{move}; near its cut is what is less than {route.band:g} above it")]
+    lines = [("load", f"{move}; near its cut is {route.band:.0%} of what lately went up, at most")]
     for pool in known:
         if not pool.ready:
             lines.append(("", f"{pool.model}: no replica"))

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from gateway_talk import ADMIN_KEY, KEY, OTHER_KEY, ask, chat, scrape, total
+from gateway_talk import ADMIN_KEY, KEY, OTHER_KEY, ask, chat, posts, scrape, total
 
 from gateway.lab.fake import Options
 
@@ -145,6 +145,15 @@ async def test_a_conversation_that_grows_beyond_a_context_goes_where_it_fits(sta
     assert await talk.turn(f"{EASY} Here is the file: " + "some words of it " * 17_000) == ("large", "context")
     assert await talk.turn("commit it") == ("large", "context")
     assert talk.stack.log.lines[-1]["prompt_tokens"] > 60_000
+
+
+async def test_a_conversation_that_was_too_long_for_its_model_does_not_go_back(start):
+    """A backend that says so itself has it moved up once, not at each turn."""
+    stack = await start({"models": {0: {"context": None}}}, fakes={"s1": Options(max_model_len=8), "l1": Options()})
+    talk = Conversation(stack)
+    assert await talk.turn(EASY) == ("large", "context")
+    assert await talk.turn(f"{EASY} 2") == ("large", "session")
+    assert len(posts(stack.small)) == 1
 
 
 async def test_what_steers_no_request_steers_no_conversation(start):
