@@ -23,6 +23,7 @@ from routing.conversation import Thread, human_text, messages_of
 MAX_MESSAGES = 2000
 FRONT = 16
 NAME_BYTES = 16
+TALKING = frozenset({"chat", "completions", "responses", "messages"})
 _ASK_BYTES = 8
 _IDENTITY = ("user", "safety_identifier", "prompt_cache_key")
 _SHOWN = 512  # characters of such a field that count: it is a client's
@@ -44,7 +45,9 @@ class Names(NamedTuple):
 def names_of(
     key: bytes, tenant: str, route: str, body: Mapping[str, Any], endpoint: str, session: str | bytes | None = None
 ) -> Names | None:
-    """None: nobody has said anything, and no session is named. `key`: 16 to 64 bytes that nobody outside knows."""
+    """None: nobody has said anything, and no session is named; or nobody talks there. `key`: 16 to 64 bytes of this node's own."""
+    if endpoint not in TALKING:
+        return None
     messages = messages_of(body, endpoint)
     thread = Thread(messages, MAX_MESSAGES)
     newest = thread.ask()

@@ -107,6 +107,11 @@ def test_users_of_one_tenant_are_told_apart_where_clients_say_who_they_are():
     assert names([user("hello")], user={"no": "text"}).own == names([user("hello")]).own
 
 
+def test_where_nobody_talks_there_is_no_conversation():
+    """A session's embeddings are none of its turns."""
+    assert names_of(KEY, "acme", "", {"input": "x", "messages": [user("x")]}, "embeddings", "s-1") is None
+
+
 @given(st.text(max_size=3000), st.text(max_size=300))
 @settings(max_examples=60)
 def test_a_session_may_be_anything(session, text):
