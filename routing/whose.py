@@ -45,7 +45,7 @@ class Names(NamedTuple):
 def names_of(
     key: bytes, tenant: str, route: str, body: Mapping[str, Any], endpoint: str, session: str | bytes | None = None
 ) -> Names | None:
-    """None: nobody has said anything, and no session is named; or nobody talks there. `key`: 16 to 64 bytes of this node's own."""
+    """None: nobody has said anything, and no session is named; or nobody talks there. `key`: 16 to 64 bytes of our own."""
     if endpoint not in TALKING:
         return None
     messages = messages_of(body, endpoint)
