@@ -23,6 +23,7 @@ POLICIES = (
     Policy("borrow", ON._replace(band=0.0)),
     Policy("band 0.25", ON._replace(band=0.25)),
     Policy("band 1", ON._replace(band=1.0)),
+    Policy("by chance", ON, chance=True),
     Policy("no sessions", sticky=None),
     Policy("load, no sessions", ON, sticky=None),
     Policy("sessions, any cost", sticky=Sticky(3, 1 << 30)),

@@ -52,12 +52,13 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """`tier`: all go there. `sticky` None: each turn stands for itself."""
+    """`tier`: all go there. `sticky` None: each turn stands for itself. `chance`: as much spills, but near the cut or not."""
 
     name: str
     rules: LoadRules = OFF
     sticky: Sticky | None = _STICKY
     tier: str = ""
+    chance: bool = False
 
 
 class Pool:
@@ -216,7 +217,11 @@ class World:
         return decision
 
     def _near(self, tier: str, share: float) -> float | None:
-        return self._recent.near(share) if tier == "large" else None
+        if tier != "large":
+            return None
+        if self.policy.chance:
+            return math.inf if self._draw() < share else None
+        return self._recent.near(share)
 
     def _held(self, piece: Piece) -> Held | None:
         if self.policy.sticky is None or not piece.later:
