@@ -175,7 +175,7 @@ def build_pipeline(
         both=both,
         catalog=catalog,
         rules=RoutingRules(classifier, config.routing.tiers, config.routing.fallback, load_rules(config)),
-        choosing=choosing_of(config, metrics),
+        choosing=choosing_of(config, classifier, metrics),
         talks=talks_of(config, talks, secret, clock),
         loads=loads,
         answers=answers,
