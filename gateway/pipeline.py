@@ -254,18 +254,15 @@ class Pipeline:
     async def _produce(self, job: Job, sink: Sink) -> None:
         """Decide, reserve, queue, forward; then the fallback, or one move up for a prompt that is too long."""
         decision = self._decision(job)
-        self._metrics.decided(decision)
-        self.choosing.tell(job, decision)
-        self._bands.tell(job, decision)
+        self.chosen(job, decision)
         left = list(decision.alternatives)
         target: Target | None = decision.target
-        job.work.score, job.work.terms = decision.score, decision.terms
-        job.work.cut = job.cut
         reason: str = decision.reason
         moved = False
         while target is not None:
             job.work.model, job.work.tier, job.work.reason = target.name, target.model.tier, reason
-            self.talks.note(job, decision, target)
+            if target is not decision.target:
+                self.talks.note(job, decision, target)
             try:
                 return await self._serve(job, target, sink)
             except (Unserved, NoReplica):
@@ -281,6 +278,15 @@ class Pipeline:
                 target, reason, left, moved = roomier, "context", [], True
                 decision.keeps = roomier.model.tier  # its next turn will be no shorter
         raise job.failures.error()
+
+    def chosen(self, job: Job, decision: Decision) -> None:
+        """A model is asked for that reason. Told once of each piece of work, before it is sent."""
+        self._metrics.decided(decision)
+        self.choosing.tell(job, decision)
+        self._bands.tell(job, decision)
+        self.talks.note(job, decision, decision.target)
+        job.work.score, job.work.terms = decision.score, decision.terms
+        job.work.cut = job.cut
 
     def roomier(self, job: Job, target: Target, others: Sequence[Target]) -> Target | None:
         """Under `auto`: the next dearer of those that can do what the request needs; its context may hold the prompt."""
