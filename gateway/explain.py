@@ -35,6 +35,7 @@ from gateway.explain_routing import loads_of, session_of
 from gateway.explanation import Attempt, Balance, Candidate, Explanation, Limit, Refusal, Replica, Route, Term, Upstream
 from gateway.forward import Failures
 from gateway.job import Headers, Job, read_headers
+from gateway.loads import NoLoads
 from gateway.pipeline import Pipeline, amounts
 from gateway.refusals import REFUSALS, refusal
 from gateway.sizing import estimate_of
@@ -105,9 +106,9 @@ async def _explain(
     if job.wishes.cache.only_if_cached and told.cache.verdict != "exact":
         raise not_cached()
     keyed = clock()
-    decision = pipeline.decide(job)
+    decision = pipeline.decide(job, None if node.live else NoLoads())
     decided = clock()
-    told.route = _route(pipeline, job, decision)
+    told.route = _route(pipeline, job, decision, live=node.live)
     told.attempts = await _attempts(node, job, decision)
     if node.live:
         told.limits_store = str(node.limiter.state)
@@ -141,7 +142,7 @@ def _tell_job(told: Explanation, job: Job) -> None:
     told.stands_for, told.auto = tuple(target.name for target in resolution.candidates), resolution.auto
 
 
-def _route(pipeline: Pipeline, job: Job, decision: Decision) -> Route:
+def _route(pipeline: Pipeline, job: Job, decision: Decision, *, live: bool) -> Route:
     kept = {decision.target.name, *(target.name for target in decision.alternatives)}
     candidates = [
         Candidate(
@@ -162,7 +163,7 @@ def _route(pipeline: Pipeline, job: Job, decision: Decision) -> Route:
         session=session_of(pipeline, decision),
         move=decision.move or "",
         band=pipeline.rules.load.band,
-        loads=loads_of(pipeline, job),
+        loads=loads_of(pipeline, job) if live else (),
         target=pipeline.choosing.view(job),
     )
 

@@ -17,6 +17,7 @@ from typing import Protocol
 from zlib import crc32
 
 from gateway.dispatch.types import Lane
+from limits.slots import Scheduler
 from limits.waiting import Priority
 from routing.load import Look, PoolLoad, unknown
 
@@ -54,8 +55,7 @@ class LocalLoads:
         def look(model: str) -> PoolLoad:
             lane = lanes[model]
             scheduler = lane.scheduler
-            free = max(0, scheduler.capacity - scheduler.inflight)
-            return PoolLoad(lane.pool.capacity() > 0, free, scheduler.capacity, scheduler.line_wait(priority))
+            return PoolLoad(lane.pool.capacity() > 0, _free(scheduler), scheduler.capacity, scheduler.line_wait(priority))
 
         return look
 
@@ -75,7 +75,7 @@ class Page:
             scheduler = lane.scheduler
             waits = [math.nan if wait is None else wait for wait in map(scheduler.line_wait, Priority)]
             ready = lane.pool.capacity() > 0
-            rows.append(_ROW.pack(ready, max(0, scheduler.capacity - scheduler.inflight), scheduler.capacity, *waits))
+            rows.append(_ROW.pack(ready, _free(scheduler), scheduler.capacity, *waits))
         body, now = b"".join(rows), self._clock()
         self._memory[_FROM : _FROM + len(body)] = body
         self._memory[: _HEAD.size] = _HEAD.pack(self._whose, now, _sum(self._whose, now, body))
@@ -133,6 +133,11 @@ class PageLoads:
 def whose(models: Sequence[str]) -> bytes:
     """The same for the same models in the same order."""
     return blake2b(repr(list(models)).encode(), digest_size=8).digest()
+
+
+def _free(scheduler: Scheduler) -> int:
+    """Slots that a newcomer may have at once; where tokens are counted those may be used up first."""
+    return 0 if scheduler.full else scheduler.capacity - scheduler.inflight
 
 
 def _sum(whose_: bytes, now: float, body: bytes) -> int:

@@ -296,8 +296,8 @@ class Pipeline:
         dearer = [other for other in others if rank(other.model.tier) > rank(target.model.tier)]
         return min(dearer, key=lambda other: rank(other.model.tier), default=None)
 
-    def decide(self, job: Job) -> Decision:
-        """Which model, why, and who comes next."""
+    def decide(self, job: Job, loads: Loads | None = None) -> Decision:
+        """Which model, why, and who comes next. `loads`: of whom this is not the process that knows them."""
         rules, job.verdict = self.rules, None
         threshold, unrated = self.choosing.ask(job)
         decision = decide(
@@ -311,7 +311,7 @@ class Pipeline:
             fallback=rules.fallback,
             talk=lambda: self.talks.held(job, rules.classifier.classify, threshold, unrated),
             sticky=self.talks.sticky,
-            load=self.loads.at(job.wishes.priority),
+            load=(loads or self.loads).at(job.wishes.priority),
             rules=rules.load,
             near=self._bands.of(job),
         )

@@ -144,6 +144,17 @@ async def told_by(parts, *request, live=False):
     )
 
 
+async def test_who_runs_nothing_knows_no_health(start):
+    """A pool that nobody has looked at is not passed over, also beside one that needs no looking at, as a provider's."""
+    stack = await start()
+    offline = build(stack.gateway.config, NullLog())
+    for replica in offline.lanes["small-model"].pool.replicas:
+        replica.up = True
+    body = b'{"model": "auto", "messages": [{"role": "user", "content": "Prove that there are infinitely many primes."}]}'
+    told = await told_by(offline, ENDPOINT["chat"], body, offline.pipeline.authenticator.of_tenant("acme"))
+    assert (told.route.tier, told.route.reason, told.route.loads) == ("large", "score", ())
+
+
 def counters(stack):
     return [line for line in stack.gateway.parts.metrics.exposition().splitlines() if line.startswith(b"tiergate_")]
 
