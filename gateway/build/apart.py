@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import msgspec
 
@@ -27,6 +28,7 @@ from gateway.dispatch.roster import Replicas
 from gateway.dispatch.session import Session
 from gateway.dispatch.similar import RemoteSemantic, semantic_calls
 from gateway.edge import Edge
+from gateway.loads import LocalLoads, Memory, Page, PageLoads
 from gateway.logs import RequestLog
 from gateway.metrics import Metrics
 from gateway.status import Status
@@ -41,6 +43,13 @@ _encode = msgspec.msgpack.encode
 AdminTalk = tuple[bytes, bytes, bytes, bytes, str]
 
 
+class Pages(Protocol):
+    """Memory that all processes of a node share."""
+
+    loads: Memory
+    talks: Memory
+
+
 @dataclass(frozen=True, slots=True)
 class NodeParts:
     """What the dispatcher's process starts, watches and stops."""
@@ -51,6 +60,7 @@ class NodeParts:
     admin: Loaded
     tally: Tally
     metrics: Metrics
+    page: Page
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +78,7 @@ def build_node(
     config: Config,
     secret: bytes,
     vault: Vault,
+    pages: Pages,
     *,
     store: Callable[[bytes], None],
     pids: Callable[[Iterable[Session]], Iterable[int]],
@@ -78,7 +89,10 @@ def build_node(
     owner = build_owner(config, clock, wall, secret, vault)
     metrics = Metrics(pids=lambda: pids(node.sessions))
     tally = Tally(metrics)
-    own = build_pipeline(config, owner.local, owner.semantic, owner.both, owner.warmings.hear, metrics, secret, clock, wall)
+    own = build_pipeline(
+        config, owner.local, owner.semantic, owner.both, owner.warmings.hear, LocalLoads(owner.lanes), pages.talks, metrics,
+        secret, clock, wall,
+    )  # fmt: skip
     status = Status(owner.lanes, owner.exact, owner.semantic, owner.limiter, owner.share)
     status.register(metrics)
     precise.register(metrics, owner.ears.placings)
@@ -101,10 +115,10 @@ def build_node(
     )
     calls.collect = lambda: node.poll("counts")
     register(metrics, workers=lambda: len(node.sessions), restarts=restarts)
-    return NodeParts(owner, node, own, admin, tally, metrics)
+    return NodeParts(owner, node, own, admin, tally, metrics, Page(pages.loads, owner.lanes, clock))
 
 
-def build_worker(config: Config, secret: bytes, path: str, number: int, log: RequestLog) -> WorkerParts:
+def build_worker(config: Config, secret: bytes, pages: Pages, path: str, number: int, log: RequestLog) -> WorkerParts:
     clock, wall = time.monotonic, time.time
     metrics = Metrics(worker=True)
     exact = config.cache.exact
@@ -113,7 +127,8 @@ def build_worker(config: Config, secret: bytes, path: str, number: int, log: Req
     front = Front(min(_FRONT, exact.max_bytes // _FRONT_SHARE) if exact.enabled else 0)
     link = Link(path, number=number, replicas=replicas, front=front, clock=clock)
     semantic, both = RemoteSemantic(link.call, _patience(config)), RemoteBoth(link.call)
-    own = build_pipeline(config, link, semantic, both, partial(_tell, link), metrics, secret, clock, wall)
+    loads = PageLoads(pages.loads, [model.name for model in config.models], clock)
+    own = build_pipeline(config, link, semantic, both, partial(_tell, link), loads, pages.talks, metrics, secret, clock, wall)
     link.share(own.flights)
     edge = build_edge(config, own, Admin(config.admin.key.reveal(), RemoteCalls(link)), RemoteFace(link), log, clock)
     return WorkerParts(own, edge, link, replicas, metrics)

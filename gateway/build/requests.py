@@ -20,7 +20,7 @@ from gateway.accounts import Accounts
 from gateway.answers import Answers, models_of
 from gateway.auth import Authenticator
 from gateway.behind import Behind
-from gateway.build.routing import choosing_of, default_tier
+from gateway.build.routing import choosing_of, default_tier, load_rules, talks_of
 from gateway.caching import cachings
 from gateway.chains import Chains
 from gateway.config import Config
@@ -34,6 +34,7 @@ from gateway.forward import Forwarder, Preempt, Station
 from gateway.hits import Hits
 from gateway.inner import Inner
 from gateway.keys import KeyRing
+from gateway.loads import Loads, Memory
 from gateway.logs import RequestLog
 from gateway.metrics import Metrics
 from gateway.models import ModelList
@@ -120,11 +121,14 @@ def build_pipeline(
     semantic: Semantic,
     both: Deletes,
     tell: Tell,
+    loads: Loads,
+    talks: Memory,
     metrics: Metrics,
     secret: bytes,
     clock: Clock,
     wall: Clock,
 ) -> Understanding:
+    """`talks`: where conversations are kept."""
     catalog = catalog_of(config)
     ring = KeyRing(config.keys.path, [tenant.name for tenant in config.tenants])
     flights: Flights = Flights(personal=PERSONAL)
@@ -170,8 +174,10 @@ def build_pipeline(
         dispatcher=dispatcher,
         both=both,
         catalog=catalog,
-        rules=RoutingRules(classifier, config.routing.tiers, config.routing.fallback),
+        rules=RoutingRules(classifier, config.routing.tiers, config.routing.fallback, load_rules(config)),
         choosing=choosing_of(config, classifier, metrics),
+        talks=talks_of(config, talks, secret, clock),
+        loads=loads,
         answers=answers,
         stations=stations,
         forwarder=forwarder,

@@ -25,12 +25,14 @@ from gateway.edge import Edge
 from gateway.fleet import Fleet
 from gateway.keyfile import KeyFile
 from gateway.keys import KeyRing
+from gateway.loads import LocalLoads
 from gateway.logs import RequestLog
 from gateway.metrics import Metrics
 from gateway.pipeline import Pipeline
 from gateway.status import Status
 from gateway.tally import register
 from limits.types import LastingLimiter
+from routing import table
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,10 @@ def build(config: Config, log: RequestLog, secret: bytes | None = None) -> Parts
     clock, wall = time.monotonic, time.time
     secret, metrics = secret or draw_secret(config), Metrics()
     owner = build_owner(config, clock, wall, secret)
-    own = build_pipeline(config, owner.local, owner.semantic, owner.both, owner.warmings.hear, metrics, secret, clock, wall)
+    own = build_pipeline(
+        config, owner.local, owner.semantic, owner.both, owner.warmings.hear, LocalLoads(owner.lanes), bytearray(table.SIZE),
+        metrics, secret, clock, wall,
+    )  # fmt: skip
     status = Status(owner.lanes, owner.exact, owner.semantic, owner.limiter, owner.share)
     status.register(metrics)
     precise.register(metrics, owner.ears.placings)
