@@ -29,8 +29,6 @@ import logging
 import random
 import time
 from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import dataclass
-from math import isfinite
 
 from backends.balance import Balance
 from backends.budget import RetryBudget
@@ -40,34 +38,15 @@ from backends.prefill import Speeds
 from backends.prewarm import NoPrewarm
 from backends.ramp import Ramp
 from backends.replica import Replica
+from backends.stats import ReplicaStats, stats_of
 from backends.types import NOBODY, Ask, Outcome
 from backends.warmup import WarmUp
 
 _log = logging.getLogger("tiergate.pool")
 
-_STALE = 10.0  # seconds after which what a server said of its own queue is not told any more
 _FAULTS = 5  # requests in a row that a replica found fault with, from which on another one is asked for its opinion,
 _SECOND_OPINION = 1.0  # once in so many seconds
 _TELL_AGAIN = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaStats:
-    name: str
-    ready: bool
-    up: bool
-    draining: bool
-    inflight: int
-    max_inflight: int
-    slots: int
-    slots_reason: str
-    tokens: int
-    max_tokens: int | None
-    breaker: str
-    held_for: float
-    refusals: int
-    latency: float | None
-    waiting: float | None
 
 
 class Pool:
@@ -242,7 +221,7 @@ class Pool:
 
     def stats(self) -> list[ReplicaStats]:
         self._catch_up()
-        return [_stats_of(replica, self.clock()) for replica in self.replicas]
+        return [stats_of(replica, self.clock()) for replica in self.replicas]
 
     def record(self, lease: Lease, outcome: Outcome, now: float, after: float = 0.0) -> None:
         """The result of an attempt, from its lease. `after`: seconds that a refusal named to come back."""
@@ -379,23 +358,3 @@ def _held_until(replica: Replica) -> float:
 def _seats(replica: Replica) -> int:
     """What it adds to the capacity: one that is held off has what runs there, and nothing free."""
     return min(replica.slots, replica.inflight) if replica.held else replica.slots
-
-
-def _stats_of(replica: Replica, now: float) -> ReplicaStats:
-    return ReplicaStats(
-        name=replica.name,
-        ready=replica.ready,
-        up=replica.up,
-        draining=replica.draining,
-        inflight=replica.inflight,
-        max_inflight=replica.max_inflight,
-        slots=replica.slots,
-        slots_reason=replica.governor.reason,
-        tokens=replica.tokens,
-        max_tokens=int(replica.most_tokens) if isfinite(replica.most_tokens) else None,
-        breaker=replica.breaker.state(now).value,
-        held_for=round(max(0.0, replica.hold.until - now), 3),
-        refusals=replica.hold.refusals,
-        latency=replica.latency if isfinite(replica.latency_at) else None,
-        waiting=replica.waiting if now - replica.waiting_at <= _STALE else None,
-    )

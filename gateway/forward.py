@@ -261,9 +261,7 @@ class Forwarder:
             else:
                 tee.cut_short()
             call.deltas, call.work.broken = tally.deltas, tally.error is not None
-            if tally.prompt_tokens or (
-                tally.prompt_tokens is not None and tally.completion_tokens
-            ):  # one without it counts nothing
+            if tally.prompt_tokens or (tally.prompt_tokens is not None and tally.completion_tokens):
                 completion = tally.completion_tokens or 0
                 if not completion or call.ending is not Ending.COMPLETE:  # what was told early, as of /v1/messages, is no count
                     completion = max(completion, tally.deltas)
@@ -352,6 +350,8 @@ def _outcome_of(status: int, *, named_a_time: bool = False) -> Outcome:
     """What an error status says of its replica."""
     if status == 429 or (status == 503 and named_a_time):
         return Outcome.REFUSED
+    if status == 501:  # "not implemented" is said of requests, and any client can send one
+        return Outcome.FAULTED
     if status in _MOVE_ON or status >= _SERVERS or status in _MISCONFIGURED:
         return Outcome.FAILED
     return Outcome.FAULTED

@@ -12,11 +12,11 @@ THREE = {"s1": GOOD, "s2": GOOD, "s3": GOOD, "l1": Options()}
 SSE = {"content-type": "text/event-stream"}
 REFUSALS = {
     "429": {"status": 429},
-    "429 with retry-after": {"status": 429, "headers": {"retry-after": "5"}},
-    "503 with retry-after": {"status": 503, "headers": {"retry-after": "2"}},
+    "429 with retry-after": {"status": 429, "headers": {"retry-after": "1"}},
+    "503 with retry-after": {"status": 503, "headers": {"retry-after": "1"}},
 }
 FAILURES = {
-    **{str(status): {"status": status} for status in (500, 501, 520, 529)},
+    **{str(status): {"status": status} for status in (500, 520, 529)},
     "502 with retry-after": {"status": 502, "headers": {"retry-after": "2"}},
     "an empty stream": {"status": 200, "body": "", "headers": SSE},
     "a stream of its end alone": {"status": 200, "body": "data: [DONE]\n\n", "headers": SSE},
@@ -112,13 +112,13 @@ async def test_an_error_in_a_stream_that_is_the_clients_counts_for_nobody(start)
     assert replica(stack).breaker == "closed"
 
 
-@pytest.mark.parametrize(("status", "stream"), [(400, True), (400, False), (413, False), (418, False)])
+@pytest.mark.parametrize(("status", "stream"), [(400, True), (400, False), (413, False), (418, False), (501, True)])
 async def test_one_that_finds_fault_with_everything_is_found_out(start, status, stream, caplog):
     """Its first answers pass on as they are; then another one is asked, serves, and the bad one gets little from there on."""
     stack = await start(fakes=dict(THREE))
     stack.small.faults.add(status=status)
     statuses = await crowd(stack, each=8, stream=stream)
-    assert statuses[200] >= 64 - 14
+    assert statuses[200] >= 64 - (14 if status != 501 else 0)
     assert asked(stack.small) < 32
     assert replica(stack).refusals > 0
     assert replica(stack).breaker == "closed"
@@ -126,9 +126,9 @@ async def test_one_that_finds_fault_with_everything_is_found_out(start, status, 
     await stack.at_rest()
 
 
-@pytest.mark.parametrize("status", [400, 418])
-async def test_bad_requests_take_no_replica_out(start, status):
-    """What all replicas find fault with passes on as it is, and costs one further attempt a second at most."""
+@pytest.mark.parametrize(("status", "most"), [(400, 2), (418, 2), (501, 3)])
+async def test_bad_requests_take_no_replica_out(start, status, most):
+    """What all replicas find fault with passes on as it is, and costs one further attempt a second at most; a 501 fails over."""
     stack = await start(fakes=dict(THREE))
     body = {"error": {"message": "no such thing", "type": "BadRequestError", "param": None, "code": status}}
     for name in ("s1", "s2", "s3"):
@@ -137,7 +137,8 @@ async def test_bad_requests_take_no_replica_out(start, status):
     assert {answer.status_code for answer in answers} == {400 if status == 400 else 502}
     assert status != 400 or all(answer.json() == body for answer in answers)
     lines = [await stack.line(), *stack.log.lines]
-    assert {line["attempts"] for line in lines} == {1, 2}
+    assert {line["attempts"] for line in lines} <= {1, most}
+    assert max(line["attempts"] for line in lines) == most
     assert sum(line["charged_tokens"] for line in lines) == 0
     for name in ("s1", "s2", "s3"):
         seen = replica(stack, name)
