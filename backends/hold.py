@@ -10,6 +10,8 @@ Rules:
 2. It heals by itself: every hold has an end, and the first answer of an attempt that began since ends it, and the row.
 3. Attempts that began before the hold say nothing: a burst that was sent there at once is one refusal, not many.
 4. Refusals ten seconds apart are no row.
+5. One that finds fault with requests is held off while another one is asked for its opinion, a tenth of a second at most, and as
+   one that refuses once that is known to be its own fault.
 """
 
 from __future__ import annotations
@@ -26,15 +28,16 @@ _TOP_LEVEL = 16
 class Hold:
     """`until`: it is left alone before that. `row`: refusals in a row; `refusals`: in all.
 
-    `faulted`: requests in a row that it found fault with. `told`: when the log said that these are its own faults.
+    `faulted`: requests in a row that it found fault with. `wrong`: others served such. `told`: when the log said so.
     """
 
-    __slots__ = ("_since", "faulted", "refusals", "row", "told", "until")
+    __slots__ = ("_since", "faulted", "refusals", "row", "told", "until", "wrong")
 
     def __init__(self) -> None:
         self._since = _NEVER
         self.until = _NEVER
         self.row = self.refusals = self.faulted = 0
+        self.wrong = False
         self.told = _NEVER
 
     def refuse(self, now: float, began: float, after: float = 0.0) -> bool:
@@ -47,10 +50,21 @@ class Hold:
         self.until = now + min(_AT_MOST, max(usual, after, _TIMES * (now - began)))
         return True
 
+    def doubt(self, now: float, began: float) -> bool:
+        """What an attempt found that began then is asked of another one. True when it is held off for that."""
+        if began < self._since:
+            return False
+        self._since, self.until, self.row = now, max(self.until, now + _FIRST), max(self.row, 1)
+        return True
+
     def clear(self) -> None:
         """What it found fault with, another one does too."""
         self.faulted = self.row = 0
-        self.until = _NEVER
+        self.until, self.wrong = _NEVER, False
+
+    def serve(self) -> None:
+        """It found no fault with a request."""
+        self.faulted, self.wrong = 0, False
 
     def accept(self, began: float) -> bool:
         """An attempt that began then was answered. True when that ends a row."""

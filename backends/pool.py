@@ -229,7 +229,7 @@ class Pool:
         breaker = replica.breaker
         before = breaker.epoch
         if outcome is Outcome.OK:
-            replica.hold.faulted = 0
+            replica.hold.serve()
             if replica.hold.row:
                 self.accepted(lease)
         elif outcome is Outcome.REFUSED:
@@ -237,8 +237,8 @@ class Pool:
             self._hold(replica, now, lease.began, after)
         elif outcome is Outcome.FAULTED:
             replica.hold.faulted += 1
-            if lease.doubted:
-                self._hold(replica, now, lease.began)
+            if lease.doubted and replica.hold.doubt(now, lease.began):
+                self.refresh()
         if not breaker.record(outcome, now, lease.epoch, probe=lease.probe):
             return
         if breaker.epoch != before:
@@ -260,6 +260,8 @@ class Pool:
             self.refresh()
             return
         hold.refusals += 1
+        hold.wrong = True
+        self._hold(replica, now, now)
         if now - hold.told >= _TELL_AGAIN:
             hold.told = now
             _log.warning(
@@ -269,13 +271,12 @@ class Pool:
             )
 
     def _hold(self, replica: Replica, now: float, began: float, after: float = 0.0) -> None:
-        """An attempt that began then was refused, or is doubted."""
         if replica.hold.refuse(now, began, after):
             self.refresh()
 
     def _doubts(self, replica: Replica, now: float) -> bool:
-        """Whether another one should be asked if it finds fault once more: always while it was not cleared of that."""
-        if len(self._ready) < 2 or (not replica.hold.row and now - self._opinion_at < _SECOND_OPINION):
+        """Whether another one should be asked if it finds fault once more: always, once it was in the wrong."""
+        if len(self._ready) < 2 or (not replica.hold.wrong and now - self._opinion_at < _SECOND_OPINION):
             return False
         self._opinion_at = now
         return True

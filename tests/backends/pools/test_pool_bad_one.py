@@ -4,6 +4,8 @@ import heapq
 from dataclasses import dataclass, field
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pool_fleet import Clock, enter, leave, make_pool, run_through
 
 from backends.balance import KINDS
@@ -242,3 +244,59 @@ def test_one_that_finds_fault_with_what_others_serve_is_told_of_once(town, caplo
     told = [record.getMessage() for record in caplog.records if "finds fault" in record.getMessage()]
     assert len(told) == 1
     assert told[0].startswith("m/r1: ")
+
+
+def test_a_second_opinion_that_never_comes_costs_little(clock):
+    """A client that leaves before another replica has spoken holds a replica off for a tenth of a second, once a second."""
+    pool = make_pool(clock, 2)
+    r0 = pool.replicas[0]
+    held = doubted = 0
+    for _ in range(1000):
+        lease = enter(pool, r0)
+        doubted += lease.doubted
+        lease.settle(Outcome.FAULTED)
+        leave(lease)
+        held += pool.stats()[0].held_for > 0
+        clock.now += 0.01
+    assert doubted == 10
+    assert held <= 10 * 10
+    assert (r0.breaker.tripped, r0.hold.refusals) == (False, 0)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["enter", "first", "leave", "wait", "down", "up", *Outcome]), st.integers(0, 8), st.floats(0, 30)
+        ),
+        max_size=80,
+    )
+)
+def test_somebody_is_always_on_offer(steps):
+    """Whatever is answered: while any replica is up one is chosen, no hold is longer than five seconds, and capacity is true."""
+    clock = Clock()
+    pool = make_pool(clock, 3)
+    held = []
+    for what, number, seconds in steps:
+        replica, lease = pool.replicas[number % 3], held[number % len(held)] if held else None
+        if what == "enter":
+            held.append(enter(pool, replica))
+        elif what == "wait":
+            clock.now += seconds
+        elif what in ("up", "down"):
+            replica.up = what == "up"
+        elif lease is not None and what == "first":
+            lease.first_byte()
+        elif lease is not None and what == "leave":
+            leave(lease)
+            held.remove(lease)
+        elif lease is not None:
+            lease.settle(what, seconds)
+        ready, capacity = pool.ready(), pool.capacity()
+        assert (pool.pick(Ask()) is not None) == any(one.up for one in pool.replicas) == bool(ready)
+        assert pool.pick(Ask(), ready[:-1]) is not None or not ready
+        assert all(stats.held_for <= 5 for stats in pool.stats())
+        assert all(one.hold.until > clock.now and one.ready for one in pool.replicas if one.held)
+        assert sum(not one.held for one in ready) > 0 or not ready
+        if not any(one.breaker.tripped for one in pool.replicas):
+            assert capacity == sum(min(one.slots, one.inflight) if one.held else one.slots for one in ready)
