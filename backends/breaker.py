@@ -7,7 +7,7 @@
 
 Rules:
 1. It heals by itself: the only way into OPEN sets the time at which it ends.
-2. Only FAILED counts against a replica. NEUTRAL changes nothing, but gives a probe back.
+2. Only FAILED counts against a replica, and FAULTED is as good as OK. REFUSED and NEUTRAL change nothing, but give a probe back.
 3. A result counts only in the epoch in which its attempt began. So the stragglers of a bad minute neither
    reopen a breaker that has just healed nor close one that has just opened.
 4. Attempts may run while it is open (a pool never ejects its last replica). Their failures do not prolong
@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from backends.types import Outcome
 from backends.window import Window
 
+_SOUND = (Outcome.OK, Outcome.FAULTED)
 _TOP_LEVEL = 16  # 2 ** 16 times any opening is beyond any bound; keeps the power small
 
 
@@ -86,7 +87,7 @@ class Breaker:
             return False
         if self.tripped:
             return self._record_tripped(outcome, now, probe=probe)
-        if outcome is Outcome.OK:
+        if outcome in _SOUND:
             self._row = 0
             self._good.add(now)
         elif outcome is Outcome.FAILED:
@@ -98,7 +99,7 @@ class Breaker:
         return False
 
     def _record_tripped(self, outcome: Outcome, now: float, *, probe: bool) -> bool:
-        if outcome is Outcome.OK:
+        if outcome in _SOUND:
             self._close(now)
             return True
         if not probe:

@@ -61,7 +61,7 @@ class CountedLease(Lease):
         super().first_byte(at)
         if fresh and self._ask.stream:
             replica, now = self.replica, self.replica.latency_at  # as it was just written down
-            if replica.governor.first_byte(self._ask.prompt_tokens, self._began, replica, now):
+            if replica.governor.first_byte(self._ask.prompt_tokens, self.began, replica, now):
                 self._keeper.refresh()
 
 

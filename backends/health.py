@@ -250,15 +250,18 @@ class HealthMonitor:
             return type(error).__name__
 
     async def _scrape(self, watch: _Watch) -> None:
-        """Advice only: when it cannot be had, the last one goes stale by itself."""
+        """Advice only: when no answer can be had, the last one goes stale by itself; one without it takes it back."""
         pool, replica = watch.pool, watch.replica
         with suppress(UpstreamError, OSError):
             status, page = await self._get(replica, b"/metrics", _MAX_METRICS)
+            now = self._clock()
+            waiting = read_gauge(page, WAITING) if status == 200 else None
+            if waiting is None:
+                replica.forget_waiting()
+            else:
+                replica.observe_waiting(waiting, now)
             if status != 200 or replica not in pool.replicas:
                 return
-            now, waiting = self._clock(), read_gauge(page, WAITING)
-            if waiting is not None:
-                replica.observe_waiting(waiting, now)
             view = read_engine(page) if replica.governor.wants_engine else None
             if view is not None:
                 replica.governor.engine(view, replica, now)

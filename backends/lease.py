@@ -22,7 +22,11 @@ class Keeper(Protocol):
 
     clock: Callable[[], float]
 
-    def record(self, lease: Lease, outcome: Outcome, now: float) -> None: ...
+    def record(self, lease: Lease, outcome: Outcome, now: float, after: float = 0.0) -> None: ...
+
+    def accepted(self, lease: Lease) -> None: ...
+
+    def overruled(self, replica: Replica, *, served: bool) -> None: ...
 
     def prefilled(self, replica: Replica, tokens: int, seconds: float) -> None: ...
 
@@ -45,21 +49,28 @@ _COUNTED = 128  # tokens: less weighs hardly more than that the request runs, an
 
 
 class Lease:
-    """`async with pool.lease(replica) as lease:` and in it `lease.first_byte()`, `lease.settle(Outcome.OK)`."""
+    """`async with pool.lease(replica) as lease:` and in it `lease.first_byte()`, `lease.settle(Outcome.OK)`.
 
-    __slots__ = ("_began", "_first", "_keeper", "_lone", "_pending", "_stage", "epoch", "probe", "replica")
+    `doubted`: if the replica finds fault with the request, another one is to be asked, whose lease has this one's replica in
+    `against`. `faulted`: it did.
+    """
+
+    __slots__ = (
+        "_first", "_keeper", "_lone", "_pending", "_stage", "against", "began", "doubted", "epoch", "faulted", "probe", "replica",
+    )  # fmt: skip
 
     def __init__(self, keeper: Keeper, replica: Replica, now: float, ask: Ask = NOBODY) -> None:
         uncached = ask.uncached(replica.name)
         self._keeper = keeper
-        self._began = now
+        self.began = now
         self._first = False
         self._pending = uncached if uncached >= _COUNTED else 0
         self._lone = ask.stream
         self._stage = _NEW
         self.replica = replica
         self.epoch = 0
-        self.probe = False
+        self.probe = self.doubted = self.faulted = False
+        self.against: Replica | None = None
 
     @property
     def owes(self) -> bool:
@@ -76,7 +87,7 @@ class Lease:
         replica.inflight += 1
         replica.pending += self._pending
         self._lone = self._lone and replica.inflight == 1 and not replica.others_inflight
-        if breaker.tripped and breaker.take_probe(self._began):
+        if breaker.tripped and breaker.take_probe(self.began):
             self.probe = True
             self._keeper.refresh()
         return self
@@ -93,6 +104,8 @@ class Lease:
             replica.emptied.set()
         if self.probe and stage is _HELD:
             self._keeper.record(self, Outcome.NEUTRAL, self._keeper.clock())
+        if replica.held:
+            self._keeper.refresh()
 
     def first_byte(self, at: float | None = None) -> None:
         """The first byte of a good answer came. Not for errors: a replica that fails fast must not look fast.
@@ -105,30 +118,33 @@ class Lease:
         self._first = True
         replica, tokens, self._pending = self.replica, self._pending, 0
         replica.pending -= tokens
-        now = self._keeper.clock() if at is None else max(at, self._began)
-        replica.observe_latency(now - self._began, now)
+        now = self._keeper.clock() if at is None else max(at, self.began)
+        replica.observe_latency(now - self.began, now)
         if self._lone and tokens and replica.inflight == 1 and not replica.others_inflight:
-            self._keeper.prefilled(replica, tokens, now - self._began)
+            self._keeper.prefilled(replica, tokens, now - self.began)
         breaker = replica.breaker
         if breaker.tripped and breaker.epoch == self.epoch:
             self._keeper.record(self, Outcome.OK, now)
             self.epoch = breaker.epoch  # how the answer ends still counts
             self.probe = False
+        elif replica.hold.row:
+            self._keeper.accepted(self)
 
     def suspect(self) -> None:
         """No connection could be made: whoever watches the replica's health should look now."""
         self._keeper.suspect(self.replica)
 
-    def settle(self, outcome: Outcome, retry_after: bool = False) -> None:
-        """The first call counts. `retry_after`: the answer named a time to come back, so it is a refusal, no failure."""
+    def settle(self, outcome: Outcome, after: float = 0.0) -> None:
+        """The first call counts. `after`: seconds that a refusal named to come back."""
         if self._stage is not _HELD:
             return
         self._stage = _SETTLED
-        if retry_after and outcome is Outcome.FAILED:
-            outcome = Outcome.NEUTRAL
+        self.faulted = outcome is Outcome.FAULTED
         if outcome is Outcome.NEUTRAL and not self.probe:
             return
         now = self._keeper.clock()
         if outcome is Outcome.FAILED and not self._first:
-            self.replica.observe_failure(now - self._began, now)
-        self._keeper.record(self, outcome, now)
+            self.replica.observe_failure(now - self.began, now)
+        self._keeper.record(self, outcome, now, after)
+        if self.against is not None and (self.faulted or outcome is Outcome.OK):
+            self._keeper.overruled(self.against, served=not self.faulted)

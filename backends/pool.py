@@ -4,14 +4,17 @@ Rules:
 1. Health, breaker and drain decide who is ready. They never touch a count: `inflight` belongs to the leases.
 2. A pool whose breakers are all open is better than no pool: while none of the replicas that are up and not
    draining has a closed breaker, all of them are ready.
-3. A half-open replica gets the next first attempt, whatever the policy thinks of it: one request a round, so
+3. One that refuses, or whose finding fault with requests is in doubt, is held off a moment (see `hold`): it is
+   ready, but not on offer. Where all are, the one that is held off for the shortest is asked, and so is one for who
+   was tried in vain at all others. Its free slots are no capacity: who has none elsewhere waits.
+4. A half-open replica gets the next first attempt, whatever the policy thinks of it: one request a round, so
    that healing does not depend on a session or a latency that happens to lead there.
-4. The list of the ready is made when something changes, not when somebody asks. What it depends on changes
+5. The lists are made when something changes, not when somebody asks. What it depends on changes
    only through the methods here and the setters of Replica, which all call `refresh` at once. Time is the one
-   exception, and it has two effects: an open breaker becomes half-open at an instant that is known when it
-   opens, and a slow start (see `ramp`) goes on in steps. The earliest such instant is kept, and whoever asks after it
-   refreshes first. The list is replaced, never edited.
-5. Replicas come and go at run time; names are unique among those that are there. One that leaves is drained
+   exception, and it has three effects: an open breaker becomes half-open at an instant that is known when it
+   opens, a hold ends, and a slow start (see `ramp`) goes on in steps. The earliest such instant is kept, and whoever
+   asks after it refreshes first. A list is replaced, never edited.
+6. Replicas come and go at run time; names are unique among those that are there. One that leaves is drained
    first (no new lease), then removed. Its running leases do not notice: they hold the replica, and its client
    must stay open until `drained`. Its last lease says so; nobody polls.
 
@@ -26,8 +29,6 @@ import logging
 import random
 import time
 from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import dataclass
-from math import isfinite
 
 from backends.balance import Balance
 from backends.budget import RetryBudget
@@ -37,27 +38,15 @@ from backends.prefill import Speeds
 from backends.prewarm import NoPrewarm
 from backends.ramp import Ramp
 from backends.replica import Replica
+from backends.stats import ReplicaStats, stats_of
 from backends.types import NOBODY, Ask, Outcome
 from backends.warmup import WarmUp
 
 _log = logging.getLogger("tiergate.pool")
 
-
-@dataclass(frozen=True, slots=True)
-class ReplicaStats:
-    name: str
-    ready: bool
-    up: bool
-    draining: bool
-    inflight: int
-    max_inflight: int
-    slots: int
-    slots_reason: str
-    tokens: int
-    max_tokens: int | None
-    breaker: str
-    latency: float | None
-    waiting: float | None
+_FAULTS = 5  # requests in a row that a replica found fault with, from which on another one is asked for its opinion,
+_SECOND_OPINION = 1.0  # once in so many seconds
+_TELL_AGAIN = 60.0
 
 
 class Pool:
@@ -83,6 +72,10 @@ class Pool:
         self._speeds = Speeds()
         self.prewarm = NoPrewarm()
         self._ready: list[Replica] = []
+        self._offer: list[Replica] = []  # of those, who is not held off
+        self._held: list[Replica] = []
+        self._refusing = False  # all are held off, and on offer for that
+        self._opinion_at = float("-inf")
         self._trials: list[Replica] = []
         self._capacity = 0
         self._refresh_at: float | None = None
@@ -185,13 +178,15 @@ class Pool:
             for trial in self._trials:
                 if trial.inflight < trial.slots:
                     return trial
-            free = [replica for replica in self._ready if replica.inflight < replica.slots]
+            free = [replica for replica in self._offer if replica.inflight < replica.slots]
         else:
-            free = [replica for replica in self._ready if replica.inflight < replica.slots and replica not in tried]
+            free = [replica for replica in self._offer if replica.inflight < replica.slots and replica not in tried]
         if self._watcher is not None:
             free = [replica for replica in free if takes(replica, ask.tokens)] or emptiest(free)
         if not free:
             return self._least_loaded(tried)
+        if self._refusing:
+            return min(free, key=_held_until)
         chosen = self.balance.choose(free, ask)
         return self._warm_instead(chosen, free, ask) if chosen in self._ramp.shares else chosen
 
@@ -200,7 +195,10 @@ class Pool:
         now = self.clock()
         self._budget.attempt(now)
         since = now if began is None else began
-        return Lease(self, replica, since, ask) if self._watcher is None else CountedLease(self, replica, since, ask)
+        lease = Lease(self, replica, since, ask) if self._watcher is None else CountedLease(self, replica, since, ask)
+        if replica.hold.faulted >= _FAULTS:
+            lease.doubted = self._doubts(replica, now)
+        return lease
 
     def may_retry(self) -> bool:
         """True, and counted as spent, while the retries of the last ten seconds keep their share of the requests."""
@@ -223,13 +221,24 @@ class Pool:
 
     def stats(self) -> list[ReplicaStats]:
         self._catch_up()
-        return [_stats_of(replica, self.clock()) for replica in self.replicas]
+        return [stats_of(replica, self.clock()) for replica in self.replicas]
 
-    def record(self, lease: Lease, outcome: Outcome, now: float) -> None:
-        """The result of an attempt, from its lease."""
+    def record(self, lease: Lease, outcome: Outcome, now: float, after: float = 0.0) -> None:
+        """The result of an attempt, from its lease. `after`: seconds that a refusal named to come back."""
         replica = lease.replica
         breaker = replica.breaker
         before = breaker.epoch
+        if outcome is Outcome.OK:
+            replica.hold.serve()
+            if replica.hold.row:
+                self.accepted(lease)
+        elif outcome is Outcome.REFUSED:
+            replica.hold.refusals += 1
+            self._hold(replica, now, lease.began, after)
+        elif outcome is Outcome.FAULTED:
+            replica.hold.faulted += 1
+            if lease.doubted and replica.hold.doubt(now, lease.began):
+                self.refresh()
         if not breaker.record(outcome, now, lease.epoch, probe=lease.probe):
             return
         if breaker.epoch != before:
@@ -237,6 +246,40 @@ class Pool:
                 replica.governor.recovered()
             self._log_breaker(replica, now)
         self.refresh()
+
+    def accepted(self, lease: Lease) -> None:
+        """A good answer has begun, where the replica had refused."""
+        if lease.replica.hold.accept(lease.began):
+            self.refresh()
+
+    def overruled(self, replica: Replica, *, served: bool) -> None:
+        """Another one was asked what this one found fault with. `served`: it found none."""
+        hold, now = replica.hold, self.clock()
+        if not served:
+            hold.clear()
+            self.refresh()
+            return
+        hold.refusals += 1
+        hold.wrong = True
+        self._hold(replica, now, now)
+        if now - hold.told >= _TELL_AGAIN:
+            hold.told = now
+            _log.warning(
+                "%s/%s: it finds fault with requests that other replicas serve: is its --max-model-len or chat template another?",
+                self.name,
+                replica.name,
+            )
+
+    def _hold(self, replica: Replica, now: float, began: float, after: float = 0.0) -> None:
+        if replica.hold.refuse(now, began, after):
+            self.refresh()
+
+    def _doubts(self, replica: Replica, now: float) -> bool:
+        """Whether another one should be asked if it finds fault once more: always, once it was in the wrong."""
+        if len(self._ready) < 2 or (not replica.hold.wrong and now - self._opinion_at < _SECOND_OPINION):
+            return False
+        self._opinion_at = now
+        return True
 
     def prefilled(self, replica: Replica, tokens: int, seconds: float) -> None:
         """One request alone had its first token, from a lease."""
@@ -251,19 +294,28 @@ class Pool:
         sound = [replica for replica in able if not replica.breaker.tripped]
         tripped = [replica for replica in able if replica.breaker.tripped]
         half_open = [replica for replica in tripped if now >= replica.breaker.open_until]
-        trials = [replica for replica in half_open if replica.breaker.allows(now)] if sound else []
+        held = [replica for replica in able if now < replica.hold.until]
+        trials = [replica for replica in half_open if replica.breaker.allows(now) and replica not in held] if sound else []
+        usual = sound or able
         ready = sound + trials if sound else able
         moments = [replica.breaker.open_until for replica in tripped if now < replica.breaker.open_until]
+        moments += [replica.hold.until for replica in held]
         self._refresh_at = min(moments if step is None else [*moments, step], default=None)
         self._ready, self._trials = ready, trials
+        free = [replica for replica in usual if replica not in held] if held else usual
+        self._refusing = not free and bool(usual)
+        self._held = [replica for replica in usual if replica in held] if free else []
+        self._offer = (free or usual) + trials
         for replica in self.replicas:
-            replica.ready = False
+            replica.ready = replica.held = False
         for replica in ready:
             replica.ready = True
+        for replica in self._held:
+            replica.held = True
         if self._watcher is not None:
-            self._places = {replica: 1 if sound and replica.breaker.tripped else replica.slots for replica in ready}
+            self._places = {replica: 1 if sound and replica.breaker.tripped else _seats(replica) for replica in ready}
             self._watcher.tell({replica: place_of(replica, self._places[replica]) for replica in ready})
-        self._announce(sum(r.slots for r in sound) + len(half_open) if sound else sum(r.slots for r in able))
+        self._announce(sum(map(_seats, usual)) + (len(half_open) if sound else 0))
 
     def _warm_instead(self, chosen: Replica, free: list[Replica], ask: Ask) -> Replica:
         """The policy chose one in its slow start, which may leave this request to one that is warm."""
@@ -282,8 +334,11 @@ class Pool:
             self.refresh()
 
     def _least_loaded(self, tried: Collection[Replica]) -> Replica | None:
-        full = [replica for replica in self._ready if replica not in tried]
-        return min(full, key=_load) if full else None
+        full = [replica for replica in self._offer if replica not in tried]
+        if full:
+            return min(full, key=_load)
+        held = [replica for replica in self._held if replica not in tried] if tried else []
+        return min(held, key=_held_until) if held else None
 
     def _log_breaker(self, replica: Replica, now: float) -> None:
         if replica.breaker.tripped:
@@ -297,19 +352,10 @@ def _load(replica: Replica) -> float:
     return replica.inflight / replica.slots
 
 
-def _stats_of(replica: Replica, now: float) -> ReplicaStats:
-    return ReplicaStats(
-        name=replica.name,
-        ready=replica.ready,
-        up=replica.up,
-        draining=replica.draining,
-        inflight=replica.inflight,
-        max_inflight=replica.max_inflight,
-        slots=replica.slots,
-        slots_reason=replica.governor.reason,
-        tokens=replica.tokens,
-        max_tokens=int(replica.most_tokens) if isfinite(replica.most_tokens) else None,
-        breaker=replica.breaker.state(now).value,
-        latency=replica.latency if isfinite(replica.latency_at) else None,
-        waiting=replica.waiting if isfinite(replica.waiting_at) else None,
-    )
+def _held_until(replica: Replica) -> float:
+    return replica.hold.until
+
+
+def _seats(replica: Replica) -> int:
+    """What it adds to the capacity: one that is held off has what runs there, and nothing free."""
+    return min(replica.slots, replica.inflight) if replica.held else replica.slots

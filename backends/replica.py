@@ -4,9 +4,10 @@ Each fact has one writer, and none of them touches the facts of another:
 
     inflight, pending the leases of this gateway, and nothing else; never reset
     breaker, latency  the outcomes of those leases
+    hold              likewise: how long it is left alone for its refusals
     up                the health monitor
     draining          the operator, through the pool
-    ready, slots      the pool, whenever one of the facts they follow from has changed
+    ready, held, slots  the pool, whenever one of the facts they follow from has changed
     ramp_seconds      the pool, for a replica that has a slow start before it (see `ramp`)
     waiting           the scrape of the server's own metrics: advice that goes stale
     governor          outcomes and scrapes: how much it is given at once (see `governor`)
@@ -22,17 +23,20 @@ from collections.abc import Callable
 from backends.breaker import Breaker
 from backends.client import Origin
 from backends.governor import FIXED, Governor
+from backends.hold import Hold
 from backends.upstream import Upstream
 
 _RISE = 0.5  # weight of a sample above the average: news of trouble is believed quickly,
 _FALL = 0.2  # good news slowly, since one short prompt proves little
 _NEVER = float("-inf")
+_SLOW = 1.0  # seconds without a first byte
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class Replica:
     """`inflight`, `slots` and `ready` are plain attributes because every choice reads them.
 
+    `held`: it is ready, but left to others just now (see `hold`).
     `max_inflight` is the most that it takes; `slots` what it is given now, which is less during a slow start, or by its
     governor. `tokens` are those of the requests that it has, as far as anybody counts them; `most_tokens` bounds them.
     `pending`: uncached prompt tokens that were sent and whose first token has not come back, of requests with many of them.
@@ -51,6 +55,8 @@ class Replica:
         "emptied",
         "governor",
         "head_lines",
+        "held",
+        "hold",
         "inflight",
         "latency",
         "latency_at",
@@ -104,7 +110,8 @@ class Replica:
         self.ramp_seconds = 0.0
         self.ramp_from: float | None = None  # the moment at which it was up for the first time
         self.emptied: asyncio.Event | None = None  # set by the last lease to leave, where somebody waits for that
-        self.ready = False
+        self.ready = self.held = False
+        self.hold = Hold()
         self.latency = 0.0
         self.latency_at = _NEVER
         self.waiting = 0.0
@@ -148,7 +155,7 @@ class Replica:
     def unbind(self) -> None:
         """It has left its pool."""
         self._changed = None
-        self.ready = False
+        self.ready = self.held = False
 
     def observe_latency(self, seconds: float, now: float) -> None:
         """A first byte came `seconds` after dispatch."""
@@ -159,14 +166,22 @@ class Replica:
         self.latency_at = now
 
     def observe_failure(self, seconds: float, now: float) -> None:
-        """An attempt failed without a first byte: it makes the replica look slow, never fast, however quickly it failed."""
-        self.observe_latency(max(seconds, self.latency), now)
+        """An attempt failed without a first byte: it makes the replica look slow, never fast, however quickly it failed.
+
+        Of one that was never measured only what takes a second says anything.
+        """
+        if self.latency_at > _NEVER or seconds >= _SLOW:
+            self.observe_latency(max(seconds, self.latency), now)
 
     def observe_waiting(self, waiting: float, now: float) -> None:
         """The server said how many requests wait in its own queue. Our own count of this moment is kept beside it."""
         self.waiting = waiting
         self.waiting_at = now
         self.waiting_inflight = self.inflight
+
+    def forget_waiting(self) -> None:
+        """The server does not say it any more."""
+        self.waiting, self.waiting_at = 0.0, _NEVER
 
     def _announce(self) -> None:
         if self._changed is not None:

@@ -116,7 +116,7 @@ class Kind(enum.Enum):
 class Tally:
     """What a stream told about itself, event by event."""
 
-    __slots__ = ("cached_tokens", "completion_tokens", "deltas", "done", "error", "finish_reasons", "prompt_tokens")
+    __slots__ = ("_objects", "cached_tokens", "completion_tokens", "deltas", "done", "error", "finish_reasons", "prompt_tokens")
 
     def __init__(self) -> None:
         self.prompt_tokens: int | None = None
@@ -126,6 +126,12 @@ class Tally:
         self.done = False  # the proper end was seen
         self.finish_reasons: dict[int, str] = {}  # by the index of the choice
         self.error: dict[str, Any] | None = None  # the first one
+        self._objects = False  # there was something of an answer, though it may say nothing
+
+    @property
+    def told(self) -> bool:
+        """Something of an answer came: an end alone is none."""
+        return self._objects or self.deltas > 0
 
     def read(self, event: bytes) -> Kind:
         if event.startswith(b"data:"):
@@ -157,6 +163,7 @@ class Tally:
         if type(usage) is dict:
             self._charge(usage)
         choices = chunk.get("choices")
+        self._objects = True
         if named or chunk.get("error") or chunk.get("object") == "error":
             return self._failed(chunk.get("error") or chunk)
         if type(choices) is not list:

@@ -35,11 +35,15 @@ NOBODY = Ask()
 class Outcome(enum.Enum):
     """What an attempt said about its replica, which is not the same as what the client was told.
 
-    OK       the replica did its work: also a 400, which took a working engine to find
+    OK       the replica did its work
+    FAULTED  it found fault with the request, as a 400 does: it took a working engine to find that
+    REFUSED  it will not take requests just now: 429, or a 503 that named a time to come back
     FAILED   a 5xx, a broken connection, a deadline that passed
-    NEUTRAL  it says nothing: 429 and other refusals, a 503 that named a time to come back, a client that left
+    NEUTRAL  it says nothing: a client that left
     """
 
     OK = "ok"
+    FAULTED = "faulted"
+    REFUSED = "refused"
     FAILED = "failed"
     NEUTRAL = "neutral"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from backends.pool import ReplicaStats
+from backends.stats import ReplicaStats
 from gateway.budgets import Budget
 from limits.view import PlaceView
 

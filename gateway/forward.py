@@ -2,12 +2,14 @@
 
 Rules of this file
 1. Another replica is tried only while the client has been sent nothing.
-2. 408, 429, 500, 502-504, successes without an answer and broken connections move on; three attempts in all, two once a body
+2. 408, 429, 500 and above, successes without an answer and broken connections move on; three attempts in all, two once a body
    was sent and its connection broke, and never past the pool's retry budget. 400, 413 and 422 are about the request and pass
-   on; every other refusal (a redirect, 401, 403, 404 …) says that the operator's configuration is wrong, and counts against
-   its replica: one that refuses everything is fast, and would draw all requests.
+   on; every other refusal (a redirect, 401, 403, 404 …) says that the operator's configuration is wrong.
 3. All failed: the last 429 is kept, else 504 for a timeout, 503 when no replica was ready, else 502.
-4. Every attempt holds its replica's lease by scope and tells it what it learned about the replica, not about the request.
+4. Whatever was answered badly, its replica is told: it was fast, and would draw all requests. What no request can cause counts
+   for its breaker; a refusal holds it off a moment; of one that finds fault with many requests in a row another is asked for
+   its opinion, and if that has none that serves, the first one stands.
+5. Every attempt holds its replica's lease by scope and tells it what it learned about the replica, not about the request.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import msgspec
 from backends.client import Deadlines
 from backends.errors import ConnectFailed, UpstreamError, UpstreamTimeout
 from backends.replica import Replica
+from backends.sse import Tally
 from backends.types import Outcome
 from backends.upstream import UpstreamAnswer
 from gateway.config import Timeouts
@@ -32,7 +35,7 @@ from gateway.errors import ApiError, BackendAnswer
 from gateway.exchange import Work
 from gateway.metrics import Metrics
 from gateway.refusals import waiting
-from gateway.relay import NoAnswer, Sink, Tee, count, first_error, holds_event, json_object, read_usage
+from gateway.relay import NoAnswer, Sink, Start, Tee, begin, count, holds_event, json_object, read_usage
 from gateway.reply import Head
 from gateway.settle import Ending
 from limits.density import Density
@@ -42,9 +45,10 @@ MAX_ANSWER = 64 * 1024 * 1024
 _MAX_ERROR = 1024 * 1024
 _MAX_FIRST = 16 * 1024
 _LATEST = 31 * 86_400.0  # seconds that a backend may ask to be left alone
-_MOVE_ON = frozenset({408, 429, 500, 502, 503, 504})
+_SERVERS = 500  # statuses from here on are the replica's fault, whatever their meaning
+_MOVE_ON = frozenset({408, 429})
 _PASSED_ON = frozenset({400, 413, 422})
-_MISCONFIGURED = frozenset({*range(300, 400), 401, 403, 404, 405})  # by nothing that a client can send
+_MISCONFIGURED = frozenset({*range(300, 400), 401, 402, 403, 404, 405, 407, 410})  # by nothing that a client can send
 _OVERFLOW = (b"maximum context length", b"context_length_exceeded", b"exceed_context_size", b"context size", b"max_model_len")
 
 
@@ -117,10 +121,12 @@ class Failures:
 class AttemptFailed(Exception):  # noqa: N818 - it is an outcome, told to the loop of this file only
     """One replica could not serve; nothing was sent to the client."""
 
-    def __init__(self, reason: str, message: str, *, broke_after_send: bool = False) -> None:
+    def __init__(self, reason: str, message: str, *, broke_after_send: bool = False, stands: ApiError | None = None) -> None:
+        """`stands`: the answer, unless another replica serves."""
         super().__init__(message)
         self.reason = reason
         self.broke_after_send = broke_after_send
+        self.stands = stands
 
 
 class Unserved(Exception):  # noqa: N818 - as above
@@ -141,6 +147,7 @@ class Forwarder:
     async def forward(self, call: Call, station: Station, grant: Grant, sink: Sink, failures: Failures) -> None:
         """Write the answer of one of the model's replicas to the sink. Raises Unserved, or ApiError for an answer."""
         tries, allowed = 0, MAX_ATTEMPTS
+        stands: ApiError | None = None
         while tries < allowed:
             attempt = await grant.attempt()
             if attempt is None:
@@ -156,10 +163,14 @@ class Forwarder:
                 call.ending = Ending.FAILED
                 failures.last = str(failed)
                 failures.failed = station.name, failed.reason
+                stands = failed.stands or stands
                 if failed.broke_after_send:
                     allowed = MAX_ATTEMPTS - 1
             else:
                 return
+        if stands is not None:
+            call.ending = Ending.REFUSED if isinstance(stands, BackendAnswer) else Ending.FAILED
+            raise stands
         raise Unserved
 
     async def _attempt(self, call: Call, station: Station, lease: Attempt, sink: Sink, failures: Failures) -> None:
@@ -201,7 +212,6 @@ class Forwarder:
             return
         body = await answer.read(MAX_ANSWER)
         call.work.first_byte_at = call.work.last_byte_at = self._clock()
-        lease.first_byte()
         try:
             if b"json" in content_type or content_type.startswith(b"text/"):  # else: embeddings as bytes, audio
                 call.usage = read_usage(body, call.work, call.endpoint.dialect)
@@ -211,21 +221,24 @@ class Forwarder:
             lease.settle(Outcome.FAILED)
             raise AttemptFailed("malformed", f"it answered {answer.status} without an answer", broke_after_send=True) from None
         call.ending = Ending.COMPLETE
+        lease.first_byte()
         lease.settle(Outcome.OK)
         sink.begin(Head(answer.status, content_type, stream=False))
         sink.write(body)
 
     async def _deliver_stream(self, call: Call, answer: UpstreamAnswer, lease: Attempt, sink: Sink, content_type: bytes) -> None:
         piece = await answer.first()
-        lease.first_byte()
         call.work.first_byte_at = self._clock()
-        if not piece:
-            raise AttemptFailed("empty", "it answered with an empty stream", broke_after_send=True)
-        while not holds_event(piece) and len(piece) < _MAX_FIRST and not answer.complete:
+        while piece and not holds_event(piece) and len(piece) < _MAX_FIRST and not answer.complete:
             piece += await answer.first()
-        error = first_error(piece)
-        if error is not None:
-            self._refuse(call, lease, _status_of(error), msgspec.json.encode({"error": error}))
+        start = begin(piece)
+        if start is Start.NOTHING:
+            lease.settle(Outcome.FAILED)
+            raise AttemptFailed("empty", "it answered with an empty stream", broke_after_send=True)
+        if isinstance(start, dict):
+            self._refuse(call, lease, _status_of(start), msgspec.json.encode({"error": start}))
+        if start is Start.GOOD:
+            lease.first_byte()
         tee = Tee(sink, call.work)
         call.ending = Ending.CUT
         sink.flow = answer
@@ -244,15 +257,15 @@ class Forwarder:
             if tally.done:
                 call.ending = Ending.COMPLETE
             if call.ending is Ending.COMPLETE:
-                lease.settle(Outcome.OK)
+                lease.settle(_shown(tally))
             else:
                 tee.cut_short()
             call.deltas, call.work.broken = tally.deltas, tally.error is not None
-            if tally.prompt_tokens or tally.completion_tokens:
+            if tally.prompt_tokens or (tally.prompt_tokens is not None and tally.completion_tokens):
                 completion = tally.completion_tokens or 0
                 if not completion or call.ending is not Ending.COMPLETE:  # what was told early, as of /v1/messages, is no count
                     completion = max(completion, tally.deltas)
-                call.usage = count(call.work, tally.prompt_tokens or 0, completion, tally.cached_tokens)
+                call.usage = count(call.work, tally.prompt_tokens, completion, tally.cached_tokens)
 
     async def _judge(self, call: Call, answer: UpstreamAnswer, lease: Attempt, failures: Failures) -> None:
         """An error answer: does it say something about the request, about the replica, or about the operator?"""
@@ -265,7 +278,7 @@ class Forwarder:
             failures.limited = BackendAnswer(429, content_type, body, _when(after))
             failures.limited.outcome = "limited"
         failures.retry_after = after
-        self._refuse(call, lease, answer.status, body, content_type, retry_after=after is not None)
+        self._refuse(call, lease, answer.status, body, content_type, after)
 
     def _refuse(
         self,
@@ -274,22 +287,19 @@ class Forwarder:
         status: int,
         body: bytes,
         content_type: bytes = b"application/json",
-        *,
-        retry_after: bool = False,
+        after: str | None = None,
     ) -> None:
         call.ending = Ending.FAILED
-        if status in _MOVE_ON:
-            lease.settle(Outcome.NEUTRAL if status == 429 else Outcome.FAILED, retry_after=retry_after)
+        outcome = _outcome_of(status, named_a_time=after is not None)
+        lease.settle(outcome, _seconds(after) if outcome is Outcome.REFUSED and after is not None else 0.0)
+        if status in _MOVE_ON or status >= _SERVERS:
             raise AttemptFailed(str(status), f"it answered {status}{_said(body, lease.replica)}")
-        lease.settle(Outcome.OK if status in _PASSED_ON else Outcome.FAILED if status in _MISCONFIGURED else Outcome.NEUTRAL)
-        if status >= 500:
-            raise ApiError(502, "upstream_error", f"The backend answered {status}{_said(body, lease.replica)}.")
-        if status not in _PASSED_ON:
-            message = f"A backend refuses the gateway with status {status}: the operator has to check its key, name and path."
-            raise ApiError(502, "backend_misconfigured", message)
-        call.ending = Ending.REFUSED
-        overflow = status == 400 and any(words in body for words in _OVERFLOW)
-        raise (ContextOverflow if overflow else BackendAnswer)(status, content_type, body)
+        fault = _fault(status, body, content_type)
+        if lease.doubted and outcome is Outcome.FAULTED:
+            raise AttemptFailed(str(status), f"it answered {status}", stands=fault)
+        if status in _PASSED_ON:
+            call.ending = Ending.REFUSED
+        raise fault
 
     def _failed(self, call: Call, error: UpstreamError, failures: Failures) -> None:
         """A connection failed. After the first byte of a stream that is the end; before it, another replica may serve."""
@@ -320,15 +330,47 @@ def _head(call: Call, replica: Replica) -> bytes:
 
 
 def _when(after: str | None) -> dict[str, str]:
-    """The backend's own `retry-after`, in both our forms; a second where it named none that can be read."""
+    """The backend's own `retry-after`, in both our forms."""
+    return waiting(_seconds(after))
+
+
+def _seconds(after: str | None) -> float:
+    """Those of a `retry-after`; a second where it names none that can be read."""
     if after is not None and after.isascii() and after.isdigit():
-        return waiting(min(float(after), _LATEST))
+        return min(float(after), _LATEST)
     try:
         moment = parsedate_to_datetime(after or "")
     except ValueError:
-        return waiting(1.0)
+        return 1.0
     moment = moment.replace(tzinfo=moment.tzinfo or UTC)
-    return waiting(min(max(1.0, (moment - datetime.now(UTC)).total_seconds()), _LATEST))
+    return min(max(1.0, (moment - datetime.now(UTC)).total_seconds()), _LATEST)
+
+
+def _outcome_of(status: int, *, named_a_time: bool = False) -> Outcome:
+    """What an error status says of its replica."""
+    if status == 429 or (status == 503 and named_a_time):
+        return Outcome.REFUSED
+    if status == 501:  # "not implemented" is said of requests, and any client can send one
+        return Outcome.FAULTED
+    if status in _MOVE_ON or status >= _SERVERS or status in _MISCONFIGURED:
+        return Outcome.FAILED
+    return Outcome.FAULTED
+
+
+def _shown(tally: Tally) -> Outcome:
+    """What a stream that came to its end says of its replica."""
+    if tally.error is not None:
+        return _outcome_of(_status_of(tally.error))
+    return Outcome.OK if tally.told else Outcome.FAILED
+
+
+def _fault(status: int, body: bytes, content_type: bytes) -> ApiError:
+    """What the client is told of an answer that is no failure of its replica's."""
+    if status not in _PASSED_ON:
+        message = f"A backend refuses the gateway with status {status}: the operator has to check its key, name and path."
+        return ApiError(502, "backend_misconfigured", message)
+    overflow = status == 400 and any(words in body for words in _OVERFLOW)
+    return (ContextOverflow if overflow else BackendAnswer)(status, content_type, body)
 
 
 def _broken(message: str, *, timeout: bool = False) -> ApiError:

@@ -6,6 +6,7 @@ then end with a clean error event. The usage chunk is marked, so that each reade
 
 from __future__ import annotations
 
+import enum
 import math
 from typing import Any, Protocol
 
@@ -231,22 +232,31 @@ def count(work: Work, prompt: int, completion: int | None, cached: int | None) -
     """Put counted tokens on `work`; their sum."""
     work.prompt_tokens = max(0, prompt)
     work.completion_tokens = max(0, completion or 0)
-    work.cached_tokens = None if cached is None else max(0, min(cached, MAX_COUNT))
+    work.cached_tokens = None if cached is None else max(0, min(cached, work.prompt_tokens))
     return work.prompt_tokens + work.completion_tokens
 
 
-def first_error(piece: bytes) -> dict[str, Any] | None:
-    """The error that a stream begins with, though its status was 200: nothing was generated before it."""
-    if b"error" not in piece:
-        return None
-    tally = Tally()
+class Start(enum.Enum):
+    """How a stream begins, as far as it came."""
+
+    GOOD = "good"
+    BAD = "bad"  # something of an answer, and then an error: it is passed on
+    NOTHING = "nothing"  # its end, and nothing before it
+
+
+def begin(piece: bytes) -> Start | dict[str, Any]:
+    """How a stream begins whose status was 200. The error, where it is one and nothing was generated before it."""
+    if b"error" not in piece and b"[DONE]" not in piece:
+        return Start.GOOD if piece else Start.NOTHING
+    tally, said = Tally(), False
     for event in EventSplitter().feed(piece):
         kind = tally.read(event)
-        if kind is Kind.ERROR:
-            return tally.error
-        if kind is not Kind.OTHER:
-            return None
-    return None
+        if tally.error is not None:
+            return Start.BAD if said else tally.error
+        if kind is Kind.DONE and not tally.told:
+            return Start.NOTHING
+        said = said or kind is not Kind.OTHER
+    return Start.GOOD
 
 
 def holds_event(piece: bytes) -> bool:

@@ -52,6 +52,12 @@ class Status:
         )  # fmt: skip
         metrics.gauge("replica_up", "1 when the replica may get requests.", ("model", "replica"), self._up)
         metrics.total(
+            "replica_refusals",
+            "Answers for which a replica was left alone a moment: 429, 503 with `retry-after`, 400 where another one served.",
+            ("model", "replica"),
+            self._refusals,
+        )
+        metrics.total(
             "prewarm_tokens",
             "Tokens of prompts that replicas read ahead: `computed`, `cached`, and, as estimated, `skipped` and `failed`.",
             ("model", "result"),
@@ -178,6 +184,11 @@ class Status:
         for name, lane in self._lanes.items():
             for replica in lane.pool.stats():
                 yield (name, replica.name), replica.inflight
+
+    def _refusals(self) -> Iterator[tuple[Labels, float]]:
+        for name, lane in self._lanes.items():
+            for replica in lane.pool.stats():
+                yield (name, replica.name), replica.refusals
 
     def _prewarmed(self) -> Iterator[tuple[Labels, float]]:
         for name, lane in self._lanes.items():

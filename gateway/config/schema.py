@@ -505,7 +505,7 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breaker:
-    failures: t.Tries = key(5, "Failed requests in a row that take a replica out.")
+    failures: t.Tries = key(5, "Failed requests in a row that take a replica out; half of 20 or more in ten seconds do, too.")
     open: t.Seconds = key(5.0, "For how long, the first time; doubles each time.")
     max_open: t.Seconds = key(60.0, "For how long at most.")
 

@@ -443,11 +443,13 @@ class Case:
         self, ticket: LocalTicket, grant: LocalWork, lease: Lease | None, answer: m.Answer | None, *, told: bool
     ) -> None:
         node = self.session.node
-        serial, first = (None, False) if lease is None else (node.serial(lease.replica), grant.wants_first_byte(lease))
+        serial, first, doubted = None, False, False
+        if lease is not None:
+            serial, first, doubted = node.serial(lease.replica), grant.wants_first_byte(lease), lease.doubted
         if told:
-            self.session.send(m.Another(self.n, self._w, serial, first))
+            self.session.send(m.Another(self.n, self._w, serial, first, doubted))
             return
-        granted = m.Grant(grant.tokens, grant.queued, serial, first, grant.day)
+        granted = m.Grant(grant.tokens, grant.queued, serial, first, grant.day, doubted)
         if answer is None or answer.pending:
             self.session.send(m.Granted(self.n, self._w, granted, values_of(ticket.standing())))
         else:
@@ -515,7 +517,7 @@ def _report(lease: Lease | None, report: m.Report | None) -> None:
     if report.first_at is not None:
         lease.first_byte(report.first_at)
     if report.outcome is not None:
-        lease.settle(report.outcome, report.retry_after)
+        lease.settle(report.outcome, report.after)
     if report.suspect:
         lease.suspect()
 

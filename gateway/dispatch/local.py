@@ -149,9 +149,8 @@ class LocalWork:
     """Tokens, then a slot. While it is entered it is its own grant."""
 
     __slots__ = (
-        "_ask", "_balance_ask", "_hear", "_lane", "_place", "_reservation", "_reserved", "_slot", "_tried", "granted", "lent",
-        "on_wait",
-        "queued", "tokens",
+        "_ask", "_balance_ask", "_doubt", "_hear", "_lane", "_place", "_reservation", "_reserved", "_slot", "_tried", "granted",
+        "lent", "on_wait", "queued", "tokens",
     )  # fmt: skip
 
     def __init__(self, lane: Lane, admission: Admission, ask: WorkAsk, hear: Hear) -> None:
@@ -165,6 +164,7 @@ class LocalWork:
         self._place: Unplaced | None = None
         self.granted = False  # it has had a slot
         self._tried: list[Replica] = []
+        self._doubt: Lease | None = None  # the attempt that another one's opinion may be wanted on
         self.lent = False  # the owner may want its slot back
         self.on_wait: Callable[[], None] | None = None  # called when it has its tokens and is about to wait for a slot
         self.tokens = ask.tokens
@@ -210,7 +210,12 @@ class LocalWork:
         if self._slot is not None:
             self._slot.placed()
         place.sent(replica)
-        return pool.lease(replica, None, ask)
+        lease = pool.lease(replica, None, ask)
+        if self._doubt is not None and self._doubt.faulted:
+            lease.against = self._doubt.replica
+        elif lease.doubted:
+            self._doubt = lease
+        return lease
 
     def lend(self, order: Callable[[], bool] | None) -> None:
         if self._slot is not None:
@@ -231,7 +236,7 @@ class LocalWork:
             self._ask.since = slot.since
         if slot is not None:
             await slot.__aexit__(None, None, None)
-        self._tried, self.lent = [], False
+        self._tried, self._doubt, self.lent = [], None, False
         wanted = slot_ask(self._ask)
         self._slot = slot = self._lane.scheduler.slot(wanted)
         try:
@@ -266,7 +271,13 @@ class LocalWork:
         """Whether a choice depends on hearing of this attempt's first byte at once."""
         replica, pool = lease.replica, self._lane.pool
         balance = pool.balance
-        if self.lent or replica.breaker.tripped or balance.wants_first_byte or (balance.wants_pending and lease.owes):
+        if (
+            self.lent
+            or replica.breaker.tripped
+            or replica.hold.row
+            or balance.wants_first_byte
+            or (balance.wants_pending and lease.owes)
+        ):
             return True
         return self._ask.stream and replica.governor.wants_first_byte(pool.clock())
 
@@ -293,7 +304,7 @@ class ResumedWork(LocalWork):
         self._ask = WorkAsk(lane.name, tokens, False, None, Priority.STANDARD, tenant, 1, 0, 0.0, None, 0)
         self._reserved = reserved
         self._balance_ask = BalanceAsk(tokens=tokens)
-        self._slot = self._place = None
+        self._slot = self._place = self._doubt = None
         self.granted = True
         self.lent = False
         self._tried = [] if replica is None else [replica]

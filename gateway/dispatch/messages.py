@@ -74,11 +74,11 @@ class Look(msgspec.Struct, array_like=True, gc=False):
 
 
 class Report(msgspec.Struct, array_like=True, gc=False):
-    """What an attempt at a replica showed; no outcome when it said nothing."""
+    """What an attempt at a replica showed; no outcome when it said nothing. `after`: seconds, of a refusal."""
 
     first_at: float | None = None
     outcome: Outcome | None = None
-    retry_after: bool = False
+    after: float = 0.0
     suspect: bool = False
 
 
@@ -305,13 +305,17 @@ class Refusal(msgspec.Struct, array_like=True, gc=False):
 
 
 class Grant(msgspec.Struct, array_like=True, gc=False):
-    """A slot and a replica. No serial: none may be asked. `tell_first`: a choice depends on hearing of the first byte at once."""
+    """A slot and a replica. No serial: none may be asked. `tell_first`: a choice depends on hearing of the first byte at once.
+
+    `doubted`: if the replica finds fault with the request, another one is to be asked.
+    """
 
     tokens: int
     queued: float
     serial: int | None
     tell_first: bool
     day: int = 0  # of whose budgets the tokens were taken; see `limits.types.Reservation`
+    doubted: bool = False
 
 
 StandingValues = tuple[int | None, int | None, float | None, int | None, int | None, float | None, int | None, int | None]
@@ -358,6 +362,7 @@ class Another(msgspec.Struct, array_like=True, tag=37, gc=False):
     w: int
     serial: int | None
     tell_first: bool
+    doubted: bool = False
 
 
 class Yield(msgspec.Struct, array_like=True, tag=41, gc=False):

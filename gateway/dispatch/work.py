@@ -87,17 +87,17 @@ class RemoteWork:
     async def attempt(self) -> RemoteAttempt | None:
         if not self._next:
             self._next = True
-            serial, tell_first = self._grant.serial, self._grant.tell_first
+            given: m.Grant | m.Another = self._grant
         else:
             report, self.report = self.report, None
-            another = await self._ticket.another(report or m.Report())
-            serial, tell_first = another.serial, another.tell_first
+            given = await self._ticket.another(report or m.Report())
+        serial = given.serial
         replica = None if serial is None else self._ticket.link.replicas.get(serial)
         if replica is None or serial is None:
             self._serial, self._name = None, ""
             return None
         self._serial, self._name, self._began = serial, replica.name, self._ticket.link.clock()
-        return RemoteAttempt(self, replica, tell_first=tell_first)
+        return RemoteAttempt(self, replica, tell_first=given.tell_first, doubted=given.doubted)
 
     def lend(self, order: Callable[[], bool] | None) -> None:
         self._order = order
@@ -135,12 +135,13 @@ class RemoteWork:
 class RemoteAttempt:
     """One attempt at a replica, counted here and, as long as its work says nothing, there."""
 
-    __slots__ = ("_report", "_tell_first", "_work", "replica")
+    __slots__ = ("_report", "_tell_first", "_work", "doubted", "replica")
 
-    def __init__(self, work: RemoteWork, replica: Replica, *, tell_first: bool) -> None:
+    def __init__(self, work: RemoteWork, replica: Replica, *, tell_first: bool, doubted: bool) -> None:
         self._work = work
         self._tell_first = tell_first
         self._report = m.Report()
+        self.doubted = doubted
         self.replica = replica
 
     async def __aenter__(self) -> Self:
@@ -160,9 +161,9 @@ class RemoteAttempt:
             if self._tell_first:
                 self._work.first_byte()
 
-    def settle(self, outcome: Outcome, retry_after: bool = False) -> None:
+    def settle(self, outcome: Outcome, after: float = 0.0) -> None:
         if self._report.outcome is None:
-            self._report.outcome, self._report.retry_after = outcome, retry_after
+            self._report.outcome, self._report.after = outcome, after
 
     def suspect(self) -> None:
         self._report.suspect = True

@@ -299,8 +299,10 @@ class Request:
                 self.charge = 0
                 if verb == "refused":
                     attempt.settle(Outcome.NEUTRAL)
-                elif verb in ("failed", "unreachable", "later"):
-                    attempt.settle(Outcome.FAILED, retry_after=verb == "later")
+                elif verb == "later":
+                    attempt.settle(Outcome.REFUSED, 1.0)
+                elif verb in ("failed", "unreachable"):
+                    attempt.settle(Outcome.FAILED)
                 if verb == "unreachable":
                     attempt.suspect()
         raise Unserved

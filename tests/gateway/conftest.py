@@ -24,11 +24,50 @@ from gateway.lab.fake import FakeVLLM, Options
 WORKERS = int(os.environ.get("TIERGATE_TEST_WORKERS", "0"))
 """0: one process. 1: every test of this folder runs with a dispatcher apart, and must come to the same."""
 
-BOTH = {f"test_gateway_{name}.py" for name in
-        ("adaptive", "admin", "between", "budgets", "cache", "caching", "crash_matrix", "explain", "failover", "flight",
-         "hits", "hostile", "isolation", "limits", "loads", "log", "metrics", "outcomes", "patience", "placing", "precise",
-         "preempt", "prewarm", "queue", "random", "scheduling", "scopes", "semantic", "semantic_crossencoder", "semantic_delete",
-         "semantic_verify", "shared_limits", "standing", "stream", "talks", "targets", "told", "twins")}  # fmt: skip
+BOTH = {
+    f"test_gateway_{name}.py"
+    for name in """
+        adaptive
+        admin
+        bad_one
+        between
+        budgets
+        cache
+        caching
+        crash_matrix
+        explain
+        failover
+        flight
+        hits
+        hostile
+        isolation
+        limits
+        loads
+        log
+        metrics
+        outcomes
+        patience
+        placing
+        precise
+        preempt
+        prewarm
+        queue
+        random
+        scheduling
+        scopes
+        semantic
+        semantic_crossencoder
+        semantic_delete
+        semantic_verify
+        shared_limits
+        standing
+        stream
+        talks
+        targets
+        told
+        twins
+    """.split()
+}
 """Those that touch what a dispatcher decides run in both forms without being asked to."""
 
 KEY = "tg-test-key-of-acme"

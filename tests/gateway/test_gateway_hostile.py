@@ -34,6 +34,36 @@ def test_absurd_usage_is_not_believed(tokens):
     assert tally.prompt_tokens is None
 
 
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("cached", [50, 101, 10**9])
+async def test_no_more_is_cached_than_was_asked(stack, cached, stream):
+    """A backend that counts more cached tokens than the prompt has is believed as far as that: log and metrics never say more."""
+    usage = {"prompt_tokens": 100, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": cached}}
+    answer_once(stack, usage, stream=stream)
+    assert (await stack.chat("hi", stream=stream)).status_code == 200
+    line = await stack.line()
+    assert (line["prompt_tokens"], line["charged_tokens"]) == (100, 105)
+    assert (line["cached_tokens"] or 0) <= 100
+    assert line["cached_tokens"] == min(100, cached) or (stream and cached > MAX_COUNT)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("prompt", ["1e308", str(10**18), "-1", '"7"'])
+async def test_an_absurd_prompt_is_charged_as_estimated(stack, prompt, stream):
+    """Usage whose prompt cannot be true is as good as none: what is charged is no less than the prompt's own estimate."""
+    answer_once(stack, {"prompt_tokens": msgspec.Raw(prompt.encode()), "completion_tokens": 1}, stream=stream)
+    await stack.chat("word " * 400, stream=stream, max_tokens=8)
+    assert 400 <= (await stack.line())["charged_tokens"] < 2000
+
+
+def answer_once(stack, usage, *, stream):
+    """The small model's next answer is a word, and counts that."""
+    choice = {"index": 0, "delta" if stream else "message": {"role": "assistant", "content": "a"}, "finish_reason": "stop"}
+    body = msgspec.json.encode({"choices": [choice], "usage": usage}).decode()
+    head = {"content-type": "text/event-stream" if stream else "application/json"}
+    stack.small.faults.add(status=200, headers=head, body=f"data: {body}\n\ndata: [DONE]\n\n" if stream else body)
+
+
 @pytest.mark.parametrize("number", ["1e308", "1.5E+300", "9e299", "1e-300"])
 def test_a_body_full_of_slow_numbers_is_refused(number):
     """Tens of thousands of numbers with huge exponents would stall the loop for seconds: they are a 400 before they are read."""

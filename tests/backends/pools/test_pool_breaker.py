@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from backends.breaker import Breaker, BreakerRules, State
 from backends.types import Outcome
 
-OK, FAILED, NEUTRAL = Outcome
+OK, FAULTED, REFUSED, FAILED, NEUTRAL = Outcome
 
 
 @pytest.fixture
@@ -39,15 +39,19 @@ def test_a_success_ends_the_row(breaker):
     for _ in range(3):
         fail(breaker, 10.0, 4)
         breaker.record(OK, 10.0, breaker.epoch)
+        fail(breaker, 10.0, 4)
+        breaker.record(FAULTED, 10.0, breaker.epoch)
     assert breaker.allows(10.0)
 
 
 def test_neutral_results_neither_fail_nor_heal(breaker):
     """Refusals never open a breaker, and do not end a row of failures either."""
     for _ in range(1000):
+        breaker.record(REFUSED, 10.0, breaker.epoch)
         breaker.record(NEUTRAL, 10.0, breaker.epoch)
     assert breaker.allows(10.0)
     fail(breaker, 10.0, 4)
+    breaker.record(REFUSED, 10.0, breaker.epoch)
     breaker.record(NEUTRAL, 10.0, breaker.epoch)
     fail(breaker, 10.0, 1)
     assert not breaker.allows(10.0)
@@ -154,7 +158,7 @@ def test_stragglers_from_before_the_opening_change_nothing(breaker):
     old = breaker.epoch
     fail(breaker, 10.0)
     until = breaker.open_until
-    for outcome in (OK, FAILED, NEUTRAL):
+    for outcome in Outcome:
         assert not breaker.record(outcome, 11.0, old)
     assert breaker.take_probe(15.0)
     breaker.record(OK, 15.0, old)

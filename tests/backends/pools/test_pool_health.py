@@ -350,6 +350,25 @@ async def test_a_page_that_cannot_be_read_is_no_fault(servers, fleet, page):
     assert pool.stats()[0].waiting is None
 
 
+async def test_what_the_queue_was_is_not_told_for_ever(servers, fleet, clock):
+    """A page that does not tell takes the number back; where no page comes any more it is not shown after ten seconds."""
+    (server,) = await servers(1)
+    pool, monitor = fleet([server], "queue_depth")
+    for page in (b"", b"vllm:num_requests_waiting NaN\n"):
+        server.metrics = b"vllm:num_requests_waiting 500\n"
+        await monitor.check_once()
+        assert pool.stats()[0].waiting == 500
+        server.metrics = page
+        await monitor.check_once()
+        assert (pool.stats()[0].waiting, pool.replicas[0].waiting) == (None, 0)
+    server.metrics = b"vllm:num_requests_waiting 500\n"
+    await monitor.check_once()
+    clock.now += 10
+    assert pool.stats()[0].waiting == 500
+    clock.now += 1
+    assert pool.stats()[0].waiting is None
+
+
 async def test_a_fault_in_one_check_does_not_end_the_watch(servers, fleet, caplog):
     """An error that nobody foresaw counts as a bad check of that replica, and the others are watched on."""
 

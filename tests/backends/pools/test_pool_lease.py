@@ -119,11 +119,11 @@ async def test_leaving_unsettled_says_nothing(pool):
 
 
 async def test_a_503_that_names_a_time_is_no_failure(pool):
-    """A failure with Retry-After is a refusal: it never trips the breaker."""
+    """A refusal never trips the breaker, and says nothing of how fast the replica is."""
     one = pool(1)
     for _ in range(50):
         async with one.lease(one.replicas[0]) as lease:
-            lease.settle(Outcome.FAILED, retry_after=True)
+            lease.settle(Outcome.REFUSED, 1.0)
     assert not one.replicas[0].breaker.tripped
     assert one.stats()[0].latency is None
 

@@ -328,6 +328,49 @@ class TestSpeed:
         pool.remove(fast)
         assert [replica.speed for replica in others] == [1.0, 1.0]
 
+    @pytest.mark.parametrize("count", [2, 3, 8])
+    async def test_one_that_was_slow_once_is_tried_again(self, clock, count):
+        """One request at a time: while the others are asked what it was ages, and when it is well it has its share again."""
+        pool = make_pool(clock, count, "work_cost")
+        slow, asked = pool.replicas[0], []
+
+        async def ask(times, seconds):
+            asked.clear()
+            for _ in range(times):
+                ask = Ask(None, 4000, stream=True)
+                replica = pool.pick(ask)
+                asked.append(replica)
+                await self.read(pool, replica, clock, 4000, seconds if replica is slow else 0.03)
+
+        await ask(60 * count, 0.03)
+        assert asked.count(slow) > 20
+        await ask(200 * count, 0.3)
+        assert 1 <= asked.count(slow) < 50
+        await ask(60 * count, 0.03)
+        await ask(60 * count, 0.03)
+        assert asked.count(slow) > 20
+
+    async def test_noise_starves_nobody(self, pool, clock):
+        """Equal engines of which the times of single requests differ: whoever looks slow by chance is asked again."""
+        rng, counts = random.Random(5), dict.fromkeys(pool.replicas, 0)
+        for _ in range(900):
+            replica = pool.pick(Ask(None, 4000, stream=True))
+            counts[replica] += 1
+            await self.read(pool, replica, clock, 4000, 0.03 * rng.lognormvariate(0, 0.5))
+        assert min(counts.values()) > 150
+
+    async def test_what_was_measured_stays_while_nobody_is_alone(self, pool, clock):
+        """Time alone takes nothing away: under load there are no samples, and it is then that speeds matter."""
+        fast, *others = pool.replicas
+        for _ in range(20):
+            await self.read(pool, fast, clock, 4000, 0.25)
+            for replica in others:
+                await self.read(pool, replica, clock, 4000, 1.0)
+        before = [replica.speed for replica in pool.replicas]
+        clock.now += 3600
+        pool.refresh()
+        assert [replica.speed for replica in pool.replicas] == before
+
     async def test_alike_is_alike(self, pool, clock):
         """Engines that differ by a tenth from prompt to prompt are equal."""
         rng = random.Random(3)

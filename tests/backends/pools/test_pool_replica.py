@@ -72,6 +72,15 @@ def test_failing_fast_does_not_look_fast(replica):
     assert made.latency > 30
 
 
+def test_failing_fast_is_no_first_measurement(replica):
+    """One that was never measured is not fast for having failed at once; that it took long says something."""
+    made = replica("s1")
+    made.observe_failure(0.001, 11.0)
+    assert made.latency_at == float("-inf")
+    made.observe_failure(60.0, 12.0)
+    assert made.latency == 60.0
+
+
 def test_a_replica_outside_any_pool_can_change(replica):
     """Its state can be set before a pool hears of it."""
     made = replica("s1")
