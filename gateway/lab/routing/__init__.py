@@ -1,0 +1,1 @@
+"""The complexity router, scored on labelled outcomes: `tiergate route-eval`."""
