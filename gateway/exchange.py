@@ -24,6 +24,7 @@ class Work:
     reason: str = ""
     score: float | None = None
     terms: tuple[tuple[str, float], ...] = ()
+    policy: str = ""  # the version of what the classifier had learned
     replica: str = ""
     attempts: int = 0
     queued: float = 0.0

@@ -20,6 +20,7 @@ from gateway.accounts import Accounts
 from gateway.answers import Answers, models_of
 from gateway.auth import Authenticator
 from gateway.behind import Behind
+from gateway.build.learning import Learns, watching_of
 from gateway.caching import cachings
 from gateway.chains import Chains
 from gateway.config import Config
@@ -33,6 +34,7 @@ from gateway.forward import Forwarder, Preempt, Station
 from gateway.hits import Hits
 from gateway.inner import Inner
 from gateway.keys import KeyRing
+from gateway.learning.watching import NothingLearned
 from gateway.logs import RequestLog
 from gateway.metrics import Metrics
 from gateway.models import ModelList
@@ -111,6 +113,7 @@ class Understanding:
     behind: Behind
     ring: KeyRing
     metrics: Metrics
+    learning: NothingLearned
 
 
 def build_pipeline(
@@ -119,6 +122,7 @@ def build_pipeline(
     semantic: Semantic,
     both: Deletes,
     tell: Tell,
+    learns: Callable[[Behind], Learns],
     metrics: Metrics,
     secret: bytes,
     clock: Clock,
@@ -161,7 +165,8 @@ def build_pipeline(
         wall=wall,
     )
     salt = salts_of(config, secret)
-    learning = [model.name for model in config.models if model.warm.learn]
+    learning = watching_of(config, learns(behind), behind, inner, metrics, clock, wall)
+    warmed = [model.name for model in config.models if model.warm.learn]
     salted = config.cache.prefix.isolate == "tenant"
     pipeline = Pipeline(
         authenticator=Authenticator(config, ring, clock=wall),
@@ -176,10 +181,11 @@ def build_pipeline(
         salt=salt,
         chains=Chains(secret, salt, dispatcher.several),
         tokens=Tokens(secret, salt, dispatcher, {model.name: model.served_name for model in config.models}, metrics, clock),
-        recurring=Recurring(learning, tell, behind.spawn, clock, salted=salted) if learning else NothingRecurs(),
+        recurring=Recurring(warmed, tell, behind.spawn, clock, salted=salted) if warmed else NothingRecurs(),
+        learning=learning,
         clock=clock,
     )
-    return Understanding(pipeline, catalog, flights, behind, ring, metrics)
+    return Understanding(pipeline, catalog, flights, behind, ring, metrics, learning)
 
 
 def build_edge(config: Config, own: Understanding, admin: AdminCalls, face: Face, log: RequestLog, clock: Clock) -> Edge:

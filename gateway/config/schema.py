@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar
 from gateway.config import types as t
 from gateway.config.fields import key, required, same_as, section
 from gateway.config.kinds import Choice, Number, Text, Whole
-from gateway.config.routing import Routing
+from gateway.config.routing import Learning, Routing
 from gateway.config.secret import Secret, SecretUrl
 
 
@@ -590,10 +590,15 @@ def complete(config: Config, directory: Path) -> Config:
         server=replace(config.server, tls=_located(config.server.tls, directory)),
         models=tuple(_model_located(model, directory) for model in config.models),
         limits=replace(config.limits, budgets=Budgets(path=directory / config.limits.budgets.path)),
-        routing=replace(config.routing, tiers=tiers, classifier=classifier),
+        routing=replace(config.routing, tiers=tiers, classifier=classifier, learning=_learning_located(config, directory)),
         cache=replace(config.cache, semantic=replace(semantic, qdrant=qdrant, embedder=embedder, verifier=verifier)),
         keys=replace(config.keys, path=directory / config.keys.path),
     )
+
+
+def _learning_located(config: Config, directory: Path) -> Learning:
+    learning = config.routing.learning
+    return replace(learning, path=directory / learning.path)
 
 
 def _model_located(model: Model, directory: Path) -> Model:
