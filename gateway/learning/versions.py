@@ -4,7 +4,7 @@ Rules of this file
 - A policy's file is whole before the manifest names it, and the manifest is replaced by one step. One writer at a time.
 - The manifest has each file's digest; a file that is another one is none.
 - In force is `current`; null is the policy that ships with the product. `before` are those that it replaced, the last one last:
-  a rollback takes it.
+  a rollback takes it. What was rolled back is `refused`: it is not put in force again.
 - What is no longer named goes: the last KEPT are named, the one in force, and what it replaced.
 """
 
@@ -21,6 +21,7 @@ import msgspec
 from gateway.filelock import locked, replace
 
 KEPT = 10
+_MOST_REFUSED = 100
 _MOST = 16 * 1024 * 1024  # bytes of a policy's file
 _MOST_MANIFEST = 1024 * 1024
 
@@ -43,6 +44,7 @@ class Manifest(msgspec.Struct):
     format: int = 1
     current: Version | None = None
     before: list[Version | None] = []
+    refused: list[Version] = []
     policies: list[Made] = []
 
     def find(self, version: str | None) -> Made | None:
@@ -103,6 +105,8 @@ class Versions:
         with self._changing() as manifest:
             if not manifest.before:
                 raise BadVersions("there is no version before this one")
+            if manifest.current is not None:
+                manifest.refused = [*manifest.refused, manifest.current][-_MOST_REFUSED:]
             manifest.current = manifest.before.pop()
             made = manifest.find(manifest.current)
             if made is not None:

@@ -6,6 +6,7 @@ Rules of this file
 - Looked at is what the classifier decided, of those tenants that are learned from, whose answer was made for this request by the
   model that was chosen: no hit, no renewal, no fallback. Not what says `no-store`, nor what asks for several answers, nor what
   has tools that the backend itself would run; tools that the client runs are only called, and calls can be compared.
+  Nor a short ask within a conversation: it is judged by what it follows up, and its own words say nothing.
 - Of more than two tiers the cheapest and the dearest are compared; what another one answered is not looked at.
 - Whatever goes wrong behind a request ends there.
 """
@@ -40,6 +41,7 @@ from routing.types import Decision, Target
 OWN = "tiergate"  # in the queue, beside tenants
 MOST_ANSWER = 256 * 1024  # bytes of an answer that is compared
 MOST_TEXT = 8_000  # characters of an ask that are kept
+SHORT = 240  # characters of an ask that may mean something only after what was said before it
 _OUTPUT = 1024  # tokens of an answer whose length nobody bounds, for the budget
 _ENDPOINTS = frozenset({"chat", "completions", "responses", "messages"})
 _CLIENTS = ("function", "custom")  # tools that the client runs
@@ -165,8 +167,9 @@ class Watching(NothingLearned):
         tier = decision.target.model.tier
         if cheap is dear or tier not in (cheap.model.tier, dear.model.tier) or not _as_decided(job, decision):
             return
-        text = thread_of(job.ask.fields, job.endpoint.name).ask()[:MOST_TEXT]
-        if not text:
+        thread = thread_of(job.ask.fields, job.endpoint.name)
+        text = thread.ask()[:MOST_TEXT]
+        if not text or (len(text) < SHORT and thread.reply() is not None):
             return
         answered: Side = "small" if tier == cheap.model.tier else "large"
         decided = _decided(job, decision, text, answered)
