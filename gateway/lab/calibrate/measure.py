@@ -2,14 +2,15 @@
 
 Held out is by time, as the policy would have met them: the newer half is cut into BLOCKS, and each is judged by a policy that was
 trained on everything before it. What is put in force in the end is trained on all, so it knows a little more than what was
-measured. A request whose very words were in the training is left out. Against it stands the policy in force, on the same requests,
-of which those count that are newer than everything it was trained on.
+measured. A request whose very words were in the training is left out. Against it stands the policy in force, on the same
+requests, of which those count that are newer than everything it was trained on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -98,7 +99,7 @@ def held_out(samples: Sequence[Sample], train: Train, since: float) -> tuple[lis
     judged: list[Judged] = []
     half = len(samples) // 2
     edges = [half + (len(samples) - half) * block // BLOCKS for block in range(BLOCKS + 1)]
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in pairwise(edges):
         seen = {sample.mark for sample in samples[:start]}
         block = [one for one in samples[start:end] if one.paired and one.mark not in seen and one.at > since]
         if block:
