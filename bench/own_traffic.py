@@ -2,11 +2,11 @@
 
     .venv/bin/python -m bench.own_traffic [--requests 2000] [--share 0.5] [--data DIR] [--json]
 
-The traffic is a made-up support desk: what it is asked, and so how often the small tier is right, shows in the words, in a way that
-no public data knows. With `--data` (a folder of public outcomes: mmlu_pro and cascade_answers) the tiers say what an 8B and a 70B
-model really said. Some requests are shadowed, the agreement of the answers is written down, `tiergate calibrate` learns of it, and
-the gateway takes the new policy over while it runs. What that is worth is measured on requests that came later, by what was right:
-the example knows that, the gateway does not.
+The traffic is a made-up support desk: what it is asked, and so how often the small tier is right, shows in the words, in a way
+that no public data knows. With `--data` (a folder of public outcomes: mmlu_pro and cascade_answers) the tiers say what an 8B and
+a 70B model really said. Some requests are shadowed, the agreement of the answers is written down, `tiergate calibrate` learns of
+it, and the gateway takes the new policy over while it runs. What that is worth is measured on requests that came later, by what
+was right: the example knows that, the gateway does not.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import yaml
 
 from gateway.app import Gateway
@@ -53,7 +54,14 @@ _INTENTS = (  # how a request begins, and how often the small tier is right abou
     ("How many minutes of downtime count against the clause of", 0.2),
 )
 _NAMES = ("Alder", "Birch", "Cedar", "Dogwood", "Elm", "Fir", "Ginkgo", "Hazel", "Ivy", "Juniper")
-_PLACES = ("in the north region", "for the reseller", "on the legacy contract", "in the sandbox", "for the parent account", "this quarter")
+_PLACES = (
+    "in the north region",
+    "for the reseller",
+    "on the legacy contract",
+    "in the sandbox",
+    "for the parent account",
+    "this quarter",
+)
 _LARGE = 0.95
 
 
@@ -84,7 +92,9 @@ def desk(count: int, seed: int) -> list[Asked]:
     return asks
 
 
-def public(folder: Path, count: int, seed: int, small: str = "llama-3.1-8b-instruct", large: str = "llama-3.1-70b-instruct") -> list[Asked]:
+def public(
+    folder: Path, count: int, seed: int, small: str = "llama-3.1-8b-instruct", large: str = "llama-3.1-70b-instruct"
+) -> list[Asked]:
     """Examination questions, and what two models of one family answered."""
     answers = {row["id"]: row for row in _rows(folder / "cascade_answers.jsonl.gz") if row["dataset"] == "mmlu_pro"}
     asks = []
@@ -93,7 +103,9 @@ def public(folder: Path, count: int, seed: int, small: str = "llama-3.1-8b-instr
         said = {} if known is None else known["answers"]
         if known is not None and said.get(small) and said.get(large):
             gold, mark = known["gold"], f"[{row['id']}]"
-            asks.append(Asked(f"{row['prompt']}\n{mark}", mark, said[small], said[large], said[small] == gold, said[large] == gold))
+            asks.append(
+                Asked(f"{row['prompt']}\n{mark}", mark, said[small], said[large], said[small] == gold, said[large] == gold)
+            )
     random.Random(seed).shuffle(asks)
     return asks[:count]
 
@@ -103,7 +115,9 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
         yield from map(json.loads, lines)
 
 
-async def example(asks: Sequence[Asked], later: Sequence[Asked], folder: Path, share: float, say: Callable[[str], None]) -> dict[str, Any]:
+async def example(
+    asks: Sequence[Asked], later: Sequence[Asked], folder: Path, share: float, say: Callable[[str], None]
+) -> dict[str, Any]:
     """Serves `asks`, calibrates, and measures on `later`. `folder` is empty."""
     fakes = {name: FakeVLLM(_scripted(folder, name, asks)) for name in ("small", "large")}
     async with fakes["small"], fakes["large"]:
@@ -112,7 +126,9 @@ async def example(asks: Sequence[Asked], later: Sequence[Asked], folder: Path, s
         gateway = Gateway(parse(path.read_text(), path), NullLog())
         await gateway.start()
         try:
-            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{gateway.port}", timeout=_PATIENCE, trust_env=False) as client:
+            async with httpx.AsyncClient(
+                base_url=f"http://127.0.0.1:{gateway.port}", timeout=_PATIENCE, trust_env=False
+            ) as client:
                 before = await _serve(client, asks, gateway)
                 say(f"{len(asks)} requests were served by the policy {before}; calibrating")
                 await gateway.parts.behind.settled()
@@ -135,6 +151,7 @@ def _scripted(folder: Path, tier: str, asks: Sequence[Asked]) -> Options:
 
 
 def _config(folder: Path, urls: dict[str, str], share: float) -> str:
+    digest = hashlib.sha256(KEY.encode()).hexdigest()
     return yaml.safe_dump(
         {
             "server": {"port": 0},
@@ -150,7 +167,7 @@ def _config(folder: Path, urls: dict[str, str], share: float) -> str:
             "cache": {"secret": "example"},
             "keys": {"path": str(folder / "keys.json")},
             "plans": {"all": {"priority": "realtime"}},
-            "tenants": [{"name": "desk", "plan": "all", "keys": [{"id": "k", "sha256": hashlib.sha256(KEY.encode()).hexdigest()}]}],
+            "tenants": [{"name": "desk", "plan": "all", "keys": [{"id": "k", "sha256": digest}]}],
         }
     )  # fmt: skip
 
@@ -185,7 +202,9 @@ async def _ask(client: httpx.AsyncClient, text: str) -> httpx.Response:
 async def _calibrate(config: Path) -> dict[str, Any]:
     """As an operator would."""
     command = [sys.executable, "-m", "gateway.cli", "calibrate", "--config", str(config), "--json"]
-    child = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    child = await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
     said, _ = await child.communicate()
     if child.returncode != 0:
         raise RuntimeError(f"tiergate calibrate has failed: {said.decode(errors='replace')}")
@@ -208,9 +227,47 @@ def _shipped() -> Policy:
 
 
 def _worth(policy: Policy, later: Sequence[Asked]) -> dict[str, float | None]:
-    was = Outcomes.right(later)
+    was = Outcomes(np.array([float(one.small_right) for one in later]), np.array([float(one.large_right) for one in later]))
     figures, _ = measure(Told.of([policy.judge(one.text) for one in later]), was, Resamples(len(later)))
     return {
         "apgr": figures.apgr.value, "apgr_low": figures.apgr.low, "apgr_high": figures.apgr.high, "ece": figures.ece.value,
         "kept": figures.kept, "unknown": figures.unknown,
     }  # fmt: skip
+
+
+def _table(found: dict[str, Any]) -> str:
+    report, later = found["calibration"], found["later"]
+    lines = [
+        f"{report['labels']} labels; held out {report['held_out']}: {report['why']}; in force: {found['in_force']}",
+        f"{'on later requests, by what was right':40} {'APGR':>24} {'ECE':>8} {'kept small at 95 %':>20}",
+    ]
+    for name, worth in later.items():
+        apgr = (
+            "undefined" if worth["apgr"] is None else f"{worth['apgr']:.3f} [{worth['apgr_low']:.3f}, {worth['apgr_high']:.3f}]"
+        )
+        lines.append(f"{name:40} {apgr:>24} {worth['ece']:8.3f} {worth['kept']:20.3f}")
+    return "\n".join(lines)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="From an empty log to a calibrated routing policy.")
+    parser.add_argument("--requests", type=int, default=2000)
+    parser.add_argument("--share", type=float, default=0.5, help="of the requests that are shadowed (0.5)")
+    parser.add_argument("--later", type=int, default=2000, help="requests that the result is measured on")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="public outcomes instead of the made-up desk")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args(argv)
+    if args.data is None:
+        asks, later = desk(args.requests, args.seed), desk(args.later, args.seed + 1)
+    else:
+        found = public(args.data, args.requests + args.later, args.seed)
+        asks, later = found[: args.requests], found[args.requests :]
+    with tempfile.TemporaryDirectory(prefix="tg-own-") as folder:
+        result = asyncio.run(example(asks, later, Path(folder), args.share, lambda text: print(text, file=sys.stderr)))
+    print(json.dumps(result, indent=2) if args.json else _table(result))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

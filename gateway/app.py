@@ -69,6 +69,7 @@ class Gateway:
             asyncio.create_task(parts.semantic.run(), name="semantic"),
             asyncio.create_task(parts.share.run(), name="share"),
             asyncio.create_task(parts.schedule.run(), name="calibrate"),
+            asyncio.create_task(parts.following.run(), name="policy"),
             asyncio.create_task(self._serving.watch_certificate(), name="certificate"),
             asyncio.create_task(parts.ears.run(), name="kv-events"),
             *(asyncio.create_task(watch.run(), name="discovery") for watch in parts.watches),

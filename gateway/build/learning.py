@@ -16,6 +16,7 @@ from gateway.learning.schedule import Schedule
 from gateway.learning.watching import NothingLearned, Watching
 from gateway.metrics import Metrics
 from gateway.shadow import Budget
+from routing.types import Classifier
 
 Clock = Callable[[], float]
 
@@ -88,6 +89,27 @@ def watching_of(
         wall=wall,
         rng=random.Random(),
     )
+
+
+def learned_classifier() -> Classifier:
+    """With the policy that ships."""
+    from routing.learned.classifier import Learned  # noqa: PLC0415 - loaded only where it is used
+    from routing.learned.shipped import shipped  # noqa: PLC0415 - as above
+
+    return Learned(shipped())
+
+
+def following_of(config: Config, classifier: Classifier) -> Runs:
+    """What keeps a learned classifier at the policy that is in force; it has that one when this returns."""
+    if config.routing.classifier.kind != "learned":
+        return NeverDue()
+    from gateway.learning.following import Following  # noqa: PLC0415 - loaded only where it is used
+    from routing.learned.classifier import Learned  # noqa: PLC0415 - as above
+
+    assert isinstance(classifier, Learned), "made for this kind"
+    following = Following(config.routing.learning.path / "policies", classifier, classifier.policy)
+    following.load()
+    return following
 
 
 def _grams(text: str) -> tuple[list[int], list[float]]:

@@ -20,7 +20,7 @@ from gateway.accounts import Accounts
 from gateway.answers import Answers, models_of
 from gateway.auth import Authenticator
 from gateway.behind import Behind
-from gateway.build.learning import Learns, watching_of
+from gateway.build.learning import Learns, Runs, following_of, learned_classifier, watching_of
 from gateway.caching import cachings
 from gateway.chains import Chains
 from gateway.config import Config
@@ -114,6 +114,7 @@ class Understanding:
     ring: KeyRing
     metrics: Metrics
     learning: NothingLearned
+    following: Runs
 
 
 def build_pipeline(
@@ -165,6 +166,7 @@ def build_pipeline(
         wall=wall,
     )
     salt = salts_of(config, secret)
+    rules = _rules(config)
     learning = watching_of(config, learns(behind), behind, inner, metrics, clock, wall)
     warmed = [model.name for model in config.models if model.warm.learn]
     salted = config.cache.prefix.isolate == "tenant"
@@ -173,7 +175,7 @@ def build_pipeline(
         dispatcher=dispatcher,
         both=both,
         catalog=catalog,
-        rules=_rules(config),
+        rules=rules,
         answers=answers,
         stations=stations,
         forwarder=forwarder,
@@ -185,7 +187,7 @@ def build_pipeline(
         learning=learning,
         clock=clock,
     )
-    return Understanding(pipeline, catalog, flights, behind, ring, metrics, learning)
+    return Understanding(pipeline, catalog, flights, behind, ring, metrics, learning, following_of(config, rules.classifier))
 
 
 def build_edge(config: Config, own: Understanding, admin: AdminCalls, face: Face, log: RequestLog, clock: Clock) -> Edge:
@@ -240,6 +242,8 @@ def _rules(config: Config) -> RoutingRules:
     classifier: Classifier = Rules()
     if routing.classifier.kind == "fixed":
         classifier = Fixed(routing.classifier.tier or default_tier)
+    elif routing.classifier.kind == "learned":
+        classifier = learned_classifier()
     return RoutingRules(classifier, default_tier, routing.classifier.threshold, routing.tiers, routing.fallback)
 
 

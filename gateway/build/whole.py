@@ -56,6 +56,7 @@ class Parts:
     share: Share
     journal: Keeps
     schedule: Runs
+    following: Runs
 
 
 def build(config: Config, log: RequestLog, secret: bytes | None = None) -> Parts:
@@ -79,7 +80,7 @@ def build(config: Config, log: RequestLog, secret: bytes | None = None) -> Parts
     return Parts(
         edge, admin, own.pipeline, owner.lanes, owner.fleet, owner.watches, owner.monitor, own.ring, owner.exact,
         owner.semantic, own.flights, own.behind, owner.limiter, metrics, owner.ears, owner.share,
-        owner.journal, owner.schedule,
+        owner.journal, owner.schedule, own.following,
     )  # fmt: skip
 
 

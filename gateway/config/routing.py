@@ -15,7 +15,7 @@ from gateway.config.kinds import Choice, Duration, Whole
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classifier:
-    kind: Annotated[str, Choice("classifier kind", ("fixed", "rules"), planned=("learned", "embedding", "remote"))] = key(
+    kind: Annotated[str, Choice("classifier kind", ("fixed", "rules", "learned"), planned=("embedding", "remote"))] = key(
         "rules", "How `auto` rates a request."
     )
     tier: t.Name | None = key(None, "kind fixed: the tier of every request.")

@@ -64,6 +64,7 @@ class DispatcherProcess:
             asyncio.create_task(owner.ears.run(), name="kv-events"),
             asyncio.create_task(owner.share.run(), name="share"),
             asyncio.create_task(owner.schedule.run(), name="calibrate"),
+            asyncio.create_task(parts.own.following.run(), name="policy"),
             *(asyncio.create_task(watch.run(), name="discovery") for watch in owner.watches),
         ]
         self._server = await listen(self._inherited.listening(), self._channel)

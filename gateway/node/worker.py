@@ -46,6 +46,7 @@ class WorkerProcess:
             asyncio.create_task(parts.link.run(), name="link"),
             asyncio.create_task(parts.link.watch(), name="link-watch"),
             asyncio.create_task(watch_keys(parts.own.ring), name="keys"),
+            asyncio.create_task(parts.own.following.run(), name="policy"),
             asyncio.create_task(self._report(), name="report"),
             asyncio.create_task(self.serving.watch_certificate(), name="certificate"),
         ]
