@@ -42,16 +42,16 @@ from routing.learned.policy import Policy
 KEY = "tg-own-traffic"
 _AT_ONCE = 8
 _PATIENCE = 60.0
-_INTENTS = (  # how a request begins, and how often the small tier is right about it
-    ("What is the open balance of", 0.97),
-    ("How many seats are left in", 0.95),
-    ("On which day of the month is the next invoice of", 0.92),
-    ("How many tickets did we close for", 0.9),
-    ("What is left to pay after the voided credit note of", 0.55),
-    ("How many days of the trial were paused for", 0.5),
-    ("What is the pro rata charge after the plan change of", 0.25),
-    ("What is the reverse charge across both entities of", 0.15),
-    ("How many minutes of downtime count against the clause of", 0.2),
+_INTENTS = (  # how a request begins, how often it comes, and how often the small tier is right about it
+    ("What is the open balance of", 4, 0.97),
+    ("How many seats are left in", 4, 0.95),
+    ("On which day of the month is the next invoice of", 3, 0.92),
+    ("How many tickets did we close for", 3, 0.9),
+    ("What is left to pay after the voided credit note of", 2, 0.55),
+    ("How many days of the trial were paused for", 1, 0.5),
+    ("What is the pro rata charge after the plan change of", 2, 0.25),
+    ("What is the reverse charge across both entities of", 1, 0.15),
+    ("How many minutes of downtime count against the clause of", 1, 0.2),
 )
 _NAMES = ("Alder", "Birch", "Cedar", "Dogwood", "Elm", "Fir", "Ginkgo", "Hazel", "Ivy", "Juniper")
 _PLACES = (
@@ -82,7 +82,7 @@ def desk(count: int, seed: int) -> list[Asked]:
     draw = random.Random(seed)
     asks = []
     for number in range(count):
-        intent, easy = draw.choice(_INTENTS)
+        intent, _, easy = draw.choices(_INTENTS, weights=[often for _, often, _ in _INTENTS])[0]
         ticket = f"Ticket {seed:03d}{number:06d}."
         text = f"{intent} {draw.choice(_NAMES)} {draw.choice(_PLACES)}? {ticket} Answer with one number."
         right = draw.randrange(10, 100)
@@ -215,7 +215,7 @@ async def _calibrate(config: Path) -> dict[str, Any]:
 async def _policy_of(client: httpx.AsyncClient, wanted: str) -> str:
     """The policy that answers name, once it is the one wanted."""
     async with asyncio.timeout(_PATIENCE):
-        while (version := (await _ask(client, "hello")).headers.get("x-tiergate-policy", "")) != wanted:
+        while (version := (await _ask(client, "hello")).headers.get("x-tiergate-policy", "")) != wanted:  # noqa: ASYNC110 - once
             await asyncio.sleep(0.1)
     return version
 

@@ -170,7 +170,7 @@ async def test_tokens_bound_what_is_asked(start, tmp_path, pair):
 
 
 async def test_a_judge_is_asked_in_both_orders(start, tmp_path, pair):
-    """What cannot be compared goes to the judge twice; one that prefers a place finds a draw, and the small tier is good enough."""
+    """What cannot be compared goes to the judge twice; one that prefers a place finds a draw: small is good enough."""
     long = "It depends on many things, of which I will tell you some at length, in my own words. " * 3
     stack = await start(changed({"judge": "large-model"}), fakes=pair("First of all, " + long, "Well then, " + long))
     await stack.chat(EASY, model="auto")

@@ -51,7 +51,8 @@ def table(found: Gathered, study: Study, current: str, *, swapped: bool) -> str:
 def brief(found: Gathered, study: Study, current: str, *, swapped: bool) -> str:
     old, new = study.old.apgr.value, study.new.apgr.value
     figures = "" if old is None or new is None else f", APGR {old:.3f} → {new:.3f}"
-    return f"{found.paired} labels, {study.held_out} held out, {current} → {study.policy.version}{figures}: {_verdict(study, swapped=swapped)}"
+    versions = f"{current} → {study.policy.version}{figures}"
+    return f"{found.paired} labels, {study.held_out} held out, {versions}: {_verdict(study, swapped=swapped)}"
 
 
 def figures(told: Figures) -> dict[str, float | None]:

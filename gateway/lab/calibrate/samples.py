@@ -35,6 +35,7 @@ class Sample:
     text: str
     small: float | None
     large: float | None
+    agreed: bool | None = None  # whether its answers do, where nothing but that was seen
 
     @property
     def paired(self) -> bool:
@@ -60,7 +61,7 @@ def gather(paths: Iterable[Path]) -> Gathered:
     """OSError where one cannot be read."""
     found = Gathered()
     lines: list[Line] = []
-    for path in (file for path in paths for file in files(path)):
+    for path in (file for place in paths for file in files(place)):
         for line in read(path):
             found.lines += 1
             if line is None or (line.amounts is not None and len(line.amounts) != len(AMOUNTS)):
@@ -94,7 +95,9 @@ def _sample(mark: bytes, told: list[Line]) -> Sample:
     rated = next((line for line in reversed(told) if line.source == "feedback"), None)
     small, large = _labels(compared, rated)
     last = told[-1]
-    return Sample(told[0].at, mark, _grams(last), last.text or "", small, large)
+    seen = compared is not None and compared.source == "agreement"
+    agreed = compared.small == compared.large if seen and compared is not None else None
+    return Sample(told[0].at, mark, _grams(last), last.text or "", small, large, agreed)
 
 
 def _labels(compared: Line | None, rated: Line | None) -> tuple[float | None, float | None]:

@@ -51,4 +51,10 @@ def study(samples: Sequence[Sample], *, shipped: Policy, current: Policy, since:
     new, new_draws = measure(Told.of(judged), was, resamples)
     old, old_draws = measure(Told.of([current.judge_grams(one.grams) for one in tested]), was, resamples)
     gap = float((was.large - was.small).mean())
-    return Study(len(tested), gap, old, new, rule(new, new_draws, old_draws), make(samples))
+    return Study(len(tested), gap, old, new, rule(new, new_draws, old_draws, _agreeing(samples)), make(samples))
+
+
+def _agreeing(samples: Sequence[Sample]) -> float | None:
+    """The share whose answers agree, where agreement is what most labels come from."""
+    seen = [one.agreed for one in samples if one.paired and one.agreed is not None]
+    return sum(seen) / len(seen) if 2 * len(seen) > sum(one.paired for one in samples) else None
