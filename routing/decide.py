@@ -83,7 +83,7 @@ def decide(
             reason = "context" if tier in capable_tiers else "capability"
         tier = _nearest(tier, list(dict.fromkeys((*order, *tiers))), left_tiers)
     ranked = _ranked(left, tier, left_tiers, fallback)
-    return Decision(ranked[0], reason, judged.score, tuple(ranked[1:]), judged.terms, judged.small, judged.large, judged.policy)
+    return Decision(ranked[0], reason, judged.score, tuple(ranked[1:]), judged.terms)
 
 
 def tier_for(score: float, threshold: float, tiers: Sequence[str]) -> str:

@@ -45,7 +45,7 @@ SHORT = 240  # characters of an ask that may mean something only after what was 
 _OUTPUT = 1024  # tokens of an answer whose length nobody bounds, for the budget
 _ENDPOINTS = frozenset({"chat", "completions", "responses", "messages"})
 _CLIENTS = ("function", "custom")  # tools that the client runs
-_REASONS = frozenset({"score", "default"})
+_REASONS = frozenset({"score", "default", "budget"})
 
 
 class Makes(Protocol):
@@ -238,7 +238,8 @@ def _as_decided(job: Job, decision: Decision) -> bool:
     """The classifier has decided, and the model that it chose has answered."""
     work = job.work
     return (
-        decision.reason in _REASONS
+        job.verdict is not None
+        and decision.reason in _REASONS
         and work.reason == decision.reason
         and work.model == decision.target.name
         and not work.broken
@@ -247,15 +248,16 @@ def _as_decided(job: Job, decision: Decision) -> bool:
 
 
 def _decided(job: Job, decision: Decision, text: str, answered: Side) -> Decided:
+    verdict = job.verdict
     return Decided(
         id=job.known_as or job.exchange_id,
         tenant=job.principal.tenant,
         answered=answered,
         text=text,
         score=decision.score,
-        told_small=decision.small,
-        told_large=decision.large,
-        policy=decision.policy,
+        told_small=None if verdict is None else verdict.small,
+        told_large=None if verdict is None else verdict.large,
+        policy=job.work.policy,
         model=decision.target.name,
     )
 
