@@ -41,8 +41,8 @@ def grouped(groups: Sequence[str], folds: int, seed: int) -> list[list[int]]:
     random.Random(seed).shuffle(order)
     order.sort(key=len, reverse=True)
     made: list[list[int]] = [[] for _ in range(folds)]
-    for group in order:
-        min(made, key=len).extend(group)
+    for places in order:
+        min(made, key=len).extend(places)
     return [sorted(fold) for fold in made if fold]
 
 
