@@ -16,6 +16,7 @@ from gateway.lab.routing.outcomes import Outcomes
 from routing.types import Classifier
 
 Score = Callable[[str], float | None]
+Tell = Callable[[int, int], None]  # how many of how many are done
 RANDOM, LENGTH, TASK_ORACLE, ORACLE = "random", "length", "task oracle", "oracle"
 
 
@@ -34,11 +35,11 @@ class Scored:
         return float(np.isnan(self.scores).mean())
 
 
-def scored(router: str, score: Score, prompts: Sequence[str], tell: Callable[[int], None] = lambda _done: None) -> Scored:
+def scored(router: str, score: Score, prompts: Sequence[str], tell: Tell = lambda _done, _of: None) -> Scored:
     said = []
     for done, prompt in enumerate(prompts, 1):
         said.append(score(prompt))
-        tell(done)
+        tell(done, len(prompts))
     return Scored(router, np.array([np.nan if it is None else it for it in said], dtype=np.float64))
 
 

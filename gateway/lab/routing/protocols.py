@@ -1,0 +1,110 @@
+"""Which rows a policy learns from and which it is told on, as lessons; and their answers put together again.
+
+own     folds of whole templates: N labels of the other folds, told on this one
+task    whole categories are left out: the rest is learned, told on what was left out
+cross   another file is learned, or all others together; rows that this file has too are left out of the learning
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from gateway.lab.routing.folds import grouped, keys, others, sample
+from gateway.lab.routing.lessons import Lesson, Places, Told
+from gateway.lab.routing.metrics import ranked
+from gateway.lab.routing.outcomes import Outcomes
+from gateway.lab.routing.scored import Scored
+
+FOLDS = 5
+TASKS = 14  # at most so many lessons of whole categories; more categories share a lesson
+LEAST = 50  # labels that a lesson has, or it is not held
+REST = "all others"
+
+
+Parts = list[tuple[Lesson, list[int]]]  # lessons, each with the places that it tells
+
+
+def own(by_key: Sequence[str], number: int, labels: int, seed: int) -> Parts:
+    """A lesson for each fold; none where the other folds have fewer labels than that."""
+    folds = grouped(by_key, FOLDS, seed)
+    lessons = []
+    for fold, places in enumerate(folds):
+        learn = sample(others(places, len(by_key)), labels, seed + fold)
+        if len(folds) < FOLDS or len(learn) < labels:
+            return []
+        name = f"{number}/own/{labels}/{fold}"
+        lessons.append((Lesson(name, _one(number, learn), _one(number, places), seed), places))
+    return lessons
+
+
+def tasks(by_key: Sequence[str], categories: Sequence[str], number: int, seed: int) -> Parts:
+    """None where there is one category only. What shares a template with a category that is left out is left out too."""
+    left_out = grouped(categories, TASKS, seed)
+    if len(left_out) < 2:
+        return []
+    lessons = []
+    for part, places in enumerate(left_out):
+        known = {by_key[place] for place in places}
+        learn = [place for place in others(places, len(by_key)) if by_key[place] not in known]
+        lessons.append((Lesson(f"{number}/task/{part}", _one(number, learn), _one(number, places), seed), places))
+    return lessons if all(_learned(lesson) >= LEAST for lesson, _ in lessons) else []
+
+
+def cross(sets: Sequence[Outcomes], seed: int) -> list[tuple[Lesson, str, list[int]]]:
+    """Each with the name of what it learns from, and the numbers of the sets that it tells."""
+    by_set = _keys_of_all(sets)
+    numbers = range(len(sets))
+    lessons = []
+    for one in numbers if len(sets) > 1 else ():
+        rest = [number for number in numbers if number != one]
+        elsewhere = set().union(*(by_set[number] for number in rest))
+        learn = [(one, tuple(place for place, key in enumerate(by_set[one]) if key not in elsewhere))]
+        tell = tuple((number, tuple(range(len(sets[number])))) for number in rest)
+        lessons.append((Lesson(f"{one}/cross", tuple(learn), tell, seed), sets[one].name, rest))
+    if len(sets) > 2:
+        lessons += [(rest_of(sets, by_set, one, seed), REST, [one]) for one in numbers]
+    return [it for it in lessons if _learned(it[0]) >= LEAST]
+
+
+def rest_of(sets: Sequence[Outcomes], by_set: Sequence[Sequence[str]], one: int, seed: int) -> Lesson:
+    """All other sets are learned; rows that this one has too are left out."""
+    here = set(by_set[one])
+    learn = tuple(
+        (number, tuple(place for place, key in enumerate(by_set[number]) if key not in here))
+        for number in range(len(sets))
+        if number != one
+    )
+    return Lesson(f"{one}/rest", learn, ((one, tuple(range(len(sets[one])))),), seed)
+
+
+def together(router: str, parts: Parts, told: Mapping[str, Told], *, ranks: bool) -> Scored:
+    """One answer for all rows. `ranks`: each part's scores become ranks within it, because each is of a policy of its own and
+    what is compared is their orders; "don't know" stays what it is.
+    """
+    count = sum(len(places) for _, places in parts)
+    score, small, large = (np.full(count, np.nan) for _ in range(3))
+    for lesson, places in parts:
+        said = told[lesson.name].said[0]
+        at = np.asarray(places, dtype=np.intp)
+        score[at] = ranked(said.scores) if ranks else said.scores
+        if said.small is not None and said.large is not None:
+            small[at], large[at] = said.small, said.large
+    return Scored(router, score, small, large)
+
+
+def _keys_of_all(sets: Sequence[Outcomes]) -> list[list[str]]:
+    """By set: keys that mean the same in all of them."""
+    everything = keys([prompt for rows in sets for prompt in rows.prompts])
+    ends = np.cumsum([0, *(len(rows) for rows in sets)])
+    return [everything[start:end] for start, end in pairwise(ends)]
+
+
+def _learned(lesson: Lesson) -> int:
+    return sum(len(places) for _, places in lesson.learn)
+
+
+def _one(number: int, places: Sequence[int]) -> Places:
+    return ((number, tuple(places)),)
