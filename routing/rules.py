@@ -7,7 +7,7 @@ cannot give that: they see what a request is about, not whether it is hard.
 Rules
 - Judged is the newest human ask. Neither the system prompt, nor tool schemas, tool results or blocks put in by programs count.
 - A follow-up is judged by the hardest of: itself, the asks that it follows up, and what it agrees to ("yes" to a plan is as hard
-  as the plan). Thanks, a small chore or a fact asked in passing stand for themselves.
+  as the plan; `following`). Thanks, a small chore or a fact asked in passing stand for themselves.
 - "Don't know" is an outcome of its own: nothing that speaks, no text, a language that the words do not cover. Length, number of
   questions and the like do not speak alone. Nothing is called easy for want of signs that it is hard.
 - Nothing raises for any body, and the work is bounded: FOLLOW_UPS steps back, each within the bounds of `conversation`.
@@ -16,12 +16,11 @@ Rules
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from typing import Any
 
-from routing.conversation import thread_of
 from routing.features import Reading, read
+from routing.following import FOLLOW_UPS, UNSURE, hardest
 from routing.types import Verdict
 
 BIAS = -0.4
@@ -57,31 +56,11 @@ _MUTE = frozenset({"length", "options", "questions", "depth", "format"})
 EVIDENCE = 0.5
 PROPOSAL_EVIDENCE = 1.0
 
-FOLLOW_UPS = 6
-FOLLOW_UP_UNITS = 90
-UNSURE_UNITS = 240
 TERMS = 6
 
-_CLASSIFIED = frozenset({"chat", "completions", "responses", "messages"})
-_PLAIN = ("pleasantry", "chore", "arithmetic", "fact", "creative")
-_UNSURE = Verdict(None)
 _HARD = frozenset(name for name, weight in WEIGHTS.items() if weight > 0)
-
-_GOES_ON = re.compile(
-    r"(?:y|n|yes|yep|yeah|yup|no|nope|ok|okay|k|sure|right|correct|exactly|agreed|approved?|confirm(?:ed)?|lgtm|go|continue"
-    r"|proceed|carry on|keep|do|please|pls|just|start|next|more|again|retry|try|redo|undo|revert|run|fix|commit|push|merge|ship"
-    r"|apply|save|finish|great|perfect|nice|cool|good|awesome|sounds|looks|fine|and|also|but|then|now|so|or|instead|actually|wait"
-    r"|hmm|why|how about|what about|what if|what else|use|make|change|add|remove|delete|update|rename|move|option|both|all|none"
-    r"|either|first|second|third|the (?:first|second|third|last|former|latter|other)|\d{1,2}|[a-e])\b",
-)
-_GOES_ON_ZH = """
-    是 好 行 可以 对 對 嗯 继续 繼續 接着 接著 开始 開始 同意 确认 確認 没问题 沒問題 就这 就這 改 再 换 換 那 还有 還有 然后
-    然後 为什么 為什麼 怎么 怎麼 试 試 提交 第 按 照 用 加 去掉 删 刪 修 不 请继续 請繼續 下一步 执行 執行 运行 運行 重来 重來
-    把它 把这 把這 全部 都 另外 但 先
-"""
-_STARTS_ZH = tuple(_GOES_ON_ZH.split())
-_POINTS_BACK = re.compile(r"\b(?:it|its|that|this|these|those|them|they|same|above|previous|earlier|former|latter|one)\b")
-_POINTS_BACK_ZH = re.compile(r"它|这个|這個|那个|那個|这些|這些|这样|這樣|上面|刚才|剛才|之前|前面|上述|一下")
+_PLAIN = ("pleasantry", "chore", "arithmetic", "fact", "creative")
+__HARD = frozenset(name for name, weight in WEIGHTS.items() if weight > 0)
 
 
 class Rules:
@@ -89,29 +68,22 @@ class Rules:
 
     def classify(self, body: Mapping[str, Any], endpoint: str) -> Verdict:
         """The verdict on the newest human ask."""
-        if endpoint not in _CLASSIFIED:
-            return _UNSURE
-        thread = thread_of(body, endpoint)
-        hardest = _UNSURE
-        for depth in range(FOLLOW_UPS):
-            text = thread.ask()
-            if not text:
-                break
-            reading = read(text)
-            if depth:
-                reading.values["depth"] = depth / FOLLOW_UPS
-            verdict = judge(reading)
-            hardest = _harder(hardest, verdict)
-            if _stands_alone(reading) or (reply := thread.reply()) is None or not _follows_up(text, reading, verdict):
-                break
-            hardest = _harder(hardest, judge_proposal(reply))
-        return hardest
+        return hardest(self, body, endpoint)
+
+    def ask(self, text: str, depth: int) -> tuple[Verdict, int, bool]:
+        reading = read(text)
+        if depth:
+            reading.values["depth"] = depth / FOLLOW_UPS
+        return judge(reading), reading.units, stands_alone(reading)
+
+    def proposal(self, reply: str) -> Verdict:
+        return judge_proposal(reply)
 
 
 def judge(reading: Reading, evidence_needed: float = EVIDENCE) -> Verdict:
     """The score of one text by itself."""
     if not reading.known:
-        return _UNSURE
+        return UNSURE
     spoken: list[tuple[str, float]] = []
     total = evidence = 0.0
     for name, value in reading.values.items():
@@ -122,7 +94,7 @@ def judge(reading: Reading, evidence_needed: float = EVIDENCE) -> Verdict:
             if name not in _MUTE:
                 evidence += abs(amount)
     if evidence < evidence_needed:
-        return _UNSURE
+        return UNSURE
     spoken.sort(key=_strength)
     return Verdict(1.0 / (1.0 + math.exp(-(BIAS + total))), None, tuple(spoken[:TERMS]))
 
@@ -133,39 +105,22 @@ def judge_proposal(reply: str) -> Verdict:
     Only the hard work that it speaks of counts: that a reply contains something easy makes nothing easier.
     """
     reading = read(reply)
-    if "steps" not in reading.values and "?" not in (end := reply[-200:]) and "？" not in end:
-        return _UNSURE
+    if not proposes(reading, reply):
+        return UNSURE
     hard = {name: value for name, value in reading.values.items() if name in _HARD}
     return judge(Reading(hard, reading.units, reading.known), PROPOSAL_EVIDENCE)
 
 
-def _stands_alone(reading: Reading) -> bool:
-    """Whether a text is too long, or too plain a request, to lean on what was said before it."""
-    if reading.units > UNSURE_UNITS:
-        return True
+def stands_alone(reading: Reading) -> bool:
+    """Whether a text is too plain a request to lean on what was said before it."""
     values = reading.values
     return not values.keys().isdisjoint(_PLAIN) and max(values.get(name, 0.0) for name in _PLAIN) >= 0.5
 
 
-def _follows_up(text: str, reading: Reading, verdict: Verdict) -> bool:
-    """Whether a text that does not stand alone means something only after what was said before it."""
-    if verdict.score is None:
-        return True
-    if reading.units > FOLLOW_UP_UNITS:
-        return False
-    lower = text.lower()
-    return (
-        bool(_GOES_ON.match(lower) or _POINTS_BACK.search(lower))
-        or lower.startswith(_STARTS_ZH)
-        or bool(_POINTS_BACK_ZH.search(lower))
-    )
+def proposes(reading: Reading, reply: str) -> bool:
+    """Whether a reply says what it would do: in steps, or with a question at its end."""
+    return "steps" in reading.values or "?" in (end := reply[-200:]) or "？" in end
 
 
 def _strength(term: tuple[str, float]) -> float:
     return -abs(term[1])
-
-
-def _harder(one: Verdict, other: Verdict) -> Verdict:
-    if one.score is None or (other.score is not None and other.score > one.score):
-        return other
-    return one

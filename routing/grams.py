@@ -1,0 +1,110 @@
+"""What a text is made of, as the learned classifier reads it: hashed words and word pairs, and a few capped amounts.
+
+Rules
+- A word is a run of letters of one script; numbers are all one word by their length; signs of mathematics and code are words too.
+- Chinese has no word borders. Terms of the lexicon become the English words that they mean, longest first, so that both
+  languages speak with the same weights; what the lexicon does not know becomes single characters. Pairs follow from either.
+- Grams are 32-bit hashes (CRC-32 of the word, mixed for pairs): the same in every process and version of Python.
+- A gram counts once a text. The text is of bounded length (`conversation`), and the work is linear in it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from zlib import crc32
+
+from routing.features import Reading, read
+from routing.lexicon import translated
+
+# Letters in runs, digits in runs, Chinese and kana and hangul in runs, and signs one by one.
+_CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
+_TOKEN = re.compile(rf"[^\W\d_{_CJK}]+|\d+|[{_CJK}]+|[=^$\\{{}}<>?%+*|`]")
+_ASCII_TOKEN = re.compile(r"[a-z]+|[0-9]+|[=^$\\{}<>?%+*|`]")
+_MASK = 0xFFFFFFFF
+_PAIR = 0x9E3779B1
+_SILENT = frozenset({"a", "an", "the"})  # without a counterpart in Chinese
+
+# The amounts, in the order of their weights.
+AMOUNTS = (
+    "length",
+    "brevity",
+    "proof",
+    "domain",
+    "work",
+    "maths",
+    "reasoning",
+    "trace",
+    "code",
+    "quantities",
+    "steps",
+    "options",
+    "constraint",
+    "coding",
+    "questions",
+    "format",
+    "brief",
+    "creative",
+    "fact",
+    "chore",
+    "arithmetic",
+    "pleasantry",
+    "digits",
+)
+
+
+@dataclass(slots=True)
+class Grams:
+    """A text's words in order, the hashes of its different words and pairs, and its amounts (0-1, by AMOUNTS)."""
+
+    words: list[str]
+    ids: set[int]
+    amounts: list[float]
+    reading: Reading
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text, in order."""
+    lower = text.lower()
+    if lower.isascii():
+        return [_worded(word) for word in _ASCII_TOKEN.findall(lower) if word not in _SILENT]
+    words: list[str] = []
+    for word in _TOKEN.findall(lower):
+        if "\u3040" <= word[0] <= "\ufaff":
+            words.extend(translated(word))
+        elif word not in _SILENT:
+            words.append(_worded(word))
+    return words
+
+
+def _worded(word: str) -> str:
+    return f"#{min(len(word), 4)}" if "0" <= word[0] <= "9" else word
+
+
+def hashes(words: Sequence[str]) -> list[int]:
+    return [crc32(word.encode("utf-8", "replace")) for word in words]
+
+
+def pairs(hashed: Sequence[int]) -> list[int]:
+    """The hash of each word with the one before it."""
+    return [(before * _PAIR ^ after) & _MASK for before, after in pairwise(hashed)]
+
+
+def grams_of(text: str) -> Grams:
+    """Reads a text of bounded length."""
+    words = words_of(text)
+    hashed = hashes(words)
+    reading = read(text)
+    return Grams(words, {*hashed, *pairs(hashed)}, _amounts(words, reading), reading)
+
+
+def _amounts(words: list[str], reading: Reading) -> list[float]:
+    values = reading.values
+    size = len(words)
+    values["length"] = min(1.0, math.log2(1 + size) / 10)
+    values["brevity"] = 1.0 / (1.0 + size / 8)
+    values["digits"] = min(1.0, 5 * sum(word[0] == "#" for word in words) / (size + 5))
+    return [values.get(name, 0.0) for name in AMOUNTS]
