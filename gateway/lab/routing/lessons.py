@@ -11,6 +11,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -63,8 +64,9 @@ class School:
         """Raises TooFewRows, or what loading a base raises."""
         places = [(number, place) for number, chosen in lesson.learn for place in chosen]
         rows = [self._row(number, place) for number, place in places]
-        grams = [self._grams(number, place) for number, place in places]
         base = None if lesson.base is None else Policy.load(lesson.base)
+        # A base judges the rows, and names words as it does.
+        grams = None if base is not None else [self._grams(number, place) for number, place in places]
         policy = train(rows, base=base, seed=lesson.seed, read=grams)
         if lesson.keep is not None:
             policy.save(lesson.keep)
@@ -102,7 +104,8 @@ class School:
         key = (number, place)
         if key not in self._read:
             grams = grams_of(ask_of(self._sets[number].prompts[place]))
-            self._read[key] = replace(grams, words=[], ids=array("I", sorted(grams.ids)))  # a tenth of the memory
+            ids = cast("set[int]", array("I", sorted(grams.ids)))  # the trainer goes through them; a tenth of the memory
+            self._read[key] = replace(grams, words=[], ids=ids)
         return self._read[key]
 
 
