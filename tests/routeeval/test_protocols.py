@@ -56,7 +56,8 @@ def test_labels_of_the_same_set_come_from_other_folds(sets):
         learned, told = places(lesson, sets)
         assert not learned & told
         assert len(lesson.learn[0][1]) == 100
-    assert own(by_key, 0, 5000, 0) == []
+    assert all(len(lesson.learn[0][1]) == len(sets[0]) - len(told) for lesson, told in own(by_key, 0, 5000, 0))
+    assert own(by_key[:60], 0, 5000, 0) == []
 
 
 def test_a_task_is_told_by_what_never_saw_it(sets):

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 
 LETTERS = 90
 COMMON = 0.2
+FEW = 10  # prompts that may share a key in the smallest set
 _READ = 20_000  # characters of a prompt in which its letters are looked for
 _WHOLE = "="  # no letter, so that such a key is never one of letters
 
@@ -23,7 +24,7 @@ def keys(prompts: Sequence[str]) -> list[str]:
     """One key for each prompt."""
     letters = ["".join(filter(str.isalpha, prompt[:_READ])).casefold() for prompt in prompts]
     depth = [0] * len(prompts)
-    most = max(1.0, COMMON * len(prompts))
+    most = max(FEW, COMMON * len(prompts))
     while True:
         found = [_at(prompt, text, deep) for prompt, text, deep in zip(prompts, letters, depth, strict=True)]
         crowded = {key for key, count in Counter(found).items() if count > most and not key.startswith(_WHOLE)}

@@ -83,9 +83,15 @@ def within(scores: Floats, rows: Outcomes, default: Side) -> float | None:
 
 
 def _qualities(score: Floats, rows: Outcomes, draws: Drawn) -> list[Mapping[str, float]]:
+    """`low`, `high`: of the distance from chance, which lies on the straight line from the weak to the strong model; paired, since
+    how good the models are on these rows is not the router's matter.
+    """
     curve = curves(score, rows.weak, rows.strong)
-    edges = np.quantile(draws.qualities, [0.025, 0.975], axis=0)
+    share = np.array(SHARES)
+    weak, strong = draws.qualities[:, :1], draws.qualities[:, -1:]
+    edges = np.quantile(draws.qualities - (weak + (strong - weak) * share), [0.025, 0.975], axis=0)
+    chance = rows.weak.mean() + rows.gap.mean() * share
     return [
-        {"share": share, "value": float(curve.quality(share)[0]), "low": float(edges[0, at]), "high": float(edges[1, at])}
-        for at, share in enumerate(SHARES)
+        {"share": at, "value": float(curve.quality(at)[0]), "low": float(line + low), "high": float(line + high)}
+        for at, line, low, high in zip(SHARES, chance, *edges, strict=True)
     ]

@@ -28,12 +28,12 @@ Parts = list[tuple[Lesson, list[int]]]  # lessons, each with the places that it 
 
 
 def own(by_key: Sequence[str], number: int, labels: int, seed: int) -> Parts:
-    """A lesson for each fold; none where the other folds have fewer labels than that."""
+    """A lesson for each fold; none where the other folds have too few labels to tell."""
     folds = grouped(by_key, FOLDS, seed)
     lessons = []
     for fold, places in enumerate(folds):
         learn = sample(others(places, len(by_key)), labels, seed + fold)
-        if len(folds) < FOLDS or len(learn) < labels:
+        if len(folds) < FOLDS or len(learn) < LEAST:
             return []
         name = f"{number}/own/{labels}/{fold}"
         lessons.append((Lesson(name, _one(number, learn), _one(number, places), seed), places))
@@ -50,7 +50,7 @@ def tasks(by_key: Sequence[str], categories: Sequence[str], number: int, seed: i
         known = {by_key[place] for place in places}
         learn = [place for place in others(places, len(by_key)) if by_key[place] not in known]
         lessons.append((Lesson(f"{number}/task/{part}", _one(number, learn), _one(number, places), seed), places))
-    return lessons if all(_learned(lesson) >= LEAST for lesson, _ in lessons) else []
+    return lessons if all(learned(lesson) >= LEAST for lesson, _ in lessons) else []
 
 
 def cross(sets: Sequence[Outcomes], seed: int) -> list[tuple[Lesson, str, list[int]]]:
@@ -66,7 +66,7 @@ def cross(sets: Sequence[Outcomes], seed: int) -> list[tuple[Lesson, str, list[i
         lessons.append((Lesson(f"{one}/cross", tuple(learn), tell, seed), sets[one].name, rest))
     if len(sets) > 2:
         lessons += [(rest_of(sets, by_set, one, seed), REST, [one]) for one in numbers]
-    return [it for it in lessons if _learned(it[0]) >= LEAST]
+    return [it for it in lessons if learned(it[0]) >= LEAST]
 
 
 def rest_of(sets: Sequence[Outcomes], by_set: Sequence[Sequence[str]], one: int, seed: int) -> Lesson:
@@ -102,7 +102,7 @@ def _keys_of_all(sets: Sequence[Outcomes]) -> list[list[str]]:
     return [everything[start:end] for start, end in pairwise(ends)]
 
 
-def _learned(lesson: Lesson) -> int:
+def learned(lesson: Lesson) -> int:
     return sum(len(places) for _, places in lesson.learn)
 
 

@@ -74,12 +74,13 @@ class Study:
     def _own(self, by_key: Sequence[Sequence[str]]) -> dict[tuple[int, int], protocols.Parts]:
         if "own" not in self._settings.protocols:
             return {}
-        made = {
-            (number, labels): protocols.own(found, number, labels, self._settings.seed)
-            for number, found in enumerate(by_key)
-            for labels in self._settings.labels
-        }
-        return {key: parts for key, parts in made.items() if parts}
+        made: dict[tuple[int, int], protocols.Parts] = {}
+        for number, found in enumerate(by_key):
+            for labels in sorted(set(self._settings.labels)):
+                parts = protocols.own(found, number, labels, self._settings.seed)
+                if parts:
+                    made[number, min(protocols.learned(lesson) for lesson, _ in parts)] = parts
+        return made
 
     def _tasks(self, by_key: Sequence[Sequence[str]]) -> dict[int, protocols.Parts]:
         if "task" not in self._settings.protocols:
