@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from gateway.lab.routing.scored import Score
+from gateway.lab.routing.scored import Judge
 
 MOST = 500  # prompts
 LONG = 4000  # characters of a long ask
@@ -30,14 +30,14 @@ def long_asks(prompts: Sequence[str]) -> list[str]:
     return [text[start : start + LONG] for start in starts]
 
 
-def latency(score: Score, prompts: Sequence[str], clock: Callable[[], int] = time.thread_time_ns) -> dict[str, float]:
+def latency(judge: Judge, prompts: Sequence[str], clock: Callable[[], int] = time.thread_time_ns) -> dict[str, float]:
     """Milliseconds at the middle and at the end."""
     for prompt in prompts[:_WARM]:
-        score(prompt)
+        judge(prompt)
     took = []
     for prompt in prompts:
         start = clock()
-        score(prompt)
+        judge(prompt)
         took.append(clock() - start)
     p50, p99 = np.quantile(np.array(took) / 1e6, [0.5, 0.99])
     return {"p50_ms": float(p50), "p99_ms": float(p99)}

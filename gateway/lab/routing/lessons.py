@@ -16,7 +16,7 @@ from typing import cast
 import numpy as np
 
 from gateway.lab.routing.metrics import Floats
-from gateway.lab.routing.scored import Scored, body_of
+from gateway.lab.routing.scored import LEARNED, Scored, body_of, by, scored
 from routing.conversation import thread_of
 from routing.grams import Grams, grams_of
 from routing.learned.classifier import Learned
@@ -71,9 +71,9 @@ class School:
         if lesson.keep is not None:
             policy.save(lesson.keep)
         prior = np.array([*policy.prior], dtype=np.float64).reshape(-1, 2)
-        return Told(
-            tuple(said(policy, [self._sets[number].prompts[it] for it in chosen]) for number, chosen in lesson.tell), prior
-        )
+        judge = by(Learned(policy))
+        asked = ([self._sets[number].prompts[place] for place in chosen] for number, chosen in lesson.tell)
+        return Told(tuple(scored(LEARNED, judge, prompts) for prompts in asked), prior)
 
     def all(self, lessons: Sequence[Lesson], jobs: int, tell: Callable[[int, int], None]) -> dict[str, Told]:
         """By name. With several jobs each process reads the prompts for itself."""
@@ -112,16 +112,6 @@ class School:
 def ask_of(prompt: str) -> str:
     """What the classifiers see of a prompt: bounded, without what programs put into it."""
     return thread_of(body_of(prompt), "chat").ask()
-
-
-def said(policy: Policy, prompts: Sequence[str], router: str = "learned") -> Scored:
-    classifier = Learned(policy)
-    verdicts = [classifier.classify(body_of(prompt), "chat") for prompt in prompts]
-    columns = [(it.score, it.small, it.large) for it in verdicts]
-    score, small, large = (
-        np.array([np.nan if row[column] is None else row[column] for row in columns], dtype=np.float64) for column in range(3)
-    )
-    return Scored(router, score, small, large)
 
 
 _open_school: list[School] = []  # of a process of the pool: its one

@@ -10,7 +10,8 @@ import importlib
 import importlib.metadata
 import os
 
-from gateway.lab.routing.scored import Score
+from gateway.lab.routing.scored import Judge
+from routing.types import Verdict
 
 _COMPLEXITY = "litellm.router_strategy.complexity_router"
 
@@ -23,7 +24,7 @@ def version() -> str | None:
         return None
 
 
-def scorers() -> dict[str, Score]:
+def scorers() -> dict[str, Judge]:
     """Empty where the package is not installed. Raises ImportError where it no longer has them under these names."""
     if version() is None:
         return {}
@@ -36,10 +37,10 @@ def scorers() -> dict[str, Score]:
     except (AttributeError, TypeError, ValueError) as error:
         raise ImportError(f"this version of litellm keeps its scorers elsewhere: {error}", name="litellm") from error
 
-    def keywords(prompt: str) -> float:
-        return float(router.classify(prompt)[1])
+    def keywords(prompt: str) -> Verdict:
+        return Verdict(float(router.classify(prompt)[1]))
 
-    def tiers(prompt: str) -> float:
-        return 1.0 - float(predictor.predict(prompt, kind_of(prompt)).probabilities[1])
+    def tiers(prompt: str) -> Verdict:
+        return Verdict(1.0 - float(predictor.predict(prompt, kind_of(prompt)).probabilities[1]))
 
     return {"litellm keywords": keywords, "litellm tiers": tiers}

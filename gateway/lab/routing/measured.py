@@ -83,8 +83,8 @@ def within(scores: Floats, rows: Outcomes, default: Side) -> float | None:
 
 
 def _qualities(score: Floats, rows: Outcomes, draws: Drawn) -> list[Mapping[str, float]]:
-    """`low`, `high`: of the distance from chance, which lies on the straight line from the weak to the strong model; paired, since
-    how good the models are on these rows is not the router's matter.
+    """`low`, `high`: of the distance from chance, which is the straight line from the weak model to the strong one; paired, since
+    how good the two are on these rows is not the router's matter.
     """
     curve = curves(score, rows.weak, rows.strong)
     share = np.array(SHARES)

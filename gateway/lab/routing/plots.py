@@ -12,7 +12,7 @@ from gateway.lab.routing.table import number, origin
 MISSING = "no picture: matplotlib is not installed (pip install 'tiergate[plots]')"
 Json = Mapping[str, Any]
 _ACROSS = 2
-_STYLES = {"yardstick": ":", "alone": "-", "own": "-", "task": "--", "cross": "-."}
+_STYLES = {"yardstick": ":", "alone": "-", "own": "-", "based": "-", "task": "--", "cross": "-."}
 RANDOM = "random"
 _LEFT_OUT = frozenset({"oracle"})  # it would make all others one line
 

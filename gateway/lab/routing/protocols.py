@@ -8,7 +8,9 @@ cross   another file is learned, or all others together; rows that this file has
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 
@@ -27,7 +29,7 @@ REST = "all others"
 Parts = list[tuple[Lesson, list[int]]]  # lessons, each with the places that it tells
 
 
-def own(by_key: Sequence[str], number: int, labels: int, seed: int) -> Parts:
+def own(by_key: Sequence[str], number: int, labels: int, seed: int, base: Path | None = None) -> Parts:
     """A lesson for each fold; none where the other folds have too few labels to tell."""
     folds = grouped(by_key, FOLDS, seed)
     lessons = []
@@ -36,7 +38,7 @@ def own(by_key: Sequence[str], number: int, labels: int, seed: int) -> Parts:
         if len(folds) < FOLDS or len(learn) < LEAST:
             return []
         name = f"{number}/own/{labels}/{fold}"
-        lessons.append((Lesson(name, _one(number, learn), _one(number, places), seed), places))
+        lessons.append((Lesson(name, _one(number, learn), _one(number, places), seed, base), places))
     return lessons
 
 
@@ -53,31 +55,43 @@ def tasks(by_key: Sequence[str], categories: Sequence[str], number: int, seed: i
     return lessons if all(learned(lesson) >= LEAST for lesson, _ in lessons) else []
 
 
-def cross(sets: Sequence[Outcomes], seed: int) -> list[tuple[Lesson, str, list[int]]]:
-    """Each with the name of what it learns from, and the numbers of the sets that it tells."""
+@dataclass(frozen=True, slots=True)
+class Crossed:
+    """`tells`: numbers of the sets that are told."""
+
+    lesson: Lesson
+    learned_from: str
+    tells: tuple[int, ...]
+
+
+def cross(sets: Sequence[Outcomes], seed: int, place: Path) -> list[Crossed]:
+    """What learns all others but one is kept in a file of that folder."""
+    if len(sets) < 2:
+        return []
     by_set = _keys_of_all(sets)
-    numbers = range(len(sets))
-    lessons = []
-    for one in numbers if len(sets) > 1 else ():
-        rest = [number for number in numbers if number != one]
-        elsewhere = set().union(*(by_set[number] for number in rest))
-        learn = [(one, tuple(place for place, key in enumerate(by_set[one]) if key not in elsewhere))]
-        tell = tuple((number, tuple(range(len(sets[number])))) for number in rest)
-        lessons.append((Lesson(f"{one}/cross", tuple(learn), tell, seed), sets[one].name, rest))
+    made = [_rest(sets, by_set, one, seed, place) for one in range(len(sets))]
     if len(sets) > 2:
-        lessons += [(rest_of(sets, by_set, one, seed), REST, [one]) for one in numbers]
-    return [it for it in lessons if learned(it[0]) >= LEAST]
+        made += [_from_one(sets, by_set, one, seed) for one in range(len(sets))]
+    return [it for it in made if learned(it.lesson) >= LEAST]
 
 
-def rest_of(sets: Sequence[Outcomes], by_set: Sequence[Sequence[str]], one: int, seed: int) -> Lesson:
+def _from_one(sets: Sequence[Outcomes], by_set: Sequence[Sequence[str]], one: int, seed: int) -> Crossed:
+    """Rows that any other set has too are left out."""
+    tells = tuple(number for number in range(len(sets)) if number != one)
+    elsewhere = set().union(*(by_set[number] for number in tells))
+    learn = _one(one, [place for place, key in enumerate(by_set[one]) if key not in elsewhere])
+    tell = tuple((number, tuple(range(len(sets[number])))) for number in tells)
+    return Crossed(Lesson(f"{one}/cross", learn, tell, seed), sets[one].name, tells)
+
+
+def _rest(sets: Sequence[Outcomes], by_set: Sequence[Sequence[str]], one: int, seed: int, folder: Path) -> Crossed:
     """All other sets are learned; rows that this one has too are left out."""
     here = set(by_set[one])
-    learn = tuple(
-        (number, tuple(place for place, key in enumerate(by_set[number]) if key not in here))
-        for number in range(len(sets))
-        if number != one
-    )
-    return Lesson(f"{one}/rest", learn, ((one, tuple(range(len(sets[one])))),), seed)
+    others = [number for number in range(len(sets)) if number != one]
+    learn = tuple((number, tuple(place for place, key in enumerate(by_set[number]) if key not in here)) for number in others)
+    tell = _one(one, range(len(sets[one])))
+    lesson = Lesson(f"{one}/rest", learn, tell, seed, keep=folder / f"{one}.policy")
+    return Crossed(lesson, REST if len(others) > 1 else sets[others[0]].name, (one,))
 
 
 def together(router: str, parts: Parts, told: Mapping[str, Told], *, ranks: bool) -> Scored:

@@ -10,7 +10,7 @@ from gateway.lab.progress import Progress
 from gateway.lab.routing import litellm
 from gateway.lab.routing.data import load
 from gateway.lab.routing.outcomes import Outcomes, outcomes
-from gateway.lab.routing.scored import LENGTH, Score, by, length
+from gateway.lab.routing.scored import LENGTH, Judge, by, length
 from gateway.lab.routing.settings import LABELS, PROTOCOLS, Settings
 from gateway.lab.routing.study import Study
 from gateway.lab.routing.table import table
@@ -34,8 +34,8 @@ def sets_of(args: argparse.Namespace) -> list[Outcomes]:
     return sets
 
 
-def routers_of(args: argparse.Namespace, progress: Progress) -> dict[str, Score]:
-    found: dict[str, Score] = {"rules": by(Rules())}
+def routers_of(args: argparse.Namespace, progress: Progress) -> dict[str, Judge]:
+    found: dict[str, Judge] = {"rules": by(Rules())}
     try:
         peers = litellm.scorers()
     except ImportError as error:

@@ -13,10 +13,11 @@ import numpy as np
 
 from gateway.lab.routing.metrics import Floats
 from gateway.lab.routing.outcomes import Outcomes
-from routing.types import Classifier
+from routing.types import Classifier, Verdict
 
-Score = Callable[[str], float | None]
+Judge = Callable[[str], Verdict]  # of a prompt that is a conversation's only message
 Tell = Callable[[int, int], None]  # how many of how many are done
+LEARNED = "learned"
 RANDOM, LENGTH, TASK_ORACLE, ORACLE = "random", "length", "task oracle", "oracle"
 
 
@@ -35,25 +36,26 @@ class Scored:
         return float(np.isnan(self.scores).mean())
 
 
-def scored(router: str, score: Score, prompts: Sequence[str], tell: Tell = lambda _done, _of: None) -> Scored:
+def scored(router: str, judge: Judge, prompts: Sequence[str], tell: Tell = lambda _done, _of: None) -> Scored:
     said = []
     for done, prompt in enumerate(prompts, 1):
-        said.append(score(prompt))
+        verdict = judge(prompt)
+        said.append((verdict.score, verdict.small, verdict.large))
         tell(done, len(prompts))
-    return Scored(router, np.array([np.nan if it is None else it for it in said], dtype=np.float64))
+    score, small, large = np.array(said, dtype=np.float64).reshape(-1, 3).T  # None becomes NaN
+    return Scored(router, score) if np.isnan(small).all() else Scored(router, score, small, large)
 
 
-def by(classifier: Classifier) -> Score:
-    """What a classifier of the gateway says of a prompt that is a conversation's only message."""
-    return lambda prompt: classifier.classify(body_of(prompt), "chat").score
+def by(classifier: Classifier) -> Judge:
+    return lambda prompt: classifier.classify(body_of(prompt), "chat")
 
 
 def body_of(prompt: str) -> dict[str, object]:
     return {"model": "auto", "messages": [{"role": "user", "content": prompt}]}
 
 
-def length(prompt: str) -> float:
-    return float(len(prompt))
+def length(prompt: str) -> Verdict:
+    return Verdict(float(len(prompt)))
 
 
 def yardsticks(rows: Outcomes) -> list[Scored]:

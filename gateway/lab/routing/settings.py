@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from gateway.lab.routing.metrics import DRAWS, Side
@@ -14,7 +15,7 @@ LABELS = (100, 300, 1500, 5000)
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`labels`: of `own`, each by itself. `jobs`: processes that train at once."""
+    """`labels`: of `own`, each by itself. `jobs`: processes that train at once. `base`: of `own` where there is no other file."""
 
     protocols: tuple[Protocol, ...] = PROTOCOLS
     labels: tuple[int, ...] = LABELS
@@ -22,3 +23,4 @@ class Settings:
     draws: int = DRAWS
     seed: int = 0
     jobs: int = 2
+    base: Path | None = None

@@ -5,27 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from gateway.lab.progress import Progress
-from gateway.lab.routing import protocols, travel
-from gateway.lab.routing.folds import keys
+from gateway.lab.routing import travel
 from gateway.lab.routing.latency import latency, long_asks, prompts_of
-from gateway.lab.routing.lessons import Lesson, School, Taught, Told
+from gateway.lab.routing.learning import Learning
 from gateway.lab.routing.measured import measured
 from gateway.lab.routing.metrics import Resamples
 from gateway.lab.routing.outcomes import Outcomes
-from gateway.lab.routing.scored import Score, Scored, scored, yardsticks
+from gateway.lab.routing.scored import Judge, Scored, scored, yardsticks
 from gateway.lab.routing.settings import Settings
 
 Json = dict[str, Any]
-LEARNED = "learned"
 
 
 class Study:
     """`routers`: those that score a prompt as they are, by name."""
 
-    def __init__(self, sets: Sequence[Outcomes], routers: Mapping[str, Score], settings: Settings, progress: Progress) -> None:
+    def __init__(self, sets: Sequence[Outcomes], routers: Mapping[str, Judge], settings: Settings, progress: Progress) -> None:
         self._sets = sets
         self._routers = routers
         self._settings = settings
@@ -33,7 +29,9 @@ class Study:
         self._said: dict[tuple[int, str], Scored] = {}
 
     def document(self, parameters: Json) -> Json:
-        results = [*self._alone(), *self._learned()]
+        learning = Learning(self._sets, self._settings, self._progress)
+        learned = (self._result(said, self._sets[number], **more) for said, number, more in learning.results())
+        results = [*self._alone(), *learned]
         order = {rows.name: number for number, rows in enumerate(self._sets)}
         results.sort(key=lambda it: order[it["set"]])
         return {
@@ -52,50 +50,6 @@ class Study:
                 yield self._result(said, rows, "alone")
             for said in yardsticks(rows):
                 yield self._result(said, rows, "yardstick")
-
-    def _learned(self) -> Iterator[Json]:
-        by_key = [keys(rows.prompts) for rows in self._sets]
-        own = self._own(by_key)
-        tasks = self._tasks(by_key)
-        crossed = protocols.cross(self._sets, self._settings.seed) if "cross" in self._settings.protocols else []
-        lessons = [lesson for parts in (*own.values(), *tasks.values()) for lesson, _ in parts]
-        lessons += [lesson for lesson, _, _ in crossed]
-        told = self._taught(lessons)
-        for (number, labels), parts in own.items():
-            said = protocols.together(LEARNED, parts, told, ranks=True)
-            yield self._result(said, self._sets[number], "own", labels=labels)
-        for number, parts in tasks.items():
-            said = protocols.together(LEARNED, parts, told, ranks=False)
-            yield self._result(said, self._sets[number], "task")
-        for lesson, learned_from, numbers in crossed:
-            for number, said in zip(numbers, told[lesson.name].said, strict=True):
-                yield self._result(said, self._sets[number], "cross", learned_from=learned_from, **_sent(told[lesson.name], said))
-
-    def _own(self, by_key: Sequence[Sequence[str]]) -> dict[tuple[int, int], protocols.Parts]:
-        if "own" not in self._settings.protocols:
-            return {}
-        made: dict[tuple[int, int], protocols.Parts] = {}
-        for number, found in enumerate(by_key):
-            for labels in sorted(set(self._settings.labels)):
-                parts = protocols.own(found, number, labels, self._settings.seed)
-                if parts:
-                    made[number, min(protocols.learned(lesson) for lesson, _ in parts)] = parts
-        return made
-
-    def _tasks(self, by_key: Sequence[Sequence[str]]) -> dict[int, protocols.Parts]:
-        if "task" not in self._settings.protocols:
-            return {}
-        made = {
-            number: protocols.tasks(found, self._sets[number].categories, number, self._settings.seed)
-            for number, found in enumerate(by_key)
-        }
-        return {number: parts for number, parts in made.items() if parts}
-
-    def _taught(self, lessons: Sequence[Lesson]) -> dict[str, Told]:
-        if not lessons:
-            return {}
-        school = School([Taught(tuple(rows.prompts), rows.weak, rows.strong) for rows in self._sets])
-        return school.all(lessons, self._settings.jobs, self._progress.step("policies trained", len(lessons)))
 
     def _result(self, said: Scored, rows: Outcomes, protocol: str, **more: Any) -> Json:
         settings = self._settings
@@ -135,11 +89,3 @@ def about(rows: Outcomes) -> Json:
         "contaminated": rows.contaminated,
         "sha256": rows.digest,
     }
-
-
-def _sent(told: Told, said: Scored) -> Json:
-    """The share that goes to the strong model by the threshold that the policy's own held-out rows ask for."""
-    if not len(told.prior):
-        return {}
-    cut = travel.threshold((1 + told.prior[:, 1] - told.prior[:, 0]) / 2)
-    return {"tuned_to": travel.TUNED, "sent": travel.share(np.nan_to_num(said.scores, nan=np.inf), cut)}

@@ -47,6 +47,7 @@ def origin(it: Json) -> str:
         "alone": "-",
         "yardstick": "-",
         "own": f"{it.get('labels', 0):,} of this set",
+        "based": f"base + {it.get('labels', 0):,} of this set",
         "task": "its other tasks",
         "cross": str(it.get("learned_from")),
     }[it["protocol"]]
