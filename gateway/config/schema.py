@@ -15,6 +15,7 @@ from typing import Annotated, Any, TypeVar
 from gateway.config import types as t
 from gateway.config.fields import key, required, same_as, section
 from gateway.config.kinds import Choice, Number, Text, Whole
+from gateway.config.routing import Routing
 from gateway.config.secret import Secret, SecretUrl
 
 
@@ -200,25 +201,6 @@ class Model:
     )
     default_max_tokens: t.Count = key(1024, "Output tokens reserved for a request that sets no limit of its own.")
     timeouts: ModelTimeouts = section(ModelTimeouts, "Deadlines for this model; what is left out is as in `timeouts`.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Classifier:
-    kind: Annotated[str, Choice("classifier kind", ("fixed", "rules"), planned=("learned", "embedding", "remote"))] = key(
-        "rules", "How `auto` rates a request."
-    )
-    tier: t.Name | None = key(None, "kind fixed: the tier of every request.")
-    threshold: t.Share = key(0.5, "kind rules: the score from which a request goes up a tier.")
-    default_tier: t.Name | None = key(None, "Where a request goes that the classifier cannot rate; default: the dearest tier.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Routing:
-    auto: t.ModelName = key("auto", 'The model name that means "you choose".')
-    aliases: Mapping[t.ModelName, t.ModelName] = section(dict, "Other names for models, adapters or `auto`.")
-    classifier: Classifier = section(Classifier, "How `auto` rates a request.")
-    tiers: tuple[t.Name, ...] = key((), "Tiers from cheap to dear; default: small, medium, large, then as they appear.")
-    fallback: Mapping[t.Name, t.Name] = section(dict, "Under `auto`: the tier that takes over when a tier fails.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,31 @@
+"""The section `routing` of config.yaml: how a model name becomes a model, and how `auto` chooses."""
+# ruff: noqa: RUF009 - key() and its siblings return dataclasses.field(), which is what belongs there
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+from gateway.config import types as t
+from gateway.config.fields import key, section
+from gateway.config.kinds import Choice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classifier:
+    kind: Annotated[str, Choice("classifier kind", ("fixed", "rules"), planned=("learned", "embedding", "remote"))] = key(
+        "rules", "How `auto` rates a request."
+    )
+    tier: t.Name | None = key(None, "kind fixed: the tier of every request.")
+    threshold: t.Share = key(0.5, "kind rules: the score from which a request goes up a tier.")
+    default_tier: t.Name | None = key(None, "Where a request goes that the classifier cannot rate; default: the dearest tier.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routing:
+    auto: t.ModelName = key("auto", 'The model name that means "you choose".')
+    aliases: Mapping[t.ModelName, t.ModelName] = section(dict, "Other names for models, adapters or `auto`.")
+    classifier: Classifier = section(Classifier, "How `auto` rates a request.")
+    tiers: tuple[t.Name, ...] = key((), "Tiers from cheap to dear; default: small, medium, large, then as they appear.")
+    fallback: Mapping[t.Name, t.Name] = section(dict, "Under `auto`: the tier that takes over when a tier fails.")
