@@ -286,9 +286,17 @@ class Answers:
 
 
 def models_of(job: Job, versions: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Every model that may answer, with its version: the pinned one alone; of `auto` every candidate."""
-    pinned, candidates = job.resolution.pinned, job.resolution.candidates
-    return [(target.name, versions.get(target.model.name, "")) for target in ((pinned,) if pinned else candidates)]
+    """Every model that may answer, with its version: the pinned one alone; of `auto` and other routes every candidate.
+
+    Of a route beside `auto` also itself (no model's name could hold a space): it is to choose in another way, so what it chose
+    is not for the others.
+    """
+    resolution = job.resolution
+    pinned, candidates = resolution.pinned, resolution.candidates
+    models = [(target.name, versions.get(target.model.name, "")) for target in ((pinned,) if pinned else candidates)]
+    if resolution.route:
+        models.append((f"route {resolution.route}", ""))
+    return models
 
 
 def unanswered(use: Use) -> tuple[str, str]:

@@ -29,6 +29,7 @@ from gateway import multipart, wire
 from gateway.answers import Answers
 from gateway.auth import Authenticator, Principal
 from gateway.chains import Chains
+from gateway.choosing import Choosing
 from gateway.dispatch.types import Admit, Dispatcher, Grant, NoReplica, Question, WorkAsk
 from gateway.endpoints import Endpoint
 from gateway.errors import ApiError
@@ -56,7 +57,7 @@ from limits.waiting import Preempted, Priority, QueueFull, QueueTimeout, Spent, 
 from routing.decide import decide
 from routing.needs import needs_of
 from routing.resolve import Catalog
-from routing.types import Classifier, Decision, Target
+from routing.types import Classifier, Decision, Target, Verdict
 
 _ENGINE_PRIORITY = {Priority.REALTIME: 0, Priority.STANDARD: 10, Priority.BATCH: 20}  # vLLM: lower is sooner
 _SMALL = 64 * 1024  # a larger body takes longer to parse than its admission may cost
@@ -71,8 +72,6 @@ class RoutingRules:
     """How `auto` chooses."""
 
     classifier: Classifier
-    default_tier: str
-    threshold: float
     order: tuple[str, ...]
     fallback: Mapping[str, str]
 
@@ -92,6 +91,7 @@ class Pipeline:
         both: Deletes,
         catalog: Catalog,
         rules: RoutingRules,
+        choosing: Choosing,
         answers: Answers,
         stations: Mapping[str, Station],
         forwarder: Forwarder,
@@ -107,6 +107,7 @@ class Pipeline:
         self._both = both
         self._catalog = catalog
         self.rules = rules
+        self.choosing = choosing
         self.answers = answers
         self.stations = stations
         self._forwarder = forwarder
@@ -238,6 +239,7 @@ class Pipeline:
         """Decide, reserve, queue, forward; then the fallback, or one move up for a prompt that is too long."""
         decision = self._decision(job)
         self._metrics.decisions.add((decision.target.model.tier, decision.reason))
+        self.choosing.tell(job, decision)
         left = list(decision.alternatives)
         target: Target | None = decision.target
         job.work.score, job.work.terms = decision.score, decision.terms
@@ -270,17 +272,23 @@ class Pipeline:
 
     def decide(self, job: Job) -> Decision:
         """Which model, why, and who comes next."""
-        rules = self.rules
-        return decide(
+        rules, job.verdict = self.rules, None
+        threshold, unrated = self.choosing.ask(job)
+        decision = decide(
             job.resolution,
             job.needs,
-            lambda: rules.classifier.classify(job.ask.fields, job.endpoint.name),
+            lambda: self._judge(job),
             override=job.wishes.tier,
-            default_tier=rules.default_tier,
-            threshold=rules.threshold,
+            default_tier=unrated,
+            threshold=threshold,
             order=rules.order,
             fallback=rules.fallback,
         )
+        return self.choosing.named(job, decision, unrated)
+
+    def _judge(self, job: Job) -> Verdict:
+        job.verdict = verdict = self.rules.classifier.classify(job.ask.fields, job.endpoint.name)
+        return verdict
 
     def _decision(self, job: Job) -> Decision:
         if job.decision is None:
