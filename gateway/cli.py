@@ -23,6 +23,7 @@ COMMANDS = {
         "gateway.lab.simulate.command",
         "what the choice of a replica, or an order of the queue, does to waiting times, in virtual time",
     ),
+    "route-eval": ("gateway.lab.routing.command", "score the complexity router on labelled outcomes of two models"),
     "fake-vllm": ("gateway.lab.fake.command", "a vLLM look-alike without a GPU"),
 }
 

@@ -65,8 +65,8 @@ def logs() -> Path:
 def fleet(logs: Path) -> Iterator[Fleet]:
     """Everything up, and ended at the end whatever happens."""
     first, second, own, *kv = ports.free(7, random.Random())
-    small = Engine("small", ["e2e-small", "e2e-both"], 1024, first, logs, (kv[0], kv[1]))
-    large = Engine("large", ["e2e-large", "e2e-both"], 2048, second, logs, (kv[2], kv[3]))
+    small = Engine("small", ["e2e-small", "e2e-both"], 1024, first, logs, kv=(kv[0], kv[1]))
+    large = Engine("large", ["e2e-large", "e2e-both"], 2048, second, logs, kv=(kv[2], kv[3]))
     config = logs / "config.yaml"
     config.write_text(yaml.safe_dump(config_of(small, large, own)), encoding="utf-8")
     gateway = Program("gateway", python("gateway.cli", "serve", "--config", str(config)), own, "/ready", logs)

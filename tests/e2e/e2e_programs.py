@@ -89,19 +89,35 @@ class Program:
 
 
 class Engine(Program):
-    """A vLLM server. Its API key, its parser of tool calls and its flags are those that docs/e2e.md names."""
+    """A vLLM server. Its API key, its parser of tool calls and its flags are those that docs/e2e.md names.
 
-    def __init__(self, name: str, models: Sequence[str], context: int, port: int, logs: Path, kv: tuple[int, int]) -> None:
-        self.kv = {what: f"tcp://127.0.0.1:{port}" for what, port in zip(("events", "replay"), kv, strict=True)}
-        told = {"enable_kv_cache_events": True, "publisher": "zmq", "topic": name}
-        published = {"endpoint": f"tcp://*:{kv[0]}", "replay_endpoint": f"tcp://*:{kv[1]}"}
+    `kv`: the ports on which it tells what it caches, and replays that. `blocks`: of 32 tokens, its whole KV cache.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        models: Sequence[str],
+        context: int,
+        port: int,
+        logs: Path,
+        *,
+        kv: tuple[int, int] | None = None,
+        blocks: int | None = None,
+    ) -> None:
         flags = [
-            *("--kv-events-config", json.dumps(told | published)),
             *("--host", "127.0.0.1", "--port", str(port), "--model", str(MODEL), "--served-model-name", *models),
             *("--max-model-len", str(context), "--max-num-seqs", "8", "--block-size", "32", "--enforce-eager"),
             *("--scheduling-policy", "priority", "--enable-prompt-tokens-details", "--api-key", BACKEND_KEY),
             *("--enable-auto-tool-choice", "--tool-call-parser", "hermes"),
+            *(() if blocks is None else ("--num-gpu-blocks-override", str(blocks))),
         ]
+        self.kv: dict[str, str] = {}
+        if kv is not None:
+            self.kv = {what: f"tcp://127.0.0.1:{port}" for what, port in zip(("events", "replay"), kv, strict=True)}
+            told = {"enable_kv_cache_events": True, "publisher": "zmq", "topic": name}
+            published = {"endpoint": f"tcp://*:{kv[0]}", "replay_endpoint": f"tcp://*:{kv[1]}"}
+            flags += ["--kv-events-config", json.dumps(told | published)]
         module = (str(HOME / "vllm/bin/python"), "-m", "vllm.entrypoints.openai.api_server")
         # `env`: this checkout's packages are none of vLLM's business
         super().__init__(name, python("--", "/usr/bin/env", "-u", "PYTHONPATH", *module, *flags), port, "/health", logs)

@@ -1,0 +1,62 @@
+"""From the command line to the document."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from gateway.lab.progress import Progress
+from gateway.lab.routing import litellm
+from gateway.lab.routing.data import load
+from gateway.lab.routing.outcomes import Outcomes, outcomes
+from gateway.lab.routing.scored import LENGTH, Judge, by, length
+from gateway.lab.routing.settings import LABELS, PROTOCOLS, Settings
+from gateway.lab.routing.study import Study
+from gateway.lab.routing.table import table
+from routing.rules import Rules
+
+__all__ = ["evaluate", "table"]
+
+
+def evaluate(args: argparse.Namespace, progress: Progress) -> dict[str, Any]:
+    """Raises ValueError, OSError."""
+    sets = sets_of(args)
+    return Study(sets, routers_of(args, progress), settings_of(args), progress).document(parameters_of(args))
+
+
+def sets_of(args: argparse.Namespace) -> list[Outcomes]:
+    pairs = [(weak, strong) for weak, strong in args.pair]
+    sets = [outcomes(load(path), pairs) for path in args.data]
+    names = [rows.name for rows in sets]
+    if len(set(names)) < len(names):
+        raise ValueError(f"two files are called {next(name for name in names if names.count(name) > 1)}; rename one")
+    return sets
+
+
+def routers_of(args: argparse.Namespace, progress: Progress) -> dict[str, Judge]:
+    found: dict[str, Judge] = {"rules": by(Rules())}
+    try:
+        peers = litellm.scorers()
+    except ImportError as error:
+        peers = {}
+        progress.say(f"without LiteLLM's scorers: {error}")
+    return {**found, **peers, LENGTH: length}
+
+
+def settings_of(args: argparse.Namespace) -> Settings:
+    return Settings(
+        protocols=() if args.untrained else tuple(args.protocol or PROTOCOLS),
+        labels=tuple(args.labels or LABELS),
+        default=args.default,
+        draws=args.draws,
+        seed=args.seed,
+        jobs=args.jobs,
+    )
+
+
+def parameters_of(args: argparse.Namespace) -> dict[str, Any]:
+    left_out = {"command", "data", "json", "png", "jobs"}
+    asked = {name: value for name, value in sorted(vars(args).items()) if name not in left_out}
+    told = {name: str(value) if isinstance(value, Path) else value for name, value in asked.items()}
+    return {**told, "litellm": litellm.version()}

@@ -1,0 +1,26 @@
+"""What a run of `tiergate route-eval` is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from gateway.lab.routing.metrics import DRAWS, Side
+
+Protocol = Literal["own", "task", "cross"]
+PROTOCOLS: tuple[Protocol, ...] = ("own", "task", "cross")
+LABELS = (100, 300, 1500, 5000)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`labels`: of `own`, each by itself. `jobs`: processes that train at once. `base`: of `own` where there is no other file."""
+
+    protocols: tuple[Protocol, ...] = PROTOCOLS
+    labels: tuple[int, ...] = LABELS
+    default: Side = "large"
+    draws: int = DRAWS
+    seed: int = 0
+    jobs: int = 2
+    base: Path | None = None
