@@ -72,4 +72,4 @@ class Routing:
     classifier: Classifier = section(Classifier, "How `auto` rates a request.")
     tiers: tuple[t.Name, ...] = key((), "Tiers from cheap to dear; default: small, medium, large, then as they appear.")
     fallback: Mapping[t.Name, t.Name] = section(dict, "Under `auto`: the tier that takes over when a tier fails.")
-    learning: Learning = section(Learning, "Learning on own traffic; see routing.md.")
+    learning: Learning = section(Learning, "Learning on own traffic; see learning.md.")
