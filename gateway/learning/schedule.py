@@ -42,11 +42,9 @@ class Schedule:
         """For ever."""
         await asyncio.sleep(self._soon)
         while True:
-            left = self._left()
-            if left <= 0:
+            if self._left() <= 0:
                 await self.once()
-                left = self._left()
-            await asyncio.sleep(min(max(left, self._soon), _LONGEST))
+            await asyncio.sleep(min(max(self._left(), self._soon), _LONGEST))
 
     def _left(self) -> float:
         """Seconds until it is due."""
@@ -57,7 +55,9 @@ class Schedule:
         return min(began, time.time()) + self._every - time.time()
 
     async def once(self) -> None:
-        """One calibration; returns when it is over. A cancellation ends it."""
+        """One calibration; returns when it is over. A cancellation ends it. Without a log there is none."""
+        if not (self._folder / "log").is_dir():
+            return
         with suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._stamp.touch(mode=0o600)

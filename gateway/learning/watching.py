@@ -118,7 +118,7 @@ class Watching(NothingLearned):
         wall: Callable[[], float],
         rng: random.Random,
     ) -> None:
-        self._order = tuple(order)
+        self._ranks = {tier: rank for rank, tier in enumerate(order)}
         self._behind = behind
         self._note = note
         self._elsewhere = elsewhere
@@ -144,7 +144,7 @@ class Watching(NothingLearned):
 
     def heard(self, tenant: str, request_id: str, score: float) -> bool:
         found = self._recent.find(tenant, request_id)
-        if found is not None:
+        if found is not None and self._recent.rate(found):
             line = found.line(self._wall())
             if found.answered == "small":
                 line.small = score
@@ -180,7 +180,7 @@ class Watching(NothingLearned):
     def _ends(self, decision: Decision) -> tuple[Target, Target]:
         """The cheapest and the dearest that may answer; of several of a tier the one that comes first."""
         able = (decision.target, *decision.alternatives)
-        ranks = [self._order.index(target.model.tier) for target in able]
+        ranks = [self._ranks.get(target.model.tier, len(self._ranks)) for target in able]
         return able[ranks.index(min(ranks))], able[ranks.index(max(ranks))]
 
     def _learns_from(self, job: Job) -> bool:

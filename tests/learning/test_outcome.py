@@ -95,3 +95,13 @@ def test_what_was_decided_is_forgotten_when_there_is_too_much():
     for _ in range(10):
         recent.add(decided(19))
     assert recent.find("t", "16") is not None
+    recent.add(decided(19, tenant="other"))
+    assert recent.find("t", "19") is not None
+
+
+def test_a_request_is_rated_a_few_times():
+    """Feedback has no limit of its own, so what is learned of one request has; a new request under its id is another one."""
+    recent = Recent()
+    for _ in range(2):
+        recent.add(decided(1))
+        assert [recent.rate(decided(1)) for _ in range(5)] == [True, True, True, False, False]

@@ -124,6 +124,7 @@ async def test_a_running_gateway_follows(versions, policies, caplog):
 
 
 def runs(folder, script, every=3600.0):
+    (folder / "log").mkdir(parents=True, exist_ok=True)
     return Schedule(folder, every, soon=0.001, command=[sys.executable, "-c", script])
 
 
