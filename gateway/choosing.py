@@ -51,6 +51,7 @@ class Choosing:
         self._shown = {route: route or auto for route in routes}
         self._watched = {route: OneSided() for route, aim in routes.items() if scored and not _extreme(aim)}
         self._unwatched = {tenant for tenant, aim in tenants.items() if _extreme(aim)}
+        self._moving = {route for route, aim in routes.items() if aim.kind != "threshold"}
         self._routes, self._tenants = routes, tenants
         self._metrics = metrics
         metrics.gauge(
@@ -93,7 +94,8 @@ class Choosing:
         owner = self._cuts.owner(tenant)
         metrics.route_choices.add((metrics.tenant(owner) if owner else "", shown, "dearer" if up else "cheapest"))
         if is_open and job.cut is not None:
-            metrics.route_cut.observe((shown,), min(job.cut, 1.0))
+            if owner or route in self._moving:
+                metrics.route_cut.observe((shown,), min(job.cut, 1.0))
             watched = self._watched.get(route)
             if watched is not None and tenant not in self._unwatched:
                 self._watch(watched, shown, decision.target.name)
@@ -122,7 +124,10 @@ class Choosing:
         tiers = {target.model.tier for target in job.resolution.candidates}
         if len(tiers) < 2:
             return None
-        return decision.target.model.tier != next(tier for tier in self._order if tier in tiers)
+        for tier in self._order:
+            if tier in tiers:
+                return decision.target.model.tier != tier
+        return None
 
     def _watch(self, watched: OneSided, route: str, model: str) -> None:
         blocks = watched.blocks

@@ -20,7 +20,7 @@ def default_tier(config: Config) -> str:
 def choosing_of(config: Config, metrics: Metrics) -> Choosing:
     routes, tenants = route_aims(config), tenant_aims(config)
     return Choosing(
-        Cuts(routes, tenants, begin_of(config)),
+        Cuts(routes, tenants, begin_of(config), workers=config.server.workers),
         auto=config.routing.auto,
         routes=routes,
         tenants=tenants,
