@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gateway.lab.numbers import whole
+from gateway.lab.numbers import number, whole
 
 MAX_LABELS = 200_000
 MAX_DRAWS = 100_000
@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("data", nargs="+", type=Path, metavar="DATA", help="files; each is a set by itself")
     _what(parser.add_argument_group("what is scored"))
+    _stream(parser.add_argument_group("a stream besides"))
     _how(parser.add_argument_group("how"))
     results = parser.add_argument_group("results")
     results.add_argument("--json", action="store_true", help="print JSON: all figures, their intervals, digests of the data")
@@ -44,6 +45,17 @@ def _what(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--config", type=Path, metavar="FILE", help="also the classifier that this config has for `auto`")
 
 
+def _stream(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--stream", action="store_true", help="a budget on streams that shift from one file to another")
+    group.add_argument(
+        "--budget",
+        action="append",
+        type=_share,
+        metavar="SHARE",
+        help="of requests that may go up; may be repeated (0.1, 0.3, 0.5)",
+    )
+
+
 def _how(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--default", choices=("small", "large"), default="large", help="the tier of what a router does not know (%(default)s)"
@@ -51,6 +63,10 @@ def _how(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--draws", type=_draws, default=1000, metavar="N", help="of the bootstrap, over rows (%(default)s)")
     group.add_argument("--seed", type=int, default=0, metavar="N", help="of all that is drawn (%(default)s)")
     group.add_argument("--jobs", type=_jobs, default=2, metavar="N", help="processes that train at once (%(default)s)")
+
+
+def _share(text: str) -> float:
+    return number(text, lambda value: 0 < value < 1, "a share above 0 and below 1")
 
 
 def _labels(text: str) -> int:

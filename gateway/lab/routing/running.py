@@ -10,10 +10,12 @@ from gateway.lab.progress import Progress
 from gateway.lab.routing import litellm
 from gateway.lab.routing.data import load
 from gateway.lab.routing.outcomes import Outcomes, outcomes
-from gateway.lab.routing.scored import LENGTH, Judge, by, length
-from gateway.lab.routing.settings import LABELS, PROTOCOLS, Settings
+from gateway.lab.routing.scored import Judge, by
+from gateway.lab.routing.settings import BUDGETS, LABELS, PROTOCOLS, Settings
 from gateway.lab.routing.study import Study
 from gateway.lab.routing.table import table
+from routing.learned.classifier import Learned
+from routing.learned.policy import Policy
 from routing.rules import Rules
 
 __all__ = ["evaluate", "table"]
@@ -36,12 +38,14 @@ def sets_of(args: argparse.Namespace) -> list[Outcomes]:
 
 def routers_of(args: argparse.Namespace, progress: Progress) -> dict[str, Judge]:
     found: dict[str, Judge] = {"rules": by(Rules())}
+    if args.policy is not None:
+        found[f"policy {args.policy.name}"] = by(Learned(Policy.load(args.policy)))
     try:
         peers = litellm.scorers()
     except ImportError as error:
         peers = {}
         progress.say(f"without LiteLLM's scorers: {error}")
-    return {**found, **peers, LENGTH: length}
+    return {**found, **peers}
 
 
 def settings_of(args: argparse.Namespace) -> Settings:
@@ -52,6 +56,8 @@ def settings_of(args: argparse.Namespace) -> Settings:
         draws=args.draws,
         seed=args.seed,
         jobs=args.jobs,
+        base=args.policy,
+        budgets=tuple(args.budget or BUDGETS) if args.stream else (),
     )
 
 
