@@ -16,7 +16,9 @@ BUDGETS = (0.1, 0.3, 0.5)
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`labels`: of `own`, each by itself. `jobs`: processes that train at once. `base`: of `own` where there is no other file. `budgets`: of streams, if any."""
+    """`labels`: of `own`, each by itself. `jobs`: processes that train at once. `base`: a policy's file, of `own` where there is
+    no other set. `budgets`: of streams, if any.
+    """
 
     protocols: tuple[Protocol, ...] = PROTOCOLS
     labels: tuple[int, ...] = LABELS

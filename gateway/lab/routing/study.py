@@ -43,7 +43,7 @@ class Study:
             "results": results,
             "travel": list(self._travels()) if len(self._sets) > 1 else [],
             "streams": list(self._streams()),
-            "latency": list(self._latencies()),
+            "latency": list(self._latencies()) if self._sets else [],
         }
 
     def _alone(self) -> Iterator[Json]:

@@ -10,12 +10,15 @@ from gateway.lab.columns import columns
 Json = Mapping[str, Any]
 _FIGURES = ("APGR", "over length", "CPT(50)", "CPT(80)", "within tasks", "ECE small", "ECE large")
 HEAD = ["router", "learned from", "don't know", *_FIGURES]
+CASCADE = [
+    "questions of", "small", "large", "n", "large alone", "tried", "accuracy", "over large", "escalated", "cost by call", "by character",
+]  # fmt: skip
 STREAM = ["first", "then", "budget", "before", "first 500", "settled", "worst 500", "fixed threshold", "quality", "chance"]
 
 
 def table(document: Json) -> str:
     parts = [_set(document, rows) for rows in document["sets"]]
-    parts += [part for part in (_travel(document), _streams(document), _latency(document)) if part]
+    parts += [part for part in (_travel(document), _streams(document), _cascades(document), _latency(document)) if part]
     return "\n\n".join(parts)
 
 
@@ -118,7 +121,39 @@ def streams(found: Sequence[Json]) -> list[list[str]]:
     ]
 
 
+def _cascades(document: Json) -> str:
+    rows = cascades(document["cascades"])
+    if not rows:
+        return ""
+    return "\n".join(
+        ["== cascades: two small models, the large one where they differ; costs of always large = 1", *columns(CASCADE, rows)]
+    )
+
+
+def cascades(found: Sequence[Json]) -> list[list[str]]:
+    rows = []
+    for it in found:
+        who = [it["subset"], " + ".join(it["smalls"]), it["large"], f"{it['questions']:,}", number(it["large_accuracy"])]
+        rows.append([*who, "-", *_run(it)])
+        if it["switched"] is not None:
+            rows.append([*who, f"{it['switched']['tried']:.0%}", *_run(it["switched"])])
+    return rows
+
+
+def _run(it: Json) -> list[str]:
+    by_character = "-" if it["cost_by_character"] is None else number(it["cost_by_character"])
+    return [
+        number(it["accuracy"]),
+        difference(it["over_large"]),
+        f"{it['escalated']:.0%}",
+        number(it["cost_by_call"]),
+        by_character,
+    ]
+
+
 def _latency(document: Json) -> str:
+    if not document["latency"]:
+        return ""
     head = ["router", "prompts p50", "p99", "4,000 characters p50", "p99"]
     return "\n".join(["== ms of CPU of one decision", *columns(head, latencies(document["latency"]))])
 
