@@ -36,9 +36,7 @@ def cascades(
                 yield {"subset": name, **replayed(found, trio, agree, made, draws, seed)}
     if not told:
         wanted = "; ".join(", ".join(trio.models) for trio in trios)
-        raise BadData(
-            f"no {FEWEST} questions were answered by all of {wanted}; name two small models and a large one with --trio"
-        )
+        raise BadData(f"no {FEWEST} questions were answered by all of {wanted}; name three others with --trio")
 
 
 def _subsets(questions: Sequence[Question], category_of: Mapping[str, str]) -> dict[str, list[Question]]:

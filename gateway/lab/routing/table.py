@@ -10,9 +10,8 @@ from gateway.lab.columns import columns
 Json = Mapping[str, Any]
 _FIGURES = ("APGR", "over length", "CPT(50)", "CPT(80)", "within tasks", "ECE small", "ECE large")
 HEAD = ["router", "learned from", "don't know", *_FIGURES]
-CASCADE = [
-    "questions of", "small", "large", "n", "large alone", "tried", "accuracy", "over large", "escalated", "cost by call", "by character",
-]  # fmt: skip
+_RUN = ("tried", "accuracy", "over large", "escalated", "cost by call", "by character")
+CASCADE = ["questions of", "small", "large", "n", "large alone", *_RUN]
 STREAM = ["first", "then", "budget", "before", "first 500", "settled", "worst 500", "fixed threshold", "quality", "chance"]
 
 
@@ -123,11 +122,8 @@ def streams(found: Sequence[Json]) -> list[list[str]]:
 
 def _cascades(document: Json) -> str:
     rows = cascades(document["cascades"])
-    if not rows:
-        return ""
-    return "\n".join(
-        ["== cascades: two small models, the large one where they differ; costs of always large = 1", *columns(CASCADE, rows)]
-    )
+    head = "== cascades: two small models, the large one where they differ; costs of always large = 1"
+    return "\n".join([head, *columns(CASCADE, rows)]) if rows else ""
 
 
 def cascades(found: Sequence[Json]) -> list[list[str]]:
@@ -141,14 +137,8 @@ def cascades(found: Sequence[Json]) -> list[list[str]]:
 
 
 def _run(it: Json) -> list[str]:
-    by_character = "-" if it["cost_by_character"] is None else number(it["cost_by_character"])
-    return [
-        number(it["accuracy"]),
-        difference(it["over_large"]),
-        f"{it['escalated']:.0%}",
-        number(it["cost_by_call"]),
-        by_character,
-    ]
+    costs = ["-" if cost is None else number(cost) for cost in (it["cost_by_call"], it["cost_by_character"])]
+    return [number(it["accuracy"]), difference(it["over_large"]), f"{it['escalated']:.0%}", *costs]
 
 
 def _latency(document: Json) -> str:
