@@ -30,18 +30,41 @@ Json = dict[str, Any]
 SHARES = tuple(round(share / 20, 2) for share in range(21))  # of the picture
 
 
-def measured(said: Scored, rows: Outcomes, resamples: Resamples, default: Side) -> Json:
-    score = placed(said.scores, default)
-    draws = drawn(score, rows.weak, rows.strong, resamples, SHARES)
+class Measuring:
+    """`beside`: by set, the router that all others are compared with, draw by draw; it is to be measured first."""
+
+    def __init__(self, beside: str, draws: int, seed: int, default: Side) -> None:
+        self._beside = beside
+        self._draws = draws
+        self._seed = seed
+        self._default = default
+        self._first: dict[str, tuple[float, Floats]] = {}
+
+    def of(self, said: Scored, rows: Outcomes) -> Json:
+        resamples = Resamples(len(rows), self._draws, self._seed)
+        score = placed(said.scores, self._default)
+        draws = drawn(score, rows.weak, rows.strong, resamples, SHARES)
+        value = apgr(score, rows.weak, rows.strong)
+        if said.router == self._beside:
+            self._first[rows.name] = value, draws.apgr
+        other, others = self._first[rows.name]
+        figures = _figures(said, score, rows, draws, self._default)
+        return {
+            **figures,
+            "apgr": figure(value, interval(draws.apgr)),
+            f"over_{self._beside}": figure(value - other, interval(draws.apgr - others)),
+            "calibration": calibration(said, rows, resamples),
+        }
+
+
+def _figures(said: Scored, score: Floats, rows: Outcomes, draws: Drawn, default: Side) -> Json:
     return {
         "router": said.router,
         "rows": len(rows),
         "abstained": said.abstained,
-        "apgr": figure(apgr(score, rows.weak, rows.strong), interval(draws.apgr)),
         "cpt50": figure(cpt(score, rows.weak, rows.strong, 0.5), interval(draws.cpt50)),
         "cpt80": figure(cpt(score, rows.weak, rows.strong, 0.8), interval(draws.cpt80)),
         "quality": _qualities(score, rows, draws),
-        "calibration": calibration(said, rows, resamples),
         "within_categories": within(said.scores, rows, default),
     }
 

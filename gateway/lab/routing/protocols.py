@@ -68,7 +68,7 @@ def cross(sets: Sequence[Outcomes], seed: int, place: Path) -> list[Crossed]:
     """What learns all others but one is kept in a file of that folder."""
     if len(sets) < 2:
         return []
-    by_set = _keys_of_all(sets)
+    by_set = keys_of_all(sets)
     made = [_rest(sets, by_set, one, seed, place) for one in range(len(sets))]
     if len(sets) > 2:
         made += [_from_one(sets, by_set, one, seed) for one in range(len(sets))]
@@ -109,7 +109,7 @@ def together(router: str, parts: Parts, told: Mapping[str, Told], *, ranks: bool
     return Scored(router, score, small, large)
 
 
-def _keys_of_all(sets: Sequence[Outcomes]) -> list[list[str]]:
+def keys_of_all(sets: Sequence[Outcomes]) -> list[list[str]]:
     """By set: keys that mean the same in all of them."""
     everything = keys([prompt for rows in sets for prompt in rows.prompts])
     ends = np.cumsum([0, *(len(rows) for rows in sets)])

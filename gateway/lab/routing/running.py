@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import operator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from gateway.lab.progress import Progress
 from gateway.lab.routing import litellm
+from gateway.lab.routing.answers import Question, load_answers
+from gateway.lab.routing.cascade import cascades
 from gateway.lab.routing.data import load
 from gateway.lab.routing.outcomes import Outcomes, outcomes
-from gateway.lab.routing.scored import LENGTH, Judge, by, length
-from gateway.lab.routing.settings import LABELS, PROTOCOLS, Settings
+from gateway.lab.routing.replay import Trio
+from gateway.lab.routing.scored import Judge, by
+from gateway.lab.routing.settings import BUDGETS, LABELS, PROTOCOLS, Settings
 from gateway.lab.routing.study import Study
 from gateway.lab.routing.table import table
+from routing.learned.classifier import Learned
+from routing.learned.policy import Policy
 from routing.rules import Rules
 
 __all__ = ["evaluate", "table"]
@@ -21,8 +28,18 @@ __all__ = ["evaluate", "table"]
 
 def evaluate(args: argparse.Namespace, progress: Progress) -> dict[str, Any]:
     """Raises ValueError, OSError."""
+    if not args.data and args.cascade is None:
+        raise ValueError("name files of outcomes, or answers with --cascade")
     sets = sets_of(args)
-    return Study(sets, routers_of(args, progress), settings_of(args), progress).document(parameters_of(args))
+    questions = None if args.cascade is None else load_answers(args.cascade)
+    document = Study(sets, routers_of(args, progress), settings_of(args), progress).document(parameters_of(args))
+    document["cascades"] = [] if questions is None else list(_cascades(args, questions, sets))
+    return document
+
+
+def _cascades(args: argparse.Namespace, questions: Sequence[Question], sets: Sequence[Outcomes]) -> Iterator[dict[str, Any]]:
+    trios = [Trio(*models) for models in args.trio]
+    return cascades(questions, sets, trios, operator.eq, None, draws=args.draws, seed=args.seed)
 
 
 def sets_of(args: argparse.Namespace) -> list[Outcomes]:
@@ -36,12 +53,14 @@ def sets_of(args: argparse.Namespace) -> list[Outcomes]:
 
 def routers_of(args: argparse.Namespace, progress: Progress) -> dict[str, Judge]:
     found: dict[str, Judge] = {"rules": by(Rules())}
+    if args.policy is not None:
+        found[f"policy {args.policy.name}"] = by(Learned(Policy.load(args.policy)))
     try:
         peers = litellm.scorers()
     except ImportError as error:
         peers = {}
         progress.say(f"without LiteLLM's scorers: {error}")
-    return {**found, **peers, LENGTH: length}
+    return {**found, **peers}
 
 
 def settings_of(args: argparse.Namespace) -> Settings:
@@ -52,6 +71,8 @@ def settings_of(args: argparse.Namespace) -> Settings:
         draws=args.draws,
         seed=args.seed,
         jobs=args.jobs,
+        base=args.policy,
+        budgets=tuple(args.budget or BUDGETS) if args.stream else (),
     )
 
 

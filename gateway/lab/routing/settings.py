@@ -11,11 +11,14 @@ from gateway.lab.routing.metrics import DRAWS, Side
 Protocol = Literal["own", "task", "cross"]
 PROTOCOLS: tuple[Protocol, ...] = ("own", "task", "cross")
 LABELS = (100, 300, 1500, 5000)
+BUDGETS = (0.1, 0.3, 0.5)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`labels`: of `own`, each by itself. `jobs`: processes that train at once. `base`: of `own` where there is no other file."""
+    """`labels`: of `own`, each by itself. `jobs`: processes that train at once. `base`: a policy's file, of `own` where there is
+    no other set. `budgets`: of streams, if any.
+    """
 
     protocols: tuple[Protocol, ...] = PROTOCOLS
     labels: tuple[int, ...] = LABELS
@@ -24,3 +27,4 @@ class Settings:
     seed: int = 0
     jobs: int = 2
     base: Path | None = None
+    budgets: tuple[float, ...] = ()

@@ -9,24 +9,27 @@ from gateway.lab.progress import Progress
 from gateway.lab.routing import travel
 from gateway.lab.routing.latency import latency, long_asks, prompts_of
 from gateway.lab.routing.learning import Learning
-from gateway.lab.routing.measured import measured
-from gateway.lab.routing.metrics import Resamples
+from gateway.lab.routing.measured import Measuring
 from gateway.lab.routing.outcomes import Outcomes
-from gateway.lab.routing.scored import Judge, Scored, scored, yardsticks
+from gateway.lab.routing.scored import LENGTH, Judge, Scored, length, scored, yardsticks
 from gateway.lab.routing.settings import Settings
+from gateway.lab.routing.stream import streams
 
 Json = dict[str, Any]
 
 
 class Study:
-    """`routers`: those that score a prompt as they are, by name."""
+    """`routers`: those that judge a prompt as they are, by name. The length of the prompt is always one of them, and the first:
+    what is no better is not worth having.
+    """
 
     def __init__(self, sets: Sequence[Outcomes], routers: Mapping[str, Judge], settings: Settings, progress: Progress) -> None:
         self._sets = sets
-        self._routers = routers
+        self._routers = {LENGTH: length, **routers}
         self._settings = settings
         self._progress = progress
         self._said: dict[tuple[int, str], Scored] = {}
+        self._measuring = Measuring(LENGTH, settings.draws, settings.seed, settings.default)
 
     def document(self, parameters: Json) -> Json:
         learning = Learning(self._sets, self._settings, self._progress)
@@ -39,7 +42,8 @@ class Study:
             "sets": [about(rows) for rows in self._sets],
             "results": results,
             "travel": list(self._travels()) if len(self._sets) > 1 else [],
-            "latency": list(self._latencies()),
+            "streams": list(self._streams()),
+            "latency": list(self._latencies()) if self._sets else [],
         }
 
     def _alone(self) -> Iterator[Json]:
@@ -52,9 +56,7 @@ class Study:
                 yield self._result(said, rows, "yardstick")
 
     def _result(self, said: Scored, rows: Outcomes, protocol: str, **more: Any) -> Json:
-        settings = self._settings
-        figures = measured(said, rows, Resamples(len(rows), settings.draws, settings.seed), settings.default)
-        return {"set": rows.name, "protocol": protocol, **more, **figures}
+        return {"set": rows.name, "protocol": protocol, **more, **self._measuring.of(said, rows)}
 
     def _travels(self) -> Iterator[Json]:
         """For each router that needs no training: a threshold tuned on one set, and what it sends on each."""
@@ -66,6 +68,10 @@ class Study:
         default = self._settings.default
         cut = travel.threshold(self._said[tuned, name].scores, travel.TUNED, default)
         return travel.share(self._said[told, name].scores, cut, default)
+
+    def _streams(self) -> Iterator[Json]:
+        budgets = self._settings.budgets
+        return streams(self._sets, budgets, self._settings, self._progress) if budgets else iter(())
 
     def _latencies(self) -> Iterator[Json]:
         prompts = prompts_of([prompt for rows in self._sets for prompt in prompts_of(rows.prompts)])

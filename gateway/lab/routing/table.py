@@ -8,12 +8,16 @@ from typing import Any
 from gateway.lab.columns import columns
 
 Json = Mapping[str, Any]
-HEAD = ["router", "learned from", "don't know", "APGR", "CPT(50)", "CPT(80)", "within tasks", "ECE small", "ECE large"]
+_FIGURES = ("APGR", "over length", "CPT(50)", "CPT(80)", "within tasks", "ECE small", "ECE large")
+HEAD = ["router", "learned from", "don't know", *_FIGURES]
+_RUN = ("tried", "accuracy", "over large", "escalated", "cost by call", "by character")
+CASCADE = ["questions of", "small", "large", "n", "large alone", *_RUN]
+STREAM = ["first", "then", "budget", "before", "first 500", "settled", "worst 500", "fixed threshold", "quality", "chance"]
 
 
 def table(document: Json) -> str:
     parts = [_set(document, rows) for rows in document["sets"]]
-    parts += [part for part in (_travel(document), _latency(document)) if part]
+    parts += [part for part in (_travel(document), _streams(document), _cascades(document), _latency(document)) if part]
     return "\n\n".join(parts)
 
 
@@ -39,7 +43,8 @@ def cells(it: Json) -> list[str]:
     errors = ["-", "-"] if calibration is None else [number(calibration[head]["ece"]["value"]) for head in ("small", "large")]
     inside = "-" if it["within_categories"] is None else number(it["within_categories"])
     unsure = f"{it['abstained']:.0%}" if it["abstained"] else "-"
-    return [it["router"], origin(it), unsure, figure(it["apgr"]), figure(it["cpt50"]), figure(it["cpt80"]), inside, *errors]
+    gap = [figure(it["apgr"]), difference(it["over_length"]), figure(it["cpt50"]), figure(it["cpt80"])]
+    return [it["router"], origin(it), unsure, *gap, inside, *errors]
 
 
 def origin(it: Json) -> str:
@@ -58,6 +63,17 @@ def figure(it: Json) -> str:
         return "no gap"
     around = "" if it["low"] is None else f" ({number(it['low'])}-{number(it['high'])})"
     return number(it["value"]) + around
+
+
+def difference(it: Json) -> str:
+    if it["value"] is None:
+        return "-"
+    around = "" if it["low"] is None else f" ({signed(it['low'])} to {signed(it['high'])})"
+    return signed(it["value"]) + around
+
+
+def signed(value: float) -> str:
+    return f"{value:+.3f}".replace("0.", ".", 1)
 
 
 def number(value: float) -> str:
@@ -91,7 +107,43 @@ def sent(document: Json) -> list[list[str]]:
     return rows + [["learned", tuned, *(found.get(name, "-") for name in names)] for tuned, found in crossed.items()]
 
 
+def _streams(document: Json) -> str:
+    rows = streams(document["streams"])
+    return "\n".join(["== shares that go up on a stream that shifts", *columns(STREAM, rows)]) if rows else ""
+
+
+def streams(found: Sequence[Json]) -> list[list[str]]:
+    shares = ("budget", "before", "after", "settled", "worst_window", "fixed_threshold")
+    return [
+        [it["first"], it["then"], *(f"{it[what]:.1%}" for what in shares), number(it["quality"]), number(it["quality_of_chance"])]
+        for it in found
+    ]
+
+
+def _cascades(document: Json) -> str:
+    rows = cascades(document["cascades"])
+    head = "== cascades: two small models, the large one where they differ; costs of always large = 1"
+    return "\n".join([head, *columns(CASCADE, rows)]) if rows else ""
+
+
+def cascades(found: Sequence[Json]) -> list[list[str]]:
+    rows = []
+    for it in found:
+        who = [it["subset"], " + ".join(it["smalls"]), it["large"], f"{it['questions']:,}", number(it["large_accuracy"])]
+        rows.append([*who, "-", *_run(it)])
+        if it["switched"] is not None:
+            rows.append([*who, f"{it['switched']['tried']:.0%}", *_run(it["switched"])])
+    return rows
+
+
+def _run(it: Json) -> list[str]:
+    costs = ["-" if cost is None else number(cost) for cost in (it["cost_by_call"], it["cost_by_character"])]
+    return [number(it["accuracy"]), difference(it["over_large"]), f"{it['escalated']:.0%}", *costs]
+
+
 def _latency(document: Json) -> str:
+    if not document["latency"]:
+        return ""
     head = ["router", "prompts p50", "p99", "4,000 characters p50", "p99"]
     return "\n".join(["== ms of CPU of one decision", *columns(head, latencies(document["latency"]))])
 
