@@ -72,7 +72,7 @@ def test_the_table_and_the_page_tell_the_document(document):
         assert "base + 200 of this set" in text
     assert "a threshold tuned to 30%" in shown
     assert "**Worse than chance**" in told
-    assert told.count("\n## ") == 7 + 1
+    assert told.count("\n## ") == 9
 
 
 def test_the_picture(document, tmp_path):
