@@ -25,6 +25,8 @@ class Work:
     score: float | None = None
     terms: tuple[tuple[str, float], ...] = ()
     policy: str = ""  # the version of what the classifier had learned
+    cascade: str = ""  # what became of asking the small tier first
+    small_tokens: int = 0  # that this took
     replica: str = ""
     attempts: int = 0
     queued: float = 0.0

@@ -20,6 +20,7 @@ from gateway.accounts import Accounts
 from gateway.answers import Answers, models_of
 from gateway.auth import Authenticator
 from gateway.behind import Behind
+from gateway.build.cascade import cascades_of
 from gateway.build.learning import Learns, Runs, following_of, learned_classifier, watching_of
 from gateway.build.routing import choosing_of, default_tier
 from gateway.caching import cachings
@@ -187,6 +188,7 @@ def build_pipeline(
         tokens=Tokens(secret, salt, dispatcher, {model.name: model.served_name for model in config.models}, metrics, clock),
         recurring=Recurring(warmed, tell, behind.spawn, clock, salted=salted) if warmed else NothingRecurs(),
         learning=learning,
+        cascades=cascades_of(config, metrics),
         clock=clock,
     )
     return Understanding(pipeline, catalog, flights, behind, ring, metrics, learning, following_of(config, classifier))

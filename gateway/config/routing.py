@@ -10,7 +10,7 @@ from typing import Annotated
 
 from gateway.config import types as t
 from gateway.config.fields import key, section
-from gateway.config.kinds import Choice, Duration, Whole
+from gateway.config.kinds import Choice, Duration, Number, Whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +56,27 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cascade:
+    check: Annotated[str, Choice("check", ("samples", "logprobs"))] = key(
+        "samples", "How an answer of the small tier is checked: two must agree, or one must be certain enough."
+    )
+    certainty: t.Share = key(0.9, "check logprobs: the mean probability that its tokens must have had.")
+    temperature: Annotated[float, Number(0.1, 2.0)] = key(
+        0.7, "check samples: of the second answer to a request that wants the most likely one (temperature 0)."
+    )
+    floor: t.Share = key(0.7, "How likely the small tier must be good enough; below it the dear one is asked at once.")
+    price: Annotated[float, Number(1.0, 1000.0)] = key(10.0, "How many times dearer a call of the dear tier is.")
+    max_tokens: t.Count = key(2048, "Requests for longer answers are not tried.")
+    charge: Annotated[str, Choice("charge", ("both", "answered"))] = key(
+        "both", "What a tenant pays of a request that goes up: both tiers' tokens, or those of the one that answered."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     target: Target | None = key(None, "What decides between its tiers: one of these; null: `classifier.threshold`.")
     models: tuple[t.ModelName, ...] | None = key(None, "Models that may answer; null: all.")
+    cascade: Cascade | None = key(None, "Short answers that can be checked are asked of the cheapest tier first; null: none are.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
