@@ -37,7 +37,7 @@ def begin(start, scripted):
     """A gateway whose `auto` has a cascade; what the small tier says, and the large one."""
 
     async def make(small, large=("12",), *, changes=None, options=None, **cascade):
-        fakes = {"s1": scripted(*small, **(options or {})), "l1": scripted(say(*large), ttft=0.05)}
+        fakes = {"s1": scripted(*small, **(options or {})), "l1": scripted(say(*large))}
         return await start({"routing": {"routes": {"auto": {"cascade": cascade}}}, **(changes or {})}, fakes=fakes)
 
     return make
@@ -77,7 +77,7 @@ async def test_two_that_agree_are_one_answer(begin):
     [
         ([say("12", "16")], {}, "disagreement"),
         ([say("12", "It depends on the cats, of which some have lost a leg or two, as cats do now and then.")], {}, "unchecked"),
-        ([say("", "")], {}, "empty"),
+        ([say(" ", " ")], {}, "empty"),
         ([say("12", "12", finish_reason="length")], {}, "truncated"),
         ([say("I'm sorry, but I can't help with that.", "I'm sorry, but I can't help with that.")], {}, "refusal"),
         ([{"choices": [{"refusal": "no"}, {"content": "12"}]}], {}, "refusal"),
@@ -221,21 +221,20 @@ async def test_a_client_that_leaves(begin, hanging):
     stack = await begin([say("12", "16")], options={"ttft": 30.0} if hanging == "small" else {})
     fake = getattr(stack, hanging)
     if hanging == "large":
-        fake.faults.add(hang="first_token")
+        fake.faults.add(hang_before_first_token=True)
     request = asyncio.create_task(stack.chat(**ASK, max_tokens=50))
     await stack.until(lambda: bool(asked(fake)))
     request.cancel()
     line = await stack.line()
     await stack.until(lambda: asked(fake)[-1].aborted)
     await stack.at_rest()
-    assert (line["outcome"], line["cascade"] if "cascade" in line else "") == (
-        "client_gone", "" if hanging == "small" else "disagreement",
-    )  # fmt: skip
+    assert line["outcome"] == "client_gone"
+    assert line.get("cascade") == (None if hanging == "small" else "disagreement")
     assert line["charged_tokens"] >= 50
 
 
 async def test_it_switches_itself_off(begin, caplog):
-    """Where the small tier seldom agrees with itself its tries end, one line of the log says so, and some are made all the same."""
+    """Where the small tier seldom agrees with itself its tries end, the log says so once, and a few are made all the same."""
     stack = await begin([say("12", "16")], changes={"cache": {"exact": {"enabled": False}}})
     for _ in range(60):
         assert (await stack.chat(**ASK)).status_code == 200

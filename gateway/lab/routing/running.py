@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import operator
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,8 @@ from gateway.lab.routing.scored import Judge, by
 from gateway.lab.routing.settings import BUDGETS, LABELS, PROTOCOLS, Settings
 from gateway.lab.routing.study import Study
 from gateway.lab.routing.table import table
+from routing.agreement import agree
+from routing.cascade import Switch
 from routing.learned.classifier import Learned
 from routing.learned.policy import Policy
 from routing.rules import Rules
@@ -39,7 +40,11 @@ def evaluate(args: argparse.Namespace, progress: Progress) -> dict[str, Any]:
 
 def _cascades(args: argparse.Namespace, questions: Sequence[Question], sets: Sequence[Outcomes]) -> Iterator[dict[str, Any]]:
     trios = [Trio(*models) for models in args.trio]
-    return cascades(questions, sets, trios, operator.eq, None, draws=args.draws, seed=args.seed)
+    return cascades(questions, sets, trios, _agree, Switch, draws=args.draws, seed=args.seed)
+
+
+def _agree(one: str, other: str) -> bool:
+    return agree(one, other) is True
 
 
 def sets_of(args: argparse.Namespace) -> list[Outcomes]:
