@@ -323,7 +323,7 @@ class Pipeline:
             try:
                 job.decision = self.decide(job)
             except Undecided:
-                job.foreseen = await self._asked.judge(job.ask.fields, job.endpoint.name)
+                job.foreseen = await self._asked.judge(job.ask.fields, job.endpoint.name, job.principal.tenant)
                 job.decision = self.decide(job)
         return job.decision
 

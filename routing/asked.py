@@ -17,9 +17,16 @@ class Undecided(Exception):  # noqa: N818 - it names what is the matter
 
 
 class Asked(Protocol):
-    async def judge(self, body: Mapping[str, Any], endpoint: str) -> Verdict:
-        """Never raises but for a cancellation, and is bounded in time."""
+    async def judge(self, body: Mapping[str, Any], endpoint: str, tenant: str) -> Verdict:
+        """Never raises but for a cancellation, and is bounded in time. What one tenant asks speeds nothing up for another."""
         ...
+
+
+class Unknown:
+    """A classifier that knows nothing: the default tier has every request."""
+
+    def classify(self, body: Mapping[str, Any], endpoint: str) -> Verdict:  # noqa: ARG002 - the protocol's
+        return Verdict(None)
 
 
 class NobodyAsked:
@@ -28,5 +35,5 @@ class NobodyAsked:
     def __init__(self, classifier: Classifier) -> None:
         self._classifier = classifier
 
-    async def judge(self, body: Mapping[str, Any], endpoint: str) -> Verdict:
+    async def judge(self, body: Mapping[str, Any], endpoint: str, tenant: str) -> Verdict:  # noqa: ARG002 - the protocol's
         return self._classifier.classify(body, endpoint)
