@@ -51,6 +51,7 @@ class Makes(Protocol):
 
     async def produce(self, job: Job, sink: Sink, /) -> None: ...
     async def decision(self, job: Job, /) -> Decision: ...
+    def choose(self, job: Job, decision: Decision, /) -> Decision: ...
     def chosen(self, job: Job, decision: Decision, /) -> None: ...
     def plan(self, job: Job, target: Target, /) -> Plan: ...
     async def serve(self, job: Job, target: Target, sink: Sink, /) -> None: ...
@@ -78,7 +79,8 @@ class Cascades(NoCascades):
 
     def over(self, makes: Makes) -> Makes:
         self._makes = makes
-        self.decision, self.chosen, self.plan, self.serve = makes.decision, makes.chosen, makes.plan, makes.serve
+        self.decision, self.choose, self.chosen = makes.decision, makes.choose, makes.chosen
+        self.plan, self.serve = makes.plan, makes.serve
         return self
 
     def may(self, job: Job) -> bool:
@@ -119,13 +121,12 @@ class Cascades(NoCascades):
             job.failures, job.plan = Failures(), None
             body = tried.answer() if result == "answered" else None
             if body is not None:
-                job.decision = replace(decision, target=small, reason="score", alternatives=_others(decision, small))
-                self._makes.chosen(job, job.decision)
+                self._makes.chosen(job, self._makes.choose(job, _to(decision, small)))
                 sink.begin(Head(HTTPStatus.OK, b"application/json", stream=False))
                 sink.write(body)
                 return
             if not plainly:
-                job.decision = replace(decision, target=large, reason="score", alternatives=_others(decision, large))
+                self._makes.choose(job, _to(decision, large))
             used = tried.used if rules.charge == "both" else (0, 0)
             await self._makes.produce(job, Totalled(sink, used) if any(used) else sink)
             self._metrics.cascade_tokens.add((rules.route, work.tier), work.prompt_tokens + work.completion_tokens)
@@ -189,5 +190,6 @@ def _is_open(job: Job, decision: Decision, rules: Rules) -> bool:
     return decision.reason in _OPEN and (small is None or small >= rules.floor)
 
 
-def _others(decision: Decision, target: Target) -> tuple[Target, ...]:
-    return tuple(other for other in (decision.target, *decision.alternatives) if other is not target)
+def _to(decision: Decision, target: Target) -> Decision:
+    others = tuple(other for other in (decision.target, *decision.alternatives) if other is not target)
+    return replace(decision, target=target, reason="score", alternatives=others)

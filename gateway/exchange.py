@@ -14,6 +14,7 @@ from typing import Literal
 
 from gateway.auth import Principal
 from gateway.outcomes import RequestOutcome
+from routing.cuts import Expected
 
 
 class Work:
@@ -27,6 +28,8 @@ class Work:
     policy: str = ""  # the version of what the classifier had learned
     cascade: str = ""  # what became of asking the small tier first
     small_tokens: int = 0  # that this took
+    expected: Expected | None = None  # it is in the account of a target, and has not been sent yet
+    cut: float | None = None  # the score from which it would have gone up a tier
     replica: str = ""
     attempts: int = 0
     queued: float = 0.0

@@ -30,7 +30,7 @@ from gateway.answers import Answers
 from gateway.auth import Authenticator, Principal
 from gateway.cascade import NoCascades
 from gateway.chains import Chains
-from gateway.choosing import Choosing
+from gateway.choosing import Choosing, forgo
 from gateway.dispatch.types import Admit, Dispatcher, Grant, NoReplica, Question, WorkAsk
 from gateway.endpoints import Endpoint
 from gateway.errors import ApiError
@@ -154,9 +154,15 @@ class Pipeline:
         return await give(self._both, self._learning, x.principal, x, body)
 
     async def run(self, x: Exchange, endpoint: Endpoint, path_model: str | None, request: Request, reply: Reply) -> None:
-        """Answer one request. Raises ApiError or one of `gateway.refusals.REFUSALS`; every lease is back by then.
+        """Answer one request. Raises ApiError or one of `gateway.refusals.REFUSALS`; every lease is back by then."""
+        work = x.work
+        try:
+            await self._run_request(x, endpoint, path_model, request, reply)
+        finally:
+            forgo(work)
 
-        A body that is small is understood before its request is admitted, so that the owner of the state can be told at once
+    async def _run_request(self, x: Exchange, endpoint: Endpoint, path_model: str | None, request: Request, reply: Reply) -> None:
+        """A body that is small is understood before its request is admitted, so that the owner of the state can be told at once
         what it is about. A large one costs more to read than to refuse.
         """
         principal = x.principal = self.authenticate(request)
@@ -217,9 +223,8 @@ class Pipeline:
         try:
             if self._cascades.may(job):  # what it asks first depends on more than who is decided
                 return None
-            if job.decision is None:
-                job.decision = self.decide(job)
-            plan = self.plan(job, job.decision.target)
+            decision = job.decision or self.choose(job, self.decide(job))
+            plan = self.plan(job, decision.target)
             return None if self._tokens.wanted(plan.station) else plan.ask  # token ids are asked for once nothing is cached
         except _UNTOLD:  # told when it is met again, after the caches
             return None
@@ -280,7 +285,7 @@ class Pipeline:
         """A model is asked, or has answered, for that reason. Told once of each request."""
         self._metrics.decisions.add((decision.target.model.tier, decision.reason))
         self.choosing.tell(job, decision)
-        job.work.score, job.work.terms = decision.score, decision.terms
+        job.work.score, job.work.terms, job.work.cut = decision.score, decision.terms, job.cut
         job.work.policy = "" if job.verdict is None else job.verdict.policy
 
     def roomier(self, job: Job, target: Target, others: Sequence[Target]) -> Target | None:
@@ -317,15 +322,24 @@ class Pipeline:
         job.verdict = job.foreseen
         return job.foreseen
 
+    async def weigh(self, job: Job) -> Decision:
+        """As `decide`, once whoever has to be asked first has answered."""
+        try:
+            return self.decide(job)
+        except Undecided:
+            job.foreseen = await self._asked.judge(job.ask.fields, job.endpoint.name, job.principal.tenant)
+            return self.decide(job)
+
     async def decision(self, job: Job) -> Decision:
-        """The same as `decide`, once for each request; who must be asked elsewhere is."""
-        if job.decision is None:
-            try:
-                job.decision = self.decide(job)
-            except Undecided:
-                job.foreseen = await self._asked.judge(job.ask.fields, job.endpoint.name, job.principal.tenant)
-                job.decision = self.decide(job)
-        return job.decision
+        """Where it goes, decided once for each request, and in the account of its target from then on."""
+        return job.decision or self.choose(job, await self.weigh(job))
+
+    def choose(self, job: Job, decision: Decision) -> Decision:
+        """It goes there, and not where it was to go before."""
+        forgo(job.work)
+        job.decision = decision
+        self.choosing.expect(job, decision)
+        return decision
 
     def plan(self, job: Job, target: Target) -> Plan:
         """What goes to one model, and what that takes. Made once for the model that comes first."""

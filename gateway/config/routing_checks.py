@@ -29,8 +29,12 @@ def check_routes(config: Config, report: Report) -> None:
         report.twice(
             (((*here, index), model) for index, model in enumerate(route.models or ())), lambda known: f"the model {known}"
         )
+        tiers = {model.tier for model in config.models if not route.models or model.name in route.models}
+        if route.target is not None and len(tiers) == 1:
+            report(("routing", "routes", name, "target"), "its models are all of one tier, so there is nothing to choose")
+        if route.cascade is not None and len(tiers) == 1:
+            report(("routing", "routes", name, "cascade"), "its models are all of one tier, so there is nobody to ask first")
     _classifier(config, report)
-    _cascades(config, report)
     for where, target in _targets(config):
         _target(config, where, target, report)
 
@@ -51,16 +55,6 @@ def _classifier(config: Config, report: Report) -> None:
         report((*here, "examples"), f"at most {_MOST_EXAMPLES} in all")
     for tier in own.examples:
         report.unknown((*here, "examples", tier), "tier", tier, tiers)
-
-
-def _cascades(config: Config, report: Report) -> None:
-    tiers = {model.name: model.tier for model in config.models}
-    for name, route in config.routing.routes.items():
-        if route.cascade is None:
-            continue
-        here: Path = ("routing", "routes", name, "cascade")
-        if len({tiers.get(model) for model in (route.models or tiers)}) < 2:
-            report(here, "needs models of two tiers")
 
 
 def _targets(config: Config) -> Iterator[tuple[Path, Target]]:

@@ -3,13 +3,18 @@
 import asyncio
 import logging
 
+import msgspec
 import pytest
-from gateway_talk import ACME, ADMIN_KEY, GLOBEX, KEY, OTHER_KEY, ask, chat, lines, posts, scrape, tenant, total
+from gateway_talk import ACME, ADMIN_KEY, GLOBEX, KEY, OTHER_KEY, ask, chat, hold, lines, posts, scrape, tenant, total
+
+from gateway.commands.explain_text import text
+from gateway.explanation import Explanation
 
 EASY, UNKNOWN = "Translate this word into French:", "xyzzy"
 HARD = "Prove by induction that the theorem holds, derive the complexity step by step."
 OWNER = {"authorization": f"Bearer {ADMIN_KEY}"}
 NEVER, ALWAYS = {"target": {"large": 0.0}}, {"target": {"large": 1.0}}
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
 HALF = {"routing": {"routes": {"auto": {"target": {"large": 0.5}}}}}
 
 
@@ -37,7 +42,8 @@ async def test_each_route_keeps_to_its_own_target(start):
     assert await tier_of(stack, to("gpt-4o-mini", HARD)) == ("small", "score")
     assert await tier_of(stack, to("always", EASY)) == ("large", "score")
     assert await tier_of(stack, to("high", HARD)) == ("small", "score")
-    assert (await lines(stack, 6))[-1]["requested"] == "high"
+    line = (await lines(stack, 6))[-1]
+    assert (line["requested"], line["cut"]) == ("high", 1.0)
 
 
 async def test_what_nobody_can_rate_needs_room_in_the_budget_too(start):
@@ -95,6 +101,19 @@ async def test_a_share_is_kept_and_counted_once_for_each_request_that_a_model_go
     assert total(found, "tiergate_route_target", route="auto", target="large", tenant="") == 0.5
 
 
+async def test_several_workers_keep_the_share_in_sum(start):
+    """Each has its own account; the metrics speak for all, and so does what explain tells of all that was sent."""
+    stack = await start(HALF, workers=3)
+    for place in range(60):
+        await ask(stack, to("auto", f"{HARD} {place}"))
+    up = len(posts(stack.large))
+    assert (await choices(stack, to="dearer"), await choices(stack, to="cheapest")) == (up, 60 - up)
+    assert abs(up - 30) <= 20
+    told = await stack.client.post("/admin/explain", json={"tenant": "acme", "body": to("auto", HARD)}, headers=OWNER)
+    target = told.json()["route"]["target"]
+    assert (target["seen"], target["share"], target["sent"], target["overall"]) == (0, None, 60, up / 60)
+
+
 async def test_hits_followers_and_questions_count_as_nothing(start):
     """Twenty at once who ask the same, a cached answer, explanations: as many choices as the models were asked for them."""
     stack = await start(HALF)
@@ -109,14 +128,38 @@ async def test_hits_followers_and_questions_count_as_nothing(start):
     assert await choices(stack) == asked < 5
 
 
+async def test_requests_that_wait_for_a_slot_are_in_the_account(start):
+    """Sixty hard ones at once, all decided before the first is answered: half of them wait for the large model, not all."""
+    one = {"concurrency": {"max": 1}}
+    stack = await start({**HALF, "models": {0: one, 1: one}})
+    answers = await asyncio.gather(*(ask(stack, to("auto", f"{HARD} {place}")) for place in range(60)))
+    tiers = [answer.headers["x-tiergate-tier"] for answer in answers]
+    assert abs(tiers.count("large") - 30) <= 10
+
+
+async def test_who_joins_anothers_work_leaves_the_account_alone(start):
+    """After sixty who asked at once the same that must go up, what is new is cut as if it had been asked once."""
+    stack = await start({**HALF, "models": {0: {"capabilities": []}}})
+    release = hold(stack.small), hold(stack.large)
+    joined = asyncio.gather(*(ask(stack, to("auto", HARD, temperature=0, tools=[TOOL])) for _ in range(60)))
+    await stack.until(lambda: stack.gateway.parts.edge.running == 60)
+    await asyncio.sleep(0.1)  # the last of them are on their way to the dispatcher
+    for let in release:
+        let()
+    assert [answer.headers["x-tiergate-cache"] for answer in await joined].count("shared") > 30
+    before = len(posts(stack.large))
+    for place in range(30):
+        await ask(stack, to("auto", f"{HARD} fresh {place}"))
+    assert abs(len(posts(stack.large)) - before - 15) <= 7
+
+
 async def test_an_override_is_no_choice_and_what_is_forced_is_a_sending(start):
     """x-tiergate-tier is the client's own word, as a model's name is; tools that only the large tier has take from the share."""
     stack = await start({**HALF, "models": {0: {"capabilities": []}, 1: {"capabilities": ["tools"]}}})
-    tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
     assert await tier_of(stack, to("auto", EASY), **{"x-tiergate-tier": "large"}) == ("large", "override")
     assert await choices(stack) == 0
     for place in range(20):
-        assert await tier_of(stack, to("auto", f"{EASY} {place}", tools=[tool])) == ("large", "capability")
+        assert await tier_of(stack, to("auto", f"{EASY} {place}", tools=[TOOL])) == ("large", "capability")
     assert await choices(stack, to="dearer") == 20
     assert await tier_of(stack, to("auto", HARD)) == ("small", "score")
 
@@ -157,7 +200,11 @@ async def test_explain_tells_the_target_the_cut_and_where_it_stands(start):
     route, target = told[0]["route"], told[0]["route"]["target"]
     assert (target["route"], target["tenant"], target["kind"], target["value"], target["seen"]) == ("auto", "", "large", 0.5, 20)
     assert target["share"] == len(posts(stack.large)) / 20
+    assert (target["overall"], target["sent"]) == (target["share"], 20)
     assert (route["score"] >= route["threshold"]) == (route["tier"] == "large")
+    words = text(msgspec.convert(told[0], Explanation))
+    assert f"target    of auto: at most 50.0% above the cheapest tier; the cut is at {target['cut']:.4f} now" in words
+    assert f"of its last 20 {target['share']:.1%} went up; of all 20 since the start {target['share']:.1%}" in words
     pinned = await stack.client.post("/admin/explain", json={"tenant": "acme", "body": chat()}, headers=OWNER)
     assert pinned.json()["route"]["target"] is None
 
