@@ -155,9 +155,10 @@ def _route(pipeline: Pipeline, job: Job, decision: Decision) -> Route:
         tier=decision.target.model.tier,
         reason=decision.reason,
         score=decision.score,
-        threshold=pipeline.rules.threshold,
+        threshold=min(job.cut or 0.0, 1.0),
         terms=tuple(Term(feature, round(added, 4), WEIGHTS.get(feature)) for feature, added in decision.terms),
         candidates=tuple(candidates),
+        target=pipeline.choosing.view(job),
     )
 
 

@@ -39,8 +39,30 @@ class Term(msgspec.Struct, frozen=True):
     weight: float | None
 
 
+class RouteTarget(msgspec.Struct, frozen=True):
+    """What is aimed at between tiers, `tenant`: for that one alone, and how it stands in the process that tells.
+
+    `share`: of the last `seen` requests, those that left the cheapest tier; `kept`: of the dearest tier's quality, as expected;
+    `overall`: of all `sent` since the gateway's counters began, by whichever of its processes.
+    `cut`: the score from which requests go up now, and the part `at_the_cut` of those that have it; `nobody`: none does.
+    """
+
+    route: str
+    tenant: str
+    kind: str
+    value: float
+    cut: float
+    nobody: bool
+    at_the_cut: float
+    share: float | None
+    kept: float | None
+    seen: int
+    overall: float | None
+    sent: int
+
+
 class Route(msgspec.Struct, frozen=True):
-    """Which model, and why."""
+    """Which model, and why. `threshold`: the score from which this very request goes up a tier, at most 1."""
 
     model: str
     tier: str
@@ -49,6 +71,7 @@ class Route(msgspec.Struct, frozen=True):
     threshold: float
     terms: tuple[Term, ...]
     candidates: tuple[Candidate, ...]
+    target: RouteTarget | None = None
 
 
 class ScopeView(msgspec.Struct, frozen=True):

@@ -60,7 +60,7 @@ class Counter:
 
 
 class Histogram:
-    """Counts per bucket and a sum, per label set. Bounds are upper ones, inclusive, in seconds."""
+    """Counts per bucket and a sum, per label set. Bounds are upper ones, inclusive."""
 
     __slots__ = ("bounds", "help", "labels", "name", "sent", "values")
 

@@ -20,7 +20,7 @@ from gateway.inflate import encoding_of
 from gateway.multipart import boundary
 from gateway.wire import Ask
 from limits.waiting import Priority
-from routing.types import Decision, Needs, Resolution, Target
+from routing.types import Decision, Needs, Resolution, Target, Verdict
 
 _PRIORITIES = {"realtime": Priority.REALTIME, "standard": Priority.STANDARD, "batch": Priority.BATCH}
 _PASSED_ON = frozenset({b"user-agent", b"traceparent", b"tracestate", b"baggage"})
@@ -90,6 +90,8 @@ class Job:
     use: Use | None = None  # of the cache
     key: bytes | None = None  # in the cache, where it has a part in it
     decision: Decision | None = None
+    verdict: Verdict | None = None  # of the classifier, where it was asked
+    cut: float | None = None  # the score from which it goes up a tier, where that is to be chosen
     plan: Plan | None = None  # of the model that is asked now, or first
     waiting: WorkScope | None = None  # while it waits for a slot
     shared: bool = False  # others may join the work

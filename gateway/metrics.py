@@ -23,6 +23,7 @@ _PART = 1000  # rows in one part of a report: some 50 KB
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0, 3.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0)
 _FINE = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 _TOKEN = (0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1.0)
+_TENTHS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.999)
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -76,6 +77,21 @@ class Metrics(Collector):
             ("model", "class", "end"),
         )
         self.decisions = Counter(p + "route_decisions", "Which tier was chosen, and why.", ("tier", "reason"))
+        self.route_choices = Counter(
+            p + "route_choices",
+            "Requests of `auto` and other routes that might have gone to more than one tier, by where they went: `cheapest`, or "
+            "`dearer` than that. `tenant`: one that has a target of its own. What share was aimed at is `tiergate_route_target`.",
+            ("tenant", "route", "to"),
+        )
+        self.route_cut = Histogram(
+            p + "route_cut",
+            "The score from which a request went up a tier, of each whose tier was open and has a target; 1: nobody did.",
+            _TENTHS,
+            ("route",),
+        )
+        self.route_one_sided = Counter(
+            p + "route_one_sided", "Times that 500 requests in a row whose tier was open all went to one model.", ("route",)
+        )
         self.prefix_tokens = Counter(
             p + "prefix_tokens", "Prompt tokens by whether the replica had them cached.", ("model", "result")
         )

@@ -29,6 +29,7 @@ from gateway import multipart, wire
 from gateway.answers import Answers
 from gateway.auth import Authenticator, Principal
 from gateway.chains import Chains
+from gateway.choosing import Choosing, forgo
 from gateway.dispatch.types import Admit, Dispatcher, Grant, NoReplica, Question, WorkAsk
 from gateway.endpoints import Endpoint
 from gateway.errors import ApiError
@@ -56,7 +57,7 @@ from limits.waiting import Preempted, Priority, QueueFull, QueueTimeout, Spent, 
 from routing.decide import decide
 from routing.needs import needs_of
 from routing.resolve import Catalog
-from routing.types import Classifier, Decision, Target
+from routing.types import Classifier, Decision, Target, Verdict
 
 _ENGINE_PRIORITY = {Priority.REALTIME: 0, Priority.STANDARD: 10, Priority.BATCH: 20}  # vLLM: lower is sooner
 _SMALL = 64 * 1024  # a larger body takes longer to parse than its admission may cost
@@ -71,8 +72,6 @@ class RoutingRules:
     """How `auto` chooses."""
 
     classifier: Classifier
-    default_tier: str
-    threshold: float
     order: tuple[str, ...]
     fallback: Mapping[str, str]
 
@@ -92,6 +91,7 @@ class Pipeline:
         both: Deletes,
         catalog: Catalog,
         rules: RoutingRules,
+        choosing: Choosing,
         answers: Answers,
         stations: Mapping[str, Station],
         forwarder: Forwarder,
@@ -107,6 +107,7 @@ class Pipeline:
         self._both = both
         self._catalog = catalog
         self.rules = rules
+        self.choosing = choosing
         self.answers = answers
         self.stations = stations
         self._forwarder = forwarder
@@ -141,9 +142,15 @@ class Pipeline:
         return await give(self._both, x.principal, x, body)
 
     async def run(self, x: Exchange, endpoint: Endpoint, path_model: str | None, request: Request, reply: Reply) -> None:
-        """Answer one request. Raises ApiError or one of `gateway.refusals.REFUSALS`; every lease is back by then.
+        """Answer one request. Raises ApiError or one of `gateway.refusals.REFUSALS`; every lease is back by then."""
+        work = x.work
+        try:
+            await self._run_request(x, endpoint, path_model, request, reply)
+        finally:
+            forgo(work)
 
-        A body that is small is understood before its request is admitted, so that the owner of the state can be told at once
+    async def _run_request(self, x: Exchange, endpoint: Endpoint, path_model: str | None, request: Request, reply: Reply) -> None:
+        """A body that is small is understood before its request is admitted, so that the owner of the state can be told at once
         what it is about. A large one costs more to read than to refuse.
         """
         principal = x.principal = self.authenticate(request)
@@ -238,9 +245,11 @@ class Pipeline:
         """Decide, reserve, queue, forward; then the fallback, or one move up for a prompt that is too long."""
         decision = self._decision(job)
         self._metrics.decisions.add((decision.target.model.tier, decision.reason))
+        self.choosing.tell(job, decision)
         left = list(decision.alternatives)
         target: Target | None = decision.target
         job.work.score, job.work.terms = decision.score, decision.terms
+        job.work.cut = job.cut
         reason: str = decision.reason
         moved = False
         while target is not None:
@@ -270,21 +279,28 @@ class Pipeline:
 
     def decide(self, job: Job) -> Decision:
         """Which model, why, and who comes next."""
-        rules = self.rules
-        return decide(
+        rules, job.verdict = self.rules, None
+        threshold, unrated = self.choosing.ask(job)
+        decision = decide(
             job.resolution,
             job.needs,
-            lambda: rules.classifier.classify(job.ask.fields, job.endpoint.name),
+            lambda: self._judge(job),
             override=job.wishes.tier,
-            default_tier=rules.default_tier,
-            threshold=rules.threshold,
+            default_tier=unrated,
+            threshold=threshold,
             order=rules.order,
             fallback=rules.fallback,
         )
+        return self.choosing.named(job, decision, unrated)
+
+    def _judge(self, job: Job) -> Verdict:
+        job.verdict = verdict = self.rules.classifier.classify(job.ask.fields, job.endpoint.name)
+        return verdict
 
     def _decision(self, job: Job) -> Decision:
         if job.decision is None:
             job.decision = self.decide(job)
+            self.choosing.expect(job, job.decision)
         return job.decision
 
     def _plan(self, job: Job, target: Target) -> Plan:

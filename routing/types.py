@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-Reason = Literal["pinned", "score", "capability", "context", "session", "load", "override", "fallback", "default"]
+Reason = Literal["pinned", "score", "capability", "context", "session", "load", "override", "fallback", "default", "budget"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,14 @@ class Resolution:
     """What a requested name stands for.
 
     Pinned: `candidates` is the pinned target followed by its own fallbacks. Auto: every model that may be chosen, in config
-    order; never empty.
+    order; never empty; `route` is its name unless that is `auto` itself.
     """
 
     requested: str
     pinned: Target | None
     candidates: tuple[Target, ...]
     auto: bool
+    route: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class Listing:
     """One line of the model list: a name that may be asked for, what it stands for, and the most tokens that it can hold."""
 
     name: str
-    kind: Literal["auto", "alias", "model", "adapter"]
+    kind: Literal["auto", "route", "alias", "model", "adapter"]
     stands_for: str
     context: int | None
 

@@ -20,6 +20,7 @@ from gateway.accounts import Accounts
 from gateway.answers import Answers, models_of
 from gateway.auth import Authenticator
 from gateway.behind import Behind
+from gateway.build.routing import choosing_of, default_tier
 from gateway.caching import cachings
 from gateway.chains import Chains
 from gateway.config import Config
@@ -161,6 +162,7 @@ def build_pipeline(
         wall=wall,
     )
     salt = salts_of(config, secret)
+    classifier = classifier_of(config)
     learning = [model.name for model in config.models if model.warm.learn]
     salted = config.cache.prefix.isolate == "tenant"
     pipeline = Pipeline(
@@ -168,7 +170,8 @@ def build_pipeline(
         dispatcher=dispatcher,
         both=both,
         catalog=catalog,
-        rules=_rules(config),
+        rules=RoutingRules(classifier, config.routing.tiers, config.routing.fallback),
+        choosing=choosing_of(config, classifier, metrics),
         answers=answers,
         stations=stations,
         forwarder=forwarder,
@@ -225,16 +228,15 @@ def catalog_of(config: Config) -> Catalog:
         for model in config.models
     ]
     adapters = {adapter.name: (model.name, adapter.served_name) for model in config.models for adapter in model.adapters}
-    return Catalog(models, auto=config.routing.auto, aliases=config.routing.aliases, adapters=adapters)
+    routes = {name: route.models for name, route in config.routing.routes.items()}
+    return Catalog(models, auto=config.routing.auto, routes=routes, aliases=config.routing.aliases, adapters=adapters)
 
 
-def _rules(config: Config) -> RoutingRules:
+def classifier_of(config: Config) -> Classifier:
     routing = config.routing
-    default_tier = routing.classifier.default_tier or routing.tiers[-1]
-    classifier: Classifier = Rules()
     if routing.classifier.kind == "fixed":
-        classifier = Fixed(routing.classifier.tier or default_tier)
-    return RoutingRules(classifier, default_tier, routing.classifier.threshold, routing.tiers, routing.fallback)
+        return Fixed(routing.classifier.tier or default_tier(config))
+    return Rules()
 
 
 def _verifier(config: Config, inner: Inner, clock: Clock) -> Verifier | None:

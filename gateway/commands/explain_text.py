@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.explanation import Attempt, Balance, CacheView, Explanation, Limit, ScopeView
+from gateway.explanation import Attempt, Balance, CacheView, Explanation, Limit, RouteTarget, ScopeView
 from gateway.units import format_duration
 from limits.view import PlaceView
 
@@ -106,13 +106,30 @@ def _route(told: Explanation) -> list[tuple[str, str]]:
     route = told.route
     if route is None:
         return []
-    score = "" if route.score is None else f", score {route.score:.3f} against {route.threshold:g}"
+    score = "" if route.score is None else f", score {route.score:.3f} against {route.threshold:.4g}"
     lines = [("route", f"{route.model}, tier {route.tier}: {route.reason}{score}")]
+    if route.target is not None and route.target.kind != "threshold":
+        lines += _target(route.target)
     for term in route.terms:
         weight = f" = {term.weight:+g} x {term.added / term.weight:.2f}" if term.weight else ""
         lines.append(("", f"{term.feature:14}{term.added:+.3f}{weight}"))
     lines += [("", f"not {candidate.model}: {candidate.out}") for candidate in route.candidates if candidate.out]
     return lines
+
+
+def _target(target: RouteTarget) -> list[tuple[str, str]]:
+    whose = f"of tenant {target.tenant} under {target.route}" if target.tenant else f"of {target.route}"
+    aims = {
+        "large": f"at most {target.value:.1%} above the cheapest tier",
+        "quality": f"{target.value:.1%} of the dearest tier's quality",
+    }
+    line = "nobody goes up now" if target.nobody else f"the cut is at {target.cut:.4f} now"
+    if target.at_the_cut < 1 and not target.nobody:
+        line += f", for {target.at_the_cut:.0%} of those that score it"
+    kept = "" if target.kept is None else f", {target.kept:.1%} of the quality kept, as expected"
+    went = "this process has sent none" if target.share is None else f"of its last {target.seen} {target.share:.1%} went up"
+    overall = "" if target.overall is None else f"; of all {target.sent} since the start {target.overall:.1%}"
+    return [("target", f"{whose}: {aims[target.kind]}; {line}"), ("", f"{went}{kept}{overall}")]
 
 
 def _attempt(attempt: Attempt, *, live: bool) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ opened. `examine` is for those who go on after an error: it gives what could be 
     reader     nodes + schema → values
     checks     what keys cannot say alone; `fleet_checks` those of discovery and TLS, `certificates` their files;
                `folder_checks` the folders of models; `reserved_checks` what tenants have for themselves;
-               `warm_checks` what replicas read ahead, `prompt_files` its files
+               `routing_checks` routes and targets; `warm_checks` what replicas read ahead, `prompt_files` its files
     show       back to text, secrets hidden
 """
 
@@ -32,6 +32,7 @@ from gateway.config.problems import ConfigError, Problem, Problems, render_path
 from gateway.config.problems import Path as KeyPath
 from gateway.config.reader import Reader
 from gateway.config.reserved_checks import check_reserved
+from gateway.config.routing_checks import check_routes
 from gateway.config.schema import Config, Model, Plan, Replica, Tenant, TenantKey, Timeouts, complete
 from gateway.config.secret import Secret
 from gateway.config.show import effective, plain, reference
@@ -112,6 +113,7 @@ def _interpret(text: str, path: str | Path, env: Mapping[str, str], *, files: bo
     check_fleet(config, report, files=files)
     check_reserved(config, report)
     check_bursts(config, report)
+    check_routes(config, report)
     check_warm(config, report, files=files)
     if files:
         check_folders(config, report)

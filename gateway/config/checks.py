@@ -87,6 +87,9 @@ def public_names(config: Config) -> Iterator[tuple[Path, str]]:
         yield ("models", index, "name"), model.name
         for number, adapter in enumerate(model.adapters):
             yield ("models", index, "adapters", number, "name"), adapter.name
+    for route in config.routing.routes:
+        if route != config.routing.auto:
+            yield ("routing", "routes", route), route
     for alias in config.routing.aliases:
         yield ("routing", "aliases", alias), alias
 
@@ -238,7 +241,7 @@ def _semantic(config: Config, report: Report) -> None:
         _verifier((*here, "verifier"), semantic.verifier, report)
     if embedder.kind == "pool":
         asked.append(((*here, "embedder", "model"), embedder.model, "embeddings"))
-        if config.routing.aliases.get(embedder.model, embedder.model) == config.routing.auto:
+        if config.routing.aliases.get(embedder.model, embedder.model) in (config.routing.auto, *config.routing.routes):
             report((*here, "embedder", "model"), "must be one model: the vectors of several cannot be compared")
     for where, name, endpoint in asked:
         report.unknown(where, "model", name, known)
@@ -257,9 +260,12 @@ def _verifier(here: Path, verifier: Verifier, report: Report) -> None:
 
 
 def _behind(config: Config, name: str) -> list[Model]:
-    """The pools that a name leads to: a model's own, an adapter's, an alias's, all of them for `auto`."""
+    """The pools that a name leads to: a model's own, an adapter's, an alias's, a route's, all of them for `auto`."""
     meant = config.routing.aliases.get(name, name)
-    if meant == config.routing.auto:
+    route = config.routing.routes.get(meant)
+    if route is not None and route.models is not None:
+        return [model for model in config.models if model.name in route.models]
+    if meant == config.routing.auto or route is not None:
         return list(config.models)
     return [model for model in config.models if meant in (model.name, *(adapter.name for adapter in model.adapters))]
 

@@ -23,9 +23,28 @@ class Classifier:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    large: t.Share | None = key(None, "At most this share of the requests goes to the tiers above the cheapest.")
+    quality: t.Share | None = key(
+        None, "kind learned: this share of the dearest tier's quality is kept, as the classifier expects it."
+    )
+    threshold: t.Share | None = key(None, "The score from which a request goes up; means another share on other traffic.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    target: Target | None = key(None, "What decides between its tiers: one of these; null: `classifier.threshold`.")
+    models: tuple[t.ModelName, ...] | None = key(None, "Models that may answer; null: all.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Routing:
     auto: t.ModelName = key("auto", 'The model name that means "you choose".')
     aliases: Mapping[t.ModelName, t.ModelName] = section(dict, "Other names for models, adapters or `auto`.")
+    routes: Mapping[t.ModelName, Route] = section(
+        dict,
+        "More model names that mean `auto`, each with settings of its own; `auto` may be among them (docs/routing.md).",
+    )
     classifier: Classifier = section(Classifier, "How `auto` rates a request.")
     tiers: tuple[t.Name, ...] = key((), "Tiers from cheap to dear; default: small, medium, large, then as they appear.")
     fallback: Mapping[t.Name, t.Name] = section(dict, "Under `auto`: the tier that takes over when a tier fails.")

@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar
 from gateway.config import types as t
 from gateway.config.fields import key, required, same_as, section
 from gateway.config.kinds import Choice, Number, Text, Whole
-from gateway.config.routing import Routing
+from gateway.config.routing import Routing, Target
 from gateway.config.secret import Secret, SecretUrl
 
 
@@ -437,6 +437,7 @@ class Plan:
     models: Mapping[t.ModelName, ModelLimits] = section(dict, "Further limits for single models.")
     reserved: Mapping[t.ModelName, Reserved] = section(dict, "Each of its tenants' own share of a model; docs/tenants.md.")
     cache: OwnCache = section(OwnCache, "What the caches may do for its tenants.")
+    target: Target | None = key(None, "Each of its tenants' own target under `auto` and other routes; null: the route's.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -466,6 +467,7 @@ class Tenant:
     weight: t.Weight | None = key(None, "Share among the tenants of its class; null: the plan's.")
     reserved: Mapping[t.ModelName, Reserved] = section(dict, "Its own share of a model, instead of what the plan says of that.")
     cache: OwnCache = section(OwnCache, "What the caches may do for it; what is left out is as in its plan.")
+    target: Target | None = key(None, "Its own target under `auto` and other routes; null: its plan's.")
     keys: tuple[TenantKey, ...] = key((), "Keys that are part of the config; others are made by `tiergate keys create`.")
 
 

@@ -1,0 +1,72 @@
+"""What chooses between tiers, as the config says it."""
+
+from __future__ import annotations
+
+import math
+
+from gateway.choosing import Choosing
+from gateway.config import Config
+from gateway.config.routing import Target
+from gateway.metrics import Metrics
+from routing.aims import Aim
+from routing.cuts import Begin, Cuts
+from routing.learned.classifier import Learned
+from routing.types import Classifier
+
+
+def default_tier(config: Config) -> str:
+    """Where requests go that nobody can rate."""
+    return config.routing.classifier.default_tier or config.routing.tiers[-1]
+
+
+def choosing_of(config: Config, classifier: Classifier, metrics: Metrics) -> Choosing:
+    routes, tenants = route_aims(config), tenant_aims(config)
+    return Choosing(
+        Cuts(routes, tenants, begin_of(config, classifier), workers=config.server.workers),
+        auto=config.routing.auto,
+        routes=routes,
+        tenants=tenants,
+        order=config.routing.tiers,
+        default_tier=default_tier(config),
+        scored=config.routing.classifier.kind != "fixed",
+        metrics=metrics,
+    )
+
+
+def route_aims(config: Config) -> dict[str, Aim]:
+    """The aim of each route, of `auto` under the empty name."""
+    routing = config.routing
+    usual = Aim("threshold", routing.classifier.threshold)
+    aims = {"": usual}
+    for name, route in routing.routes.items():
+        aims["" if name == routing.auto else name] = usual if route.target is None else aim_of(route.target)
+    return aims
+
+
+def tenant_aims(config: Config) -> dict[str, Aim]:
+    """Of the tenants that have one of their own, or by their plan."""
+    aims = {}
+    for tenant in config.tenants:
+        plan = config.plans.get(tenant.plan or "")
+        target = tenant.target or (None if plan is None else plan.target)
+        if target is not None:
+            aims[tenant.name] = aim_of(target)
+    return aims
+
+
+def begin_of(config: Config, classifier: Classifier) -> Begin:
+    """What was learned was tried on held-out requests. Rules have nothing of that kind: even scores, so that a share is at first
+    the upper end of the scale.
+    """
+    threshold = config.routing.classifier.threshold
+    unrated = None if default_tier(config) == config.routing.tiers[0] else math.nextafter(threshold, -math.inf)
+    return Begin(unrated, classifier.policy.prior if isinstance(classifier, Learned) else ())
+
+
+def aim_of(target: Target) -> Aim:
+    if target.large is not None:
+        return Aim("large", target.large)
+    if target.quality is not None:
+        return Aim("quality", target.quality)
+    assert target.threshold is not None, "a target of nothing is an error of the config"
+    return Aim("threshold", target.threshold)

@@ -1,0 +1,58 @@
+"""What routes and targets cannot say alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gateway.config.checks import Report
+from gateway.config.problems import Path
+from gateway.config.routing import Target
+from gateway.config.schema import Config
+
+_UNSCORED = frozenset({"fixed"})
+"""Kinds of classifier that make no score."""
+_TELLS_CHANCES = frozenset({"learned"})
+"""Kinds that tell how likely each end of the tiers is good enough."""
+_AIMS = ("large", "quality", "threshold")
+
+
+def check_routes(config: Config, report: Report) -> None:
+    """Models of routes; targets of routes, plans and tenants."""
+    names = [model.name for model in config.models]
+    for name, route in config.routing.routes.items():
+        here: Path = ("routing", "routes", name, "models")
+        if route.models == ():
+            report(here, "must not be empty: leave it out for all models")
+        for index, model in enumerate(route.models or ()):
+            report.unknown((*here, index), "model", model, names)
+        report.twice(
+            (((*here, index), model) for index, model in enumerate(route.models or ())), lambda known: f"the model {known}"
+        )
+    for where, target in _targets(config):
+        _target(config, where, target, report)
+
+
+def _targets(config: Config) -> Iterator[tuple[Path, Target]]:
+    for name, route in config.routing.routes.items():
+        if route.target is not None:
+            yield ("routing", "routes", name, "target"), route.target
+    for name, plan in config.plans.items():
+        if plan.target is not None:
+            yield ("plans", name, "target"), plan.target
+    for index, tenant in enumerate(config.tenants):
+        if tenant.target is not None:
+            yield ("tenants", index, "target"), tenant.target
+
+
+def _target(config: Config, here: Path, target: Target, report: Report) -> None:
+    kind = config.routing.classifier.kind
+    given = [name for name in _AIMS if getattr(target, name) is not None]
+    if len(given) != 1 and not report.told(here):
+        report(here, f"needs one of {', '.join(_AIMS)}, and only one")
+    elif kind in _UNSCORED:
+        report(here, f"classifier kind {kind} makes no score, so there is nothing to cut")
+    elif "quality" in given and kind not in _TELLS_CHANCES:
+        report(
+            (*here, "quality"),
+            f"needs classifier kind {' or '.join(sorted(_TELLS_CHANCES))}: {kind} does not tell how likely a tier is good enough",
+        )

@@ -1,0 +1,138 @@
+"""From what an operator aims at to the score from which a request goes up a tier: the cut, now, for this request.
+
+Rules
+- The most specific aim holds: the tenant's own (or its plan's, which is each of its tenants' own), else the route's.
+- A tenant with an aim of its own has its own window and its own account on each route: what others send, and what words they
+  stuff into it, moves nothing of it, and what it sends moves nothing of theirs. Tenants without one share the route's.
+- A window is worth having from CROWD requests on. Until then a tenant is one of the crowd: all of the route that have the same
+  aim and are as new. MOST windows are kept; with more tenants at once, the least recently seen is one of the crowd again.
+- Each of several workers keeps its own windows and accounts. Their errors add up, so each has a shorter reach, by the root of n:
+  in sum the share is kept as by one, but for what follows at once on a shift; the cut of each moves more.
+- No clock, no randomness: the same requests in the same order make the same cuts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from routing import quality, share
+from routing.aims import Aim, Raw, Scope, Told
+from routing.quality import Quality
+from routing.share import Share
+
+MOST = 8192
+CROWD = 16
+PRIOR = 64
+"""How many requests' weight the prior has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """What is known before the first request. `pairs`: (small, large) as the classifier would rate requests, for `quality`; and
+    for `large` too, unless there are none: then `scores`. `unrated`: where in the scores those stand who have none; None: they
+    are left alone.
+    """
+
+    unrated: float | None
+    pairs: Sequence[tuple[float, float]] = ()
+    scores: Sequence[float] = tuple((place + 0.5) / PRIOR for place in range(PRIOR))
+
+
+@dataclass(slots=True)  # made for every request: a frozen one takes three times as long to make
+class Expected:
+    """A request that is in a scope's account before it was sent."""
+
+    scope: Scope
+    told: Told
+    amount: float
+
+    def forgo(self) -> None:
+        """It will not be."""
+        self.scope.forgo(self.amount)
+
+
+class Cuts:
+    """`routes`: the aim of each. `tenants`: of those that have their own. `workers`: how many of these there are."""
+
+    def __init__(
+        self, routes: Mapping[str, Aim], tenants: Mapping[str, Aim], begin: Begin, *, workers: int = 1, most: int = MOST
+    ) -> None:
+        self._aims = dict(tenants)
+        self._begin = begin
+        self._root = math.sqrt(workers)
+        self._routes = {route: self._make(aim) for route, aim in routes.items()}
+        self._most = most
+        self._crowds: dict[tuple[str, Aim], Scope] = {}
+        self._own: OrderedDict[tuple[str, str], Scope | int] = OrderedDict()
+
+    def scope(self, route: str, tenant: str) -> Scope:
+        """The scope whose cut holds for a request. Changes nothing."""
+        aim = self._aims.get(tenant)
+        if aim is None:
+            return self._routes[route]
+        own = self._own.get((route, tenant))
+        return self._crowd(route, aim) if own is None or isinstance(own, int) else own
+
+    def owner(self, tenant: str) -> str:
+        """The tenant, if it has an aim of its own, else nothing."""
+        return tenant if tenant in self._aims else ""
+
+    def expect(self, route: str, tenant: str, told: Told) -> Expected:
+        """It was decided where a request goes, and it goes there unless it is forgone. Who decides on the next one meanwhile must
+        know: with 50 of them on their way, and only those that have arrived in the account, the share would be wrong by a tenth.
+        """
+        scope, told = self.scope(route, tenant), _sane(told)
+        return Expected(scope, told, scope.expect(told))
+
+    def tell(self, route: str, tenant: str, told: Told, expected: Expected | None = None) -> None:
+        """A request was sent: once for each. What is no chance from 0 to 1, whoever said it, is not known."""
+        told, counted = _sane(told), expected is not None
+        aim = self._aims.get(tenant)
+        if aim is None:
+            self._routes[route].tell(told, expected=counted)
+            return
+        key, known = (route, tenant), self._own
+        own = known.get(key, 0)
+        if isinstance(own, int):
+            self._crowd(route, aim).tell(told, expected=counted)
+            known[key] = own + 1 if own + 1 < CROWD else self._make(aim)
+            if len(known) > self._most:
+                known.popitem(last=False)
+        else:
+            own.tell(told, expected=counted)
+        known.move_to_end(key)
+
+    def _crowd(self, route: str, aim: Aim) -> Scope:
+        crowd = self._crowds.get((route, aim))
+        if crowd is None:
+            crowd = self._crowds[route, aim] = self._make(aim)
+        return crowd
+
+    def _make(self, aim: Aim) -> Scope:
+        begin = self._begin
+        if aim.kind == "threshold":
+            return Raw(aim.value)
+        pairs = thinned(begin.pairs)
+        if aim.kind == "quality":
+            return Quality(aim, pairs, quality.REACH / self._root)
+        scores = [(1.0 + large - small) / 2.0 for small, large in pairs] or begin.scores
+        return Share(aim, scores, begin.unrated, share.REACH / self._root)
+
+
+def _sane(told: Told) -> Told:
+    return told if _chance(told.score) and _chance(told.small) and _chance(told.large) else Told(told.up, told.open)
+
+
+def _chance(value: float | None) -> bool:
+    return value is None or 0.0 <= value <= 1.0
+
+
+def thinned(pairs: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """At most PRIOR of them, evenly over the order of their gain."""
+    if len(pairs) <= PRIOR:
+        return list(pairs)
+    ordered = sorted(pairs, key=lambda pair: pair[1] - pair[0])
+    return [ordered[(2 * place + 1) * len(ordered) // (2 * PRIOR)] for place in range(PRIOR)]

@@ -1,0 +1,123 @@
+"""A scope that may send so large a share of its requests to the tiers above the cheapest.
+
+The cut is a quantile of the last WINDOW scores. A quantile alone is late by its window when the traffic changes, and wrong for
+ever where scores come in masses or forced requests take their part; so what was sent is counted, and what is `owed` moves it.
+
+Rules
+- With reach x share^(1/3) sent too many nobody goes up, with reach x (1 - share)^(1/3) too few everybody does. So whatever the
+  scores are, be they written by somebody who knows all of this: of any n requests in a row that nothing forced, share x n go up,
+  give or take 2 + reach x (share^(1/3) + (1 - share)^(1/3)), which at REACH is less than 15: of 500, less than 3 in a hundred.
+- A request that was forced up counts as one that went up: the share is one of what the dearer tiers are given. What is owed
+  because of them is forgiven SLACK requests beyond those bounds: a flood of them does not starve what comes after it for long.
+- Many requests of one score are parted by a draw of the request's own: so many of them go up as the share has room for.
+- The cut moves when the share that it stands for is BAND off, not for each request.
+- Who cannot be rated has a score as well, just below the one from which a request would go up without an aim: above all that is
+  called easy, below all that is called hard. Without one (None) he goes where he would go without an aim.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable
+
+from routing.aims import WINDOW, Aim, Cut, Draw, Sent, Standing, Told, correction, spread
+
+REACH = 8.0
+SLACK = 16
+BAND = 0.02
+
+
+class Share:
+    """`prior`: scores to begin with, at least one; they leave the window first. `unrated`: the score of who has none."""
+
+    __slots__ = (
+        "_above", "_aim", "_at", "_cut", "_least", "_most", "_ordered", "_over", "_owed", "_part", "_place", "_reach", "_ring",
+        "_sent", "_unrated",
+    )  # fmt: skip
+
+    def __init__(self, aim: Aim, prior: Iterable[float], unrated: float | None, reach: float = REACH) -> None:
+        self._aim = aim
+        self._unrated = unrated
+        self._ring = array("d", spread(prior))
+        self._ordered = array("d", sorted(self._ring))
+        self._place = 0
+        self._owed = 0.0
+        self._reach = reach
+        self._least = -reach * math.cbrt(aim.value) - SLACK
+        self._most = reach * math.cbrt(1.0 - aim.value) + SLACK
+        self._sent = Sent()
+        self._move(aim.value)
+
+    def cut(self, draw: Draw) -> Cut:
+        part = self._part
+        at = self._cut if part >= 1.0 or (part > 0.0 and draw() < part) else self._over
+        unrated = self._unrated
+        return Cut(at, unrated is None or unrated >= at)
+
+    def expect(self, told: Told) -> float:
+        before = self._owed
+        self._owe(self._aim.value - told.up)
+        self._steer()
+        return self._owed - before
+
+    def forgo(self, amount: float) -> None:
+        self._owe(-amount)
+        self._steer()
+
+    def tell(self, told: Told, *, expected: bool = False) -> None:
+        if not expected:
+            self._owe(self._aim.value - told.up)
+        self._sent.note(told.up)
+        if told.open:
+            score = self._unrated if told.score is None else told.score
+            if score is not None:
+                self._take(score)
+        self._steer()
+
+    def _owe(self, amount: float) -> None:
+        self._owed = min(max(self._owed + amount, self._least), self._most)
+
+    def _steer(self) -> None:
+        wanted = self._aim.value + correction(self._owed, self._reach)
+        now = (self._above + self._part * self._at) / len(self._ring)
+        if abs(now - wanted) > BAND or wanted <= 0.0 < now or wanted >= 1.0 > now:
+            self._move(wanted)
+
+    def standing(self) -> Standing:
+        return Standing(self._aim, self._cut, self._part, self._sent.share, len(self._sent))
+
+    def _take(self, score: float) -> None:
+        """Into the window, in the place of the oldest once that is full; of the prior from the first on."""
+        ring, place, cut = self._ring, self._place, self._cut
+        if place == len(ring):
+            ring.append(score)
+        else:
+            old = ring[place]
+            ring[place] = score
+            del self._ordered[bisect_left(self._ordered, old)]
+            self._above -= old > cut
+            self._at -= old == cut
+        insort(self._ordered, score)
+        self._above += score > cut
+        self._at += score == cut
+        self._place = (place + 1) % WINDOW
+
+    def _move(self, share: float) -> None:
+        """The cut above which that share of the window is."""
+        size = len(self._ring)
+        if share <= 0.0 or share >= 1.0:
+            self._cut = self._over = math.inf if share <= 0.0 else 0.0
+            self._part = float(share > 0.0)
+            self._at = self._ring.count(self._cut)
+            self._above = 0 if share <= 0.0 else size - self._at
+            return
+        ordered, wanted = self._ordered, share * size
+        cut = ordered[size - 1 - int(wanted)]
+        above = size - bisect_right(ordered, cut)
+        at = size - above - bisect_left(ordered, cut)
+        part = (wanted - above) / at
+        self._cut, self._over = cut, math.nextafter(cut, math.inf)
+        self._above, self._at = above, at
+        self._part = part if at > BAND * size else float(part >= 0.5)
