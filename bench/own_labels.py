@@ -108,8 +108,8 @@ def replay(sets: dict[str, list[Outcome]], labels: Sequence[int], seed: int) -> 
                 known = [one for one in first if one.agreed is not None] if agreement else first
                 if len(known) >= count:
                     result = study(samples(known[:count], agreement=agreement), shipped=base, current=base, since=0.0, seed=seed)
-                    ruling = f"{'yes' if result.ruling.swap else 'no'}: {result.ruling.why}"
-                    yield _row(name, "agreement" if agreement else "right", count, worth(result.policy, later), ruling)
+                    ruling = f"{f'yes, {result.new.kind}' if result.new.ruling.swap else 'no'}: {result.new.ruling.why}"
+                    yield _row(name, "agreement" if agreement else "right", count, worth(result.new.policy, later), ruling)
 
 
 def _row(name: str, source: str, labels: int, told: Figures, ruling: str) -> dict[str, Any]:

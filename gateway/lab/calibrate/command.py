@@ -97,11 +97,12 @@ def _calibrate(args: argparse.Namespace, logs: list[Path], versions: Versions) -
     except TooFewLabels as error:
         print(json.dumps({"error": "too_few_labels", "message": str(error)}) if args.json else f"tiergate calibrate: {error}")
         return TOO_FEW
-    if result.policy.version in manifest.refused:
-        result = replace(result, ruling=replace(result.ruling, swap=False, why="it was rolled back"))
-    swap = result.ruling.swap and not args.dry_run
+    if result.new.policy.version in manifest.refused:
+        back = replace(result.new.ruling, swap=False, why="it was rolled back")
+        result = replace(result, new=replace(result.new, ruling=back))
+    swap = result.new.ruling.swap and not args.dry_run
     if swap:
-        data, policy = write_policy(result.policy), result.policy
+        data, policy = write_policy(result.new.policy), result.new.policy
         new = Made(
             version=policy.version,
             at=time.time(),
@@ -109,7 +110,7 @@ def _calibrate(args: argparse.Namespace, logs: list[Path], versions: Versions) -
             base=current.version,
             labels=found.paired,
             until=max(sample.at for sample in found.samples),
-            figures=report.figures(result.new),
+            figures=report.figures(result.new.figures),
         )
         versions.add(new, data)
     if args.json:

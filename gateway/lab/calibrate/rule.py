@@ -1,8 +1,10 @@
 """Whether the new policy takes over from the one in force.
 
-It must be better in one of two ways and not worse in the other, on the same held-out requests: in its order (APGR, which a share
-for the large tier buys), or in what it says (the squared error of both probabilities, which a floor of quality rests on). Better
-and worse mean: in 95 of 100 draws of a paired bootstrap. And its order must not be below chance.
+Two of them are measured: one that is trained anew, and one that keeps the order of the one that ships and is only calibrated
+anew. The first that passes takes over. To pass is to be better in one of two ways on the same held-out requests, and not worse
+in the other: in its order (APGR, which a share for the large tier buys), or in what it says (the squared error of both
+probabilities, which a floor of quality rests on). Better means: in 95 of 100 draws of a paired bootstrap. Not worse means, of the order, not in
+more than half of them, and of the probabilities, not in 95. And an order below chance takes over from none that is better.
 
 Labels by agreement alone count only where most answers agree. Elsewhere both tiers are often wrong, each in its own way: what
 differs is then the request that neither can do, and a policy that learns it sends those to the large tier for nothing. On public
@@ -20,6 +22,7 @@ from gateway.lab.routing.metrics import Floats
 
 SURE = 0.95
 CHANCE = 0.5
+HALF = 0.5
 AGREEING = 0.6
 
 
@@ -40,11 +43,11 @@ def rule(new: Figures, new_draws: Draws, old_draws: Draws, agreeing: float | Non
     if agreeing is not None and agreeing < AGREEING:
         why = f"only {agreeing:.0%} of the answers agree, which does not tell who is right: name a judge, or gather feedback"
         return Ruling(False, why, order, truth)
-    if new.apgr.value is not None and new.apgr.value < CHANCE:
+    if new.apgr.value is not None and new.apgr.value < CHANCE and order is not None and order < HALF:
         return Ruling(False, "its order is below chance", order, truth)
     if _sure(order) and not _sure_worse(truth):
         return Ruling(True, "its order is better", order, truth)
-    if _sure(truth) and not _sure_worse(order):
+    if _sure(truth) and (order is None or order >= HALF):
         return Ruling(True, "its probabilities are truer", order, truth)
     return Ruling(False, "it is not surely better", order, truth)
 
