@@ -3,8 +3,9 @@
 Two of them are measured: one that is trained anew, and one that keeps the order of the one that ships and is only calibrated
 anew. The first that passes takes over. To pass is to be better in one of two ways on the same held-out requests, and not worse
 in the other: in its order (APGR, which a share for the large tier buys), or in what it says (the squared error of both
-probabilities, which a floor of quality rests on). Better means: in 95 of 100 draws of a paired bootstrap. Not worse means, of the order, not in
-more than half of them, and of the probabilities, not in 95. And an order below chance takes over from none that is better.
+probabilities, which a floor of quality rests on). Better means: in 95 of 100 draws of a paired bootstrap. Not worse means, of
+the order, not in more than half of them, and of the probabilities, not in 95. And an order below chance takes over from none
+that is better.
 
 Labels by agreement alone count only where most answers agree. Elsewhere both tiers are often wrong, each in its own way: what
 differs is then the request that neither can do, and a policy that learns it sends those to the large tier for nothing. On public
