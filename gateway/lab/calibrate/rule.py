@@ -1,11 +1,15 @@
 """Whether the new policy takes over from the one in force.
 
-Two of them are measured: one that is trained anew, and one that keeps the order of the one that ships and is only calibrated
-anew. The first that passes takes over. To pass is to be better in one of two ways on the same held-out requests, and not worse
-in the other: in its order (APGR, which a share for the large tier buys), or in what it says (the squared error of both
-probabilities, which a floor of quality rests on). Better means: in 95 of 100 draws of a paired bootstrap. Not worse means, of
-the order, not in more than half of them, and of the probabilities, not in 95. And an order below chance takes over from none
-that is better.
+Two of them are measured on the same held-out requests: one that is trained anew, and one that keeps the order of the one that
+ships and is only calibrated anew. The first that passes takes over. What counts is its order (APGR, which a share for the large
+tier buys) and what it says (the squared error of both probabilities, which a floor of quality rests on). It is surely better in
+one of them if it is in 95 of 100 draws of a paired bootstrap. To pass:
+
+    its order is surely better, and what it says not surely worse; or
+    what it says is surely better, and its order is better in 75 of 100 draws, or not worse in more than half of them where it is
+    the one that ships: who changes an order has to show something for it.
+
+An order below chance takes over from none that is better.
 
 Labels by agreement alone count only where most answers agree. Elsewhere both tiers are often wrong, each in its own way: what
 differs is then the request that neither can do, and a policy that learns it sends those to the large tier for nothing. On public
@@ -24,6 +28,7 @@ from gateway.lab.routing.metrics import Floats
 SURE = 0.95
 CHANCE = 0.5
 HALF = 0.5
+LIKELY = 0.75
 AGREEING = 0.6
 
 
@@ -37,8 +42,8 @@ class Ruling:
     truth: float | None
 
 
-def rule(new: Figures, new_draws: Draws, old_draws: Draws, agreeing: float | None) -> Ruling:
-    """`agreeing`: of the labels by agreement, where these are most; else None."""
+def rule(new: Figures, new_draws: Draws, old_draws: Draws, agreeing: float | None, *, reorders: bool) -> Ruling:
+    """`agreeing`: of the labels by agreement, where these are most; else None. `reorders`: it is trained anew."""
     order = _share(new_draws.apgr - old_draws.apgr)
     truth = _share(old_draws.brier - new_draws.brier)
     if agreeing is not None and agreeing < AGREEING:
@@ -48,7 +53,7 @@ def rule(new: Figures, new_draws: Draws, old_draws: Draws, agreeing: float | Non
         return Ruling(False, "its order is below chance", order, truth)
     if _sure(order) and not _sure_worse(truth):
         return Ruling(True, "its order is better", order, truth)
-    if _sure(truth) and (order is None or order >= HALF):
+    if _sure(truth) and (order is None or order >= (LIKELY if reorders else HALF)):
         return Ruling(True, "its probabilities are truer", order, truth)
     return Ruling(False, "it is not surely better", order, truth)
 

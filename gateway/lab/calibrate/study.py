@@ -15,6 +15,7 @@ from routing.learned.train import train
 
 LEAST_LABELS = 100  # of both tiers
 LEAST_HELD_OUT = 30
+TRAINED, RECALIBRATED = "trained", "recalibrated"
 
 Make = Callable[[Sequence[Sample]], Policy]
 
@@ -67,14 +68,14 @@ def study(samples: Sequence[Sample], *, shipped: Policy, current: Policy, since:
             policy = make(samples[: block.known])
             judged += [policy.judge_grams(one.grams) for one in block.tested]
         figures, draws = measure(Told.of(judged, sizes), was, resamples)
-        return Candidate(kind, figures, rule(figures, draws, old_draws, agreeing), make(samples))
+        return Candidate(kind, figures, rule(figures, draws, old_draws, agreeing, reorders=kind == TRAINED), make(samples))
 
     def trained(part: Sequence[Sample]) -> Policy:
         return train([one.row() for one in part], base=shipped, seed=seed, read=[one.grams for one in part])
 
-    best = tried("trained", trained)
+    best = tried(TRAINED, trained)
     if not best.ruling.swap:
-        other = tried("recalibrated", lambda part: recalibrated(shipped, part))
+        other = tried(RECALIBRATED, lambda part: recalibrated(shipped, part))
         best = other if other.ruling.swap else best
     return Study(len(tested), float((was.large - was.small).mean()), old, best)
 
