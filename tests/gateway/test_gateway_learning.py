@@ -207,6 +207,19 @@ async def test_feedback_finds_the_worker_that_answered(start, tmp_path, pair):
     assert (line.small, line.large, line.text) == (1.0, None, EASY)
 
 
+async def test_another_dispatcher_goes_on_writing(start, tmp_path, pair):
+    """What is learned after the process that writes was replaced is written by its successor, in a file of its own."""
+    stack = await start(ALL, fakes=pair(), workers=1)
+    await stack.chat(EASY, model="auto")
+    await written(stack, tmp_path)
+    await stack.gateway.replace_dispatcher()
+    await stack.until(lambda: all(r.up for s in stack.gateway.parts.lanes.values() for r in s.pool.replicas))
+    await stack.chat(HARD, model="auto")
+    found = await written(stack, tmp_path, 2)
+    assert [line.text for line in found] == [EASY, HARD]
+    assert len(list((tmp_path / "own" / "log").iterdir())) == 2
+
+
 async def test_the_prompt_is_kept_only_where_that_is_wanted(start, tmp_path, pair):
     """With `keep: grams` no word of what was asked is on disk; the files are their owner's alone."""
     before = os.umask(0)

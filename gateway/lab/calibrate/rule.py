@@ -12,8 +12,9 @@ one of them if it is in 95 of 100 draws of a paired bootstrap. To pass:
 An order below chance takes over from none that is better.
 
 Labels by agreement alone count only where most answers agree. Elsewhere both tiers are often wrong, each in its own way: what
-differs is then the request that neither can do, and a policy that learns it sends those to the large tier for nothing. On public
-outcomes that made the order worse with 40 to 50 % agreeing, and not with 73 % and more; AGREEING lies between.
+differs is then the request that neither can do, and a policy that learns it sends those to the large tier for nothing. On
+public outcomes it moved the APGR by -.12 to +.03 with 40 to 50 % agreeing, and by +.02 to +.05 with 73 % and more; AGREEING lies
+between.
 """
 
 from __future__ import annotations
