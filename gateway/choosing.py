@@ -83,7 +83,7 @@ class Choosing:
         """The request goes to a model."""
         if not job.resolution.auto or decision.reason == "override":
             return
-        up = self._choice(job, decision)
+        up = self._up(job, decision.target.model.tier)
         if up is None:
             return
         route, tenant, verdict = job.resolution.route, job.principal.tenant, job.verdict
@@ -105,10 +105,11 @@ class Choosing:
         if not job.resolution.auto:
             return None
         route, tenant = job.resolution.route, job.principal.tenant
-        standing = self._cuts.scope(route, tenant).standing()
+        standing, owner = self._cuts.scope(route, tenant).standing(), self._cuts.owner(tenant)
+        overall, sent = self._since_start(route, owner)
         return RouteTarget(
             route=self._shown[route],
-            tenant=self._cuts.owner(tenant),
+            tenant=owner,
             kind=standing.aim.kind,
             value=standing.aim.value,
             cut=min(standing.cut, 1.0),
@@ -117,17 +118,22 @@ class Choosing:
             share=standing.share,
             kept=standing.kept,
             seen=standing.seen,
+            overall=overall,
+            sent=sent,
         )
 
-    def _choice(self, job: Job, decision: Decision) -> bool | None:
-        """Whether it left the cheapest of the tiers that it might have gone to; None where there is only one."""
+    def _up(self, job: Job, tier: str) -> bool | None:
+        """Whether that is not the cheapest of the tiers that it might have gone to; None where there is only one."""
         tiers = {target.model.tier for target in job.resolution.candidates}
         if len(tiers) < 2:
             return None
-        for tier in self._order:
-            if tier in tiers:
-                return decision.target.model.tier != tier
-        return None
+        return tier != next(known for known in self._order if known in tiers)
+
+    def _since_start(self, route: str, owner: str) -> tuple[float | None, int]:
+        """Of all requests of this node that counted: the share that went up, and how many they were."""
+        label, values = self._metrics.tenant(owner) if owner else "", self._metrics.route_choices.values
+        up, down = (values.get((label, self._shown[route], to), 0.0) for to in ("dearer", "cheapest"))
+        return (up / (up + down), int(up + down)) if up + down else (None, 0)
 
     def _watch(self, watched: OneSided, route: str, model: str) -> None:
         blocks = watched.blocks

@@ -25,6 +25,7 @@ class Work:
     score: float | None = None
     terms: tuple[tuple[str, float], ...] = ()
     policy: str = ""  # the version of what the classifier had learned
+    cut: float | None = None  # the score from which it would have gone up a tier
     replica: str = ""
     attempts: int = 0
     queued: float = 0.0

@@ -248,6 +248,7 @@ class Pipeline:
         target: Target | None = decision.target
         job.work.score, job.work.terms = decision.score, decision.terms
         job.work.policy = "" if job.verdict is None else job.verdict.policy
+        job.work.cut = job.cut
         reason: str = decision.reason
         moved = False
         while target is not None:

@@ -68,7 +68,9 @@ class Cuts:
         return tenant if tenant in self._aims else ""
 
     def tell(self, route: str, tenant: str, told: Told) -> None:
-        """A request was sent: once for each."""
+        """A request was sent: once for each. What is no chance from 0 to 1, whoever said it, is not known."""
+        if not (_chance(told.score) and _chance(told.small) and _chance(told.large)):
+            told = Told(told.up, told.open)
         aim = self._aims.get(tenant)
         if aim is None:
             self._routes[route].tell(told)
@@ -99,6 +101,10 @@ class Cuts:
             return Quality(aim, pairs, quality.REACH / self._root)
         scores = [(1.0 + large - small) / 2.0 for small, large in pairs] or begin.scores
         return Share(aim, scores, begin.unrated, share.REACH / self._root)
+
+
+def _chance(value: float | None) -> bool:
+    return value is None or 0.0 <= value <= 1.0
 
 
 def thinned(pairs: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -37,7 +37,8 @@ async def test_each_route_keeps_to_its_own_target(start):
     assert await tier_of(stack, to("gpt-4o-mini", HARD)) == ("small", "score")
     assert await tier_of(stack, to("always", EASY)) == ("large", "score")
     assert await tier_of(stack, to("high", HARD)) == ("small", "score")
-    assert (await lines(stack, 6))[-1]["requested"] == "high"
+    line = (await lines(stack, 6))[-1]
+    assert (line["requested"], line["cut"]) == ("high", 1.0)
 
 
 async def test_what_nobody_can_rate_needs_room_in_the_budget_too(start):
@@ -93,6 +94,19 @@ async def test_a_share_is_kept_and_counted_once_for_each_request_that_a_model_go
     found = await scrape(stack)
     assert total(found, "tiergate_route_cut_count", route="auto") == 60
     assert total(found, "tiergate_route_target", route="auto", target="large", tenant="") == 0.5
+
+
+async def test_several_workers_keep_the_share_in_sum(start):
+    """Each has its own account; the metrics speak for all, and so does what explain tells of all that was sent."""
+    stack = await start(HALF, workers=3)
+    for place in range(60):
+        await ask(stack, to("auto", f"{HARD} {place}"))
+    up = len(posts(stack.large))
+    assert (await choices(stack, to="dearer"), await choices(stack, to="cheapest")) == (up, 60 - up)
+    assert abs(up - 30) <= 20
+    told = await stack.client.post("/admin/explain", json={"tenant": "acme", "body": to("auto", HARD)}, headers=OWNER)
+    target = told.json()["route"]["target"]
+    assert (target["seen"], target["share"], target["sent"], target["overall"]) == (0, None, 60, up / 60)
 
 
 async def test_hits_followers_and_questions_count_as_nothing(start):
@@ -157,6 +171,7 @@ async def test_explain_tells_the_target_the_cut_and_where_it_stands(start):
     route, target = told[0]["route"], told[0]["route"]["target"]
     assert (target["route"], target["tenant"], target["kind"], target["value"], target["seen"]) == ("auto", "", "large", 0.5, 20)
     assert target["share"] == len(posts(stack.large)) / 20
+    assert (target["overall"], target["sent"]) == (target["share"], 20)
     assert (route["score"] >= route["threshold"]) == (route["tier"] == "large")
     pinned = await stack.client.post("/admin/explain", json={"tenant": "acme", "body": chat()}, headers=OWNER)
     assert pinned.json()["route"]["target"] is None

@@ -1,5 +1,6 @@
 """Whose aim holds for a request, and that nobody's requests move another's cut."""
 
+import math
 import random
 import statistics
 
@@ -105,6 +106,17 @@ def test_a_share_begins_at_the_quantile_of_what_was_held_out():
     cuts = Cuts({"": Aim("large", 0.25), "q": Aim("quality", 0.9)}, {}, begin)
     assert cuts.scope("", "acme").standing().cut == pytest.approx(0.75, abs=0.02)
     assert cuts.scope("q", "acme").standing().aim.kind == "quality"
+
+
+@pytest.mark.parametrize("wild", [math.nan, math.inf, -1.0, 1.5])
+def test_what_is_no_chance_is_not_known(wild):
+    """A classifier that says what cannot be poisons no window: such a request is one without a score."""
+    for aim in (Aim("large", 0.3), Aim("quality", 0.9)):
+        one, other = (Cuts({"": aim}, {}, Begin(0.499, pairs=[(0.3, 0.6)] * 9)) for _ in range(2))
+        for up in (True, False, False):
+            one.tell("", "acme", Told(up, True, wild, 0.2, wild))
+            other.tell("", "acme", Told(up, True))
+        assert one.scope("", "acme").standing() == other.scope("", "acme").standing()
 
 
 def test_looking_changes_nothing():
