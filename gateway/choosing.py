@@ -51,6 +51,7 @@ class Choosing:
         self._shown = {route: route or auto for route in routes}
         self._watched = {route: OneSided() for route, aim in routes.items() if scored and not _extreme(aim)}
         self._unwatched = {tenant for tenant, aim in tenants.items() if _extreme(aim)}
+        self._moving = {route for route, aim in routes.items() if aim.kind != "threshold"}
         self._routes, self._tenants = routes, tenants
         self._metrics = metrics
         metrics.gauge(
@@ -82,7 +83,7 @@ class Choosing:
         """The request goes to a model."""
         if not job.resolution.auto or decision.reason == "override":
             return
-        up = self._choice(job, decision)
+        up = self._up(job, decision.target.model.tier)
         if up is None:
             return
         route, tenant, verdict = job.resolution.route, job.principal.tenant, job.verdict
@@ -93,7 +94,8 @@ class Choosing:
         owner = self._cuts.owner(tenant)
         metrics.route_choices.add((metrics.tenant(owner) if owner else "", shown, "dearer" if up else "cheapest"))
         if is_open and job.cut is not None:
-            metrics.route_cut.observe((shown,), min(job.cut, 1.0))
+            if owner or route in self._moving:
+                metrics.route_cut.observe((shown,), min(job.cut, 1.0))
             watched = self._watched.get(route)
             if watched is not None and tenant not in self._unwatched:
                 self._watch(watched, shown, decision.target.name)
@@ -103,10 +105,11 @@ class Choosing:
         if not job.resolution.auto:
             return None
         route, tenant = job.resolution.route, job.principal.tenant
-        standing = self._cuts.scope(route, tenant).standing()
+        standing, owner = self._cuts.scope(route, tenant).standing(), self._cuts.owner(tenant)
+        overall, sent = self._since_start(route, owner)
         return RouteTarget(
             route=self._shown[route],
-            tenant=self._cuts.owner(tenant),
+            tenant=owner,
             kind=standing.aim.kind,
             value=standing.aim.value,
             cut=min(standing.cut, 1.0),
@@ -115,14 +118,22 @@ class Choosing:
             share=standing.share,
             kept=standing.kept,
             seen=standing.seen,
+            overall=overall,
+            sent=sent,
         )
 
-    def _choice(self, job: Job, decision: Decision) -> bool | None:
-        """Whether it left the cheapest of the tiers that it might have gone to; None where there is only one."""
+    def _up(self, job: Job, tier: str) -> bool | None:
+        """Whether that is not the cheapest of the tiers that it might have gone to; None where there is only one."""
         tiers = {target.model.tier for target in job.resolution.candidates}
         if len(tiers) < 2:
             return None
-        return decision.target.model.tier != next(tier for tier in self._order if tier in tiers)
+        return tier != next(known for known in self._order if known in tiers)
+
+    def _since_start(self, route: str, owner: str) -> tuple[float | None, int]:
+        """Of all requests of this node that counted: the share that went up, and how many they were."""
+        label, values = self._metrics.tenant(owner) if owner else "", self._metrics.route_choices.values
+        up, down = (values.get((label, self._shown[route], to), 0.0) for to in ("dearer", "cheapest"))
+        return (up / (up + down), int(up + down)) if up + down else (None, 0)
 
     def _watch(self, watched: OneSided, route: str, model: str) -> None:
         blocks = watched.blocks

@@ -24,6 +24,7 @@ class Work:
     reason: str = ""
     score: float | None = None
     terms: tuple[tuple[str, float], ...] = ()
+    cut: float | None = None  # the score from which it would have gone up a tier
     replica: str = ""
     attempts: int = 0
     queued: float = 0.0

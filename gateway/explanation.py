@@ -42,7 +42,8 @@ class Term(msgspec.Struct, frozen=True):
 class RouteTarget(msgspec.Struct, frozen=True):
     """What is aimed at between tiers, `tenant`: for that one alone, and how it stands in the process that tells.
 
-    `share`: of the last `seen` requests, those that left the cheapest tier; `kept`: of the dearest tier's quality, as expected.
+    `share`: of the last `seen` requests, those that left the cheapest tier; `kept`: of the dearest tier's quality, as expected;
+    `overall`: of all `sent` since the gateway's counters began, by whichever of its processes.
     `cut`: the score from which requests go up now, and the part `at_the_cut` of those that have it; `nobody`: none does.
     """
 
@@ -56,6 +57,8 @@ class RouteTarget(msgspec.Struct, frozen=True):
     share: float | None
     kept: float | None
     seen: int
+    overall: float | None
+    sent: int
 
 
 class Route(msgspec.Struct, frozen=True):

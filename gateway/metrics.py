@@ -84,9 +84,11 @@ class Metrics(Collector):
             ("tenant", "route", "to"),
         )
         self.route_cut = Histogram(
-            p + "route_cut", "The score from which a request went up a tier, of each whose tier was open; 1: nobody did.",
-            _TENTHS, ("route",),
-        )  # fmt: skip
+            p + "route_cut",
+            "The score from which a request went up a tier, of each whose tier was open and has a target; 1: nobody did.",
+            _TENTHS,
+            ("route",),
+        )
         self.route_one_sided = Counter(
             p + "route_one_sided", "Times that 500 requests in a row whose tier was open all went to one model.", ("route",)
         )

@@ -243,6 +243,7 @@ class Pipeline:
         left = list(decision.alternatives)
         target: Target | None = decision.target
         job.work.score, job.work.terms = decision.score, decision.terms
+        job.work.cut = job.cut
         reason: str = decision.reason
         moved = False
         while target is not None:

@@ -7,9 +7,9 @@ an integral controller with a soft middle; the plant that it drives is a quantil
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 AimKind = Literal["large", "quality", "threshold"]
 Draw = Callable[[], float]
@@ -17,6 +17,8 @@ Draw = Callable[[], float]
 
 WINDOW = 256
 """Scores from which a cut is made."""
+_GOLDEN = 0.618033988749895
+T = TypeVar("T")
 SEEN = 500
 """Requests of which is told how many went up."""
 
@@ -82,6 +84,13 @@ def correction(owed: float, reach: float) -> float:
     """How much to add to the aim so that what is owed is paid back."""
     far = owed / reach
     return far * far * far
+
+
+def spread(ordered: Iterable[T]) -> list[T]:
+    """The same values, each part of them from all over the order: of what leaves a window one by one, neither end goes first."""
+    values = list(ordered)
+    keyed = sorted(range(len(values)), key=lambda place: place * _GOLDEN % 1.0)
+    return [values[place] for place in keyed]
 
 
 class Sent:

@@ -6,15 +6,19 @@ Rules
   stuff into it, moves nothing of it, and what it sends moves nothing of theirs. Tenants without one share the route's.
 - A window is worth having from CROWD requests on. Until then a tenant is one of the crowd: all of the route that have the same
   aim and are as new. MOST windows are kept; with more tenants at once, the least recently seen is one of the crowd again.
+- Each of several workers keeps its own windows and accounts. Their errors add up, so each has a shorter reach, by the root of n:
+  in sum the share is kept as by one, but for what follows at once on a shift; the cut of each moves more.
 - No clock, no randomness: the same requests in the same order make the same cuts.
 """
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from routing import quality, share
 from routing.aims import Aim, Raw, Scope, Told
 from routing.quality import Quality
 from routing.share import Share
@@ -38,12 +42,15 @@ class Begin:
 
 
 class Cuts:
-    """`routes`: the aim of each. `tenants`: of those that have their own."""
+    """`routes`: the aim of each. `tenants`: of those that have their own. `workers`: how many of these there are."""
 
-    def __init__(self, routes: Mapping[str, Aim], tenants: Mapping[str, Aim], begin: Begin, *, most: int = MOST) -> None:
-        self._routes = {route: self._make(aim, begin) for route, aim in routes.items()}
+    def __init__(
+        self, routes: Mapping[str, Aim], tenants: Mapping[str, Aim], begin: Begin, *, workers: int = 1, most: int = MOST
+    ) -> None:
         self._aims = dict(tenants)
         self._begin = begin
+        self._root = math.sqrt(workers)
+        self._routes = {route: self._make(aim) for route, aim in routes.items()}
         self._most = most
         self._crowds: dict[tuple[str, Aim], Scope] = {}
         self._own: OrderedDict[tuple[str, str], Scope | int] = OrderedDict()
@@ -61,7 +68,9 @@ class Cuts:
         return tenant if tenant in self._aims else ""
 
     def tell(self, route: str, tenant: str, told: Told) -> None:
-        """A request was sent: once for each."""
+        """A request was sent: once for each. What is no chance from 0 to 1, whoever said it, is not known."""
+        if not (_chance(told.score) and _chance(told.small) and _chance(told.large)):
+            told = Told(told.up, told.open)
         aim = self._aims.get(tenant)
         if aim is None:
             self._routes[route].tell(told)
@@ -70,7 +79,7 @@ class Cuts:
         own = known.get(key, 0)
         if isinstance(own, int):
             self._crowd(route, aim).tell(told)
-            known[key] = own + 1 if own + 1 < CROWD else self._make(aim, self._begin)
+            known[key] = own + 1 if own + 1 < CROWD else self._make(aim)
             if len(known) > self._most:
                 known.popitem(last=False)
         else:
@@ -80,17 +89,22 @@ class Cuts:
     def _crowd(self, route: str, aim: Aim) -> Scope:
         crowd = self._crowds.get((route, aim))
         if crowd is None:
-            crowd = self._crowds[route, aim] = self._make(aim, self._begin)
+            crowd = self._crowds[route, aim] = self._make(aim)
         return crowd
 
-    @staticmethod
-    def _make(aim: Aim, begin: Begin) -> Scope:
+    def _make(self, aim: Aim) -> Scope:
+        begin = self._begin
         if aim.kind == "threshold":
             return Raw(aim.value)
         pairs = thinned(begin.pairs)
         if aim.kind == "quality":
-            return Quality(aim, pairs)
-        return Share(aim, [(1.0 + large - small) / 2.0 for small, large in pairs] or begin.scores, begin.unrated)
+            return Quality(aim, pairs, quality.REACH / self._root)
+        scores = [(1.0 + large - small) / 2.0 for small, large in pairs] or begin.scores
+        return Share(aim, scores, begin.unrated, share.REACH / self._root)
+
+
+def _chance(value: float | None) -> bool:
+    return value is None or 0.0 <= value <= 1.0
 
 
 def thinned(pairs: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

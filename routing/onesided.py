@@ -6,7 +6,7 @@ block CLEAR of them went elsewhere: one stray choice does not make a broken rout
 
 from __future__ import annotations
 
-from collections import Counter
+from operator import itemgetter
 
 BLOCK = 500
 CLEAR = 10
@@ -15,21 +15,23 @@ CLEAR = 10
 class OneSided:
     """`model`: the one that got everything; empty while choices are made."""
 
-    __slots__ = ("_block", "blocks", "model")
+    __slots__ = ("_block", "_count", "blocks", "model")
 
     def __init__(self) -> None:
-        self._block: Counter[str] = Counter()
+        self._block: dict[str, int] = {}
+        self._count = 0
         self.model = ""
         self.blocks = 0
 
     def saw(self, model: str) -> bool:
         """A choice that was open. True when a block is full and `model` is not what it was."""
         block = self._block
-        block[model] += 1
-        if block.total() < BLOCK:
+        block[model] = block.get(model, 0) + 1
+        self._count += 1
+        if self._count < BLOCK:
             return False
-        ((most, count),) = block.most_common(1)
-        self._block = Counter()
+        most, count = max(block.items(), key=itemgetter(1))
+        self._block, self._count = {}, 0
         before = self.model
         if count == BLOCK:
             self.model = most

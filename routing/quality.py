@@ -5,9 +5,9 @@ window (the last WINDOW requests of which it told both chances) would keep what 
 
 Rules
 - Up go only requests that the dearest tier is more likely to do well, however much is owed.
-- `owed` is the sum of (aimed at x large - given) over the rated requests. REACH of it sends up all of those, -REACH nobody. So of
-  any n requests in a row what was given is never expected to be more than 3 x REACH answers below what is aimed at; from the
-  start, no more than REACH + 1.
+- `owed` is the sum of (aimed at x large - given) over the rated requests. `reach` of it sends up all of those, -`reach` nobody.
+  So of any n requests in a row what was given is never expected to be more than 3 x reach answers below what is aimed at; from
+  the start, no more than reach + 1.
 - Who cannot be rated goes where he would go without an aim, and changes nothing here: what nobody knows keeps nothing.
 - A floor is as good as the chances are calibrated. On traffic unlike that which they were learned on it is a guess.
 - Looking through the window costs some 50 µs, so it is done for each STEP-th request; and the cut moves only when BAND more or
@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from operator import itemgetter
 
-from routing.aims import WINDOW, Aim, Cut, Draw, Sent, Standing, Told, correction
+from routing.aims import WINDOW, Aim, Cut, Draw, Sent, Standing, Told, correction, spread
 
 REACH = 4.0
 STEP = 16
@@ -37,18 +37,19 @@ class Quality:
     """`prior`: (small, large) of requests to begin with, at least one; they leave the window first."""
 
     __slots__ = (
-        "_aim", "_cut", "_given", "_larges", "_owed", "_part", "_place", "_possible", "_scores", "_sent", "_smalls",
+        "_aim", "_cut", "_given", "_larges", "_owed", "_part", "_place", "_possible", "_reach", "_scores", "_sent", "_smalls",
         "_steps",
     )  # fmt: skip
 
-    def __init__(self, aim: Aim, prior: Iterable[tuple[float, float]]) -> None:
+    def __init__(self, aim: Aim, prior: Iterable[tuple[float, float]], reach: float = REACH) -> None:
         self._aim = aim
         self._scores, self._smalls, self._larges = array("d"), array("d"), array("d")
         self._place = self._steps = 0
         self._owed = self._given = self._possible = 0.0
+        self._reach = reach
         self._sent = Sent()
         self._cut, self._part = math.inf, 0.0
-        for small, large in prior:
+        for small, large in spread(prior):
             self._take((1.0 + large - small) / 2.0, small, large)
         self._place = 0
         self._move()
@@ -63,15 +64,15 @@ class Quality:
         if score is None or small is None or large is None:
             return
         given = large if told.up else small
-        self._owed = min(max(self._owed + self._aim.value * large - given, -2.0 * REACH), 2.0 * REACH)
+        self._owed = min(max(self._owed + self._aim.value * large - given, -2.0 * self._reach), 2.0 * self._reach)
         self._given += (given - self._given) * _FADE
         self._possible += (large - self._possible) * _FADE
         if told.open:
             self._take(score, small, large)
         self._steps += 1
-        if self._owed <= -REACH:
+        if self._owed <= -self._reach:
             self._cut, self._part = math.inf, 0.0
-        elif self._owed >= REACH:
+        elif self._owed >= self._reach:
             self._cut, self._part = _ANY_GAIN, 1.0
         elif self._steps % STEP == 0:
             self._move()
@@ -91,7 +92,7 @@ class Quality:
     def _move(self) -> None:
         """The highest cut from which on the gains of the window come to what is wanted; at the cut itself, of a part of them."""
         size = len(self._scores)
-        left = self._aim.value * sum(self._larges) - sum(self._smalls) + correction(self._owed, REACH) * size
+        left = self._aim.value * sum(self._larges) - sum(self._smalls) + correction(self._owed, self._reach) * size
         gains = [(score, large - small) for score, small, large in zip(self._scores, self._smalls, self._larges, strict=True)]
         gains.sort()
         cut, part, above = math.inf, 0.0, 0.0

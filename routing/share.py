@@ -4,9 +4,9 @@ The cut is a quantile of the last WINDOW scores. A quantile alone is late by its
 ever where scores come in masses or forced requests take their part; so what was sent is counted, and what is `owed` moves it.
 
 Rules
-- With REACH x share^(1/3) sent too many nobody goes up, with REACH x (1 - share)^(1/3) too few everybody does. So whatever the
+- With reach x share^(1/3) sent too many nobody goes up, with reach x (1 - share)^(1/3) too few everybody does. So whatever the
   scores are, be they written by somebody who knows all of this: of any n requests in a row that nothing forced, share x n go up,
-  give or take 2 + REACH x (share^(1/3) + (1 - share)^(1/3)), which is less than 15: of 500, less than 3 in a hundred.
+  give or take 2 + reach x (share^(1/3) + (1 - share)^(1/3)), which at REACH is less than 15: of 500, less than 3 in a hundred.
 - A request that was forced up counts as one that went up: the share is one of what the dearer tiers are given. What is owed
   because of them is forgiven SLACK requests beyond those bounds: a flood of them does not starve what comes after it for long.
 - Many requests of one score are parted by a draw of the request's own: so many of them go up as the share has room for.
@@ -22,7 +22,7 @@ from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 
-from routing.aims import WINDOW, Aim, Cut, Draw, Sent, Standing, Told, correction
+from routing.aims import WINDOW, Aim, Cut, Draw, Sent, Standing, Told, correction, spread
 
 REACH = 8.0
 SLACK = 16
@@ -33,19 +33,20 @@ class Share:
     """`prior`: scores to begin with, at least one; they leave the window first. `unrated`: the score of who has none."""
 
     __slots__ = (
-        "_above", "_aim", "_at", "_cut", "_least", "_most", "_ordered", "_over", "_owed", "_part", "_place", "_ring",
+        "_above", "_aim", "_at", "_cut", "_least", "_most", "_ordered", "_over", "_owed", "_part", "_place", "_reach", "_ring",
         "_sent", "_unrated",
     )  # fmt: skip
 
-    def __init__(self, aim: Aim, prior: Iterable[float], unrated: float | None) -> None:
+    def __init__(self, aim: Aim, prior: Iterable[float], unrated: float | None, reach: float = REACH) -> None:
         self._aim = aim
         self._unrated = unrated
-        self._ring = array("d", prior)
+        self._ring = array("d", spread(prior))
         self._ordered = array("d", sorted(self._ring))
         self._place = 0
         self._owed = 0.0
-        self._least = -REACH * math.cbrt(aim.value) - SLACK
-        self._most = REACH * math.cbrt(1.0 - aim.value) + SLACK
+        self._reach = reach
+        self._least = -reach * math.cbrt(aim.value) - SLACK
+        self._most = reach * math.cbrt(1.0 - aim.value) + SLACK
         self._sent = Sent()
         self._move(aim.value)
 
@@ -64,7 +65,7 @@ class Share:
             score = self._unrated if told.score is None else told.score
             if score is not None:
                 self._take(score)
-        wanted = share + correction(owed, REACH)
+        wanted = share + correction(owed, self._reach)
         now = (self._above + self._part * self._at) / len(self._ring)
         if abs(now - wanted) > BAND or wanted <= 0.0 < now or wanted >= 1.0 > now:
             self._move(wanted)

@@ -171,7 +171,7 @@ def build_pipeline(
         both=both,
         catalog=catalog,
         rules=RoutingRules(classifier, config.routing.tiers, config.routing.fallback),
-        choosing=choosing_of(config, metrics),
+        choosing=choosing_of(config, classifier, metrics),
         answers=answers,
         stations=stations,
         forwarder=forwarder,

@@ -10,6 +10,8 @@ from gateway.config.routing import Target
 from gateway.metrics import Metrics
 from routing.aims import Aim
 from routing.cuts import Begin, Cuts
+from routing.learned.classifier import Learned
+from routing.types import Classifier
 
 
 def default_tier(config: Config) -> str:
@@ -17,10 +19,10 @@ def default_tier(config: Config) -> str:
     return config.routing.classifier.default_tier or config.routing.tiers[-1]
 
 
-def choosing_of(config: Config, metrics: Metrics) -> Choosing:
+def choosing_of(config: Config, classifier: Classifier, metrics: Metrics) -> Choosing:
     routes, tenants = route_aims(config), tenant_aims(config)
     return Choosing(
-        Cuts(routes, tenants, begin_of(config)),
+        Cuts(routes, tenants, begin_of(config, classifier), workers=config.server.workers),
         auto=config.routing.auto,
         routes=routes,
         tenants=tenants,
@@ -52,11 +54,13 @@ def tenant_aims(config: Config) -> dict[str, Aim]:
     return aims
 
 
-def begin_of(config: Config) -> Begin:
-    """Rules have no scores of their own to begin with: even ones, so that a share is at first the upper end of the scale."""
-    classifier = config.routing.classifier
-    unrated = None if default_tier(config) == config.routing.tiers[0] else math.nextafter(classifier.threshold, -math.inf)
-    return Begin(unrated)
+def begin_of(config: Config, classifier: Classifier) -> Begin:
+    """What was learned was tried on held-out requests. Rules have nothing of that kind: even scores, so that a share is at first
+    the upper end of the scale.
+    """
+    threshold = config.routing.classifier.threshold
+    unrated = None if default_tier(config) == config.routing.tiers[0] else math.nextafter(threshold, -math.inf)
+    return Begin(unrated, classifier.policy.prior if isinstance(classifier, Learned) else ())
 
 
 def aim_of(target: Target) -> Aim:

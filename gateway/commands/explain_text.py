@@ -127,8 +127,9 @@ def _target(target: RouteTarget) -> list[tuple[str, str]]:
     if target.at_the_cut < 1 and not target.nobody:
         line += f", for {target.at_the_cut:.0%} of those that score it"
     kept = "" if target.kept is None else f", {target.kept:.1%} of the quality kept, as expected"
-    went = "none sent by this process" if target.share is None else f"{target.share:.1%} of the last {target.seen} went up"
-    return [("target", f"{whose}: {aims[target.kind]}; {line}"), ("", f"so far {went}{kept}")]
+    went = "this process has sent none" if target.share is None else f"of its last {target.seen} {target.share:.1%} went up"
+    overall = "" if target.overall is None else f"; of all {target.sent} since the start {target.overall:.1%}"
+    return [("target", f"{whose}: {aims[target.kind]}; {line}"), ("", f"{went}{kept}{overall}")]
 
 
 def _attempt(attempt: Attempt, *, live: bool) -> list[tuple[str, str]]:

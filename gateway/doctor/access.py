@@ -14,14 +14,14 @@ from gateway.keyfile import KeyRecord
 def patterns(config: Config) -> list[Finding]:
     """Lists of models, each entry of which should name something that can be called.
 
-    Permission is asked for models and adapters: `auto` and aliases grant nothing.
+    Permission is asked for models and adapters: `auto`, routes and aliases grant nothing.
     """
     names = [name for model in config.models for name in (model.name, *(adapter.name for adapter in model.adapters))]
     findings = []
     for path, pattern in _entries(config.tenants):
         if pattern and not any(fnmatch.fnmatchcase(name, pattern) for name in names):
-            alias = pattern == config.routing.auto or pattern in config.routing.aliases
-            why = "an alias, which grants nothing by itself" if alias else "no model or adapter has such a name"
+            alias = pattern == config.routing.auto or pattern in config.routing.aliases or pattern in config.routing.routes
+            why = "an alias or a route, which grants nothing by itself" if alias else "no model or adapter has such a name"
             findings.append(warn(path, f"{quote(pattern)} matches nothing: {why}", "Name a model, or a pattern over models."))
     return findings
 

@@ -28,7 +28,7 @@ BOTH = {f"test_gateway_{name}.py" for name in
         ("adaptive", "admin", "between", "budgets", "cache", "caching", "crash_matrix", "explain", "failover", "flight",
          "hits", "hostile", "isolation", "limits", "log", "metrics", "outcomes", "patience", "placing", "precise", "preempt",
          "prewarm", "queue", "random", "scheduling", "scopes", "semantic", "semantic_crossencoder", "semantic_delete",
-         "semantic_verify", "shared_limits", "standing", "stream", "told", "twins")}  # fmt: skip
+         "semantic_verify", "shared_limits", "standing", "stream", "targets", "told", "twins")}  # fmt: skip
 """Those that touch what a dispatcher decides run in both forms without being asked to."""
 
 KEY = "tg-test-key-of-acme"

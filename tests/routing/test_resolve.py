@@ -143,3 +143,48 @@ def test_a_model_name_given_twice_is_refused():
     """Two pools under one name are a mistake, not a merger."""
     with pytest.raises(ValueError, match="twice"):
         Catalog([LARGE, LARGE])
+
+
+ROUTED = Catalog(
+    [SMALL, LARGE, UNKNOWN_CONTEXT, EMBEDDER],
+    auto="auto",
+    routes={"thrifty": None, "team/cheap": ("large", "org/small"), "auto": ("org/small", "large")},
+    aliases={"gpt-4o-mini": "thrifty"},
+)
+
+
+def test_a_route_is_auto_with_its_own_name_and_models():
+    """A route offers the models that it names, in config order, or all; so may `auto`; aliases may stand for it."""
+    resolution = ROUTED.resolve("team/cheap", "chat", anything)
+    assert (resolution.auto, resolution.pinned, resolution.route) == (True, None, "team/cheap")
+    assert [target.name for target in resolution.candidates] == ["org/small", "large"]
+    assert [target.name for target in ROUTED.resolve("thrifty", "chat", anything).candidates] == ["org/small", "large", "other"]
+    assert ROUTED.resolve("gpt-4o-mini", "chat", anything).route == "thrifty"
+    assert ROUTED.resolve("auto", "chat", anything).route == ""
+    assert [target.name for target in ROUTED.resolve("auto", "chat", anything).candidates] == ["org/small", "large"]
+
+
+def test_a_route_grants_nothing():
+    """A key that may call none of a route's models may not call it; where none serves the endpoint, that is said."""
+    with pytest.raises(ModelNotAllowed):
+        ROUTED.resolve("team/cheap", "chat", only("other"))
+    with pytest.raises(EndpointNotServed):
+        ROUTED.resolve("team/cheap", "embeddings", anything)
+    assert [t.name for t in ROUTED.resolve("team/cheap", "chat", only("large", "other")).candidates] == ["large"]
+
+
+def test_routes_are_listed_for_who_may_call_one_of_their_models():
+    """`auto` first, then the routes, with the most that their models hold."""
+    listed = {line.name: (line.kind, line.stands_for, line.context) for line in ROUTED.names(anything)}
+    assert listed["auto"] == ("auto", "auto", 131072)
+    assert listed["team/cheap"] == ("route", "team/cheap", 131072)
+    assert listed["thrifty"] == ("route", "thrifty", None)
+    assert listed["gpt-4o-mini"] == ("alias", "thrifty", None)
+    assert {line.name for line in ROUTED.names(only("other"))} == {"thrifty", "gpt-4o-mini", "other"}
+
+
+@pytest.mark.parametrize("routes", [{"large": None}, {"x": ()}, {"x": ("nothing",)}, {"helper": None}])
+def test_routes_that_contradict_the_catalogue_are_refused(routes):
+    """A route with a name that is taken, or that chooses from what is no model."""
+    with pytest.raises(ValueError, match=r"route|twice"):
+        Catalog([SMALL, LARGE, EMBEDDER], routes=routes, aliases={"helper": "large"})

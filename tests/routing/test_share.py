@@ -1,0 +1,194 @@
+"""The cut that keeps a share: promises for every stream, and what it costs on quiet ones."""
+
+import math
+import random
+import statistics
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from streams import DATA, EVEN, public_scores, send, worst, worst_of
+
+from routing.aims import Aim, Told
+from routing.cuts import Begin, Cuts
+from routing.share import BAND, REACH, SLACK, Share
+
+UNRATED = math.nextafter(0.5, 0.0)
+SCORES = st.one_of(st.none(), st.sampled_from([0.0, 0.2, 0.5, 0.7, 1.0]), st.floats(0, 1))
+SHARES = st.one_of(st.sampled_from([0.0, 0.05, 0.3, 0.5, 1.0]), st.floats(0, 1))
+
+
+def scope(share, prior=EVEN, unrated=UNRATED):
+    return Share(Aim("large", share), prior, unrated)
+
+
+def bound(share):
+    return 2 + REACH * (math.cbrt(share) + math.cbrt(1 - share))
+
+
+@given(
+    st.lists(st.lists(SCORES, min_size=1, max_size=40), min_size=1, max_size=12),
+    SHARES,
+    st.lists(st.floats(0, 0.999), max_size=9),
+)
+def test_of_any_requests_in_a_row_the_share_goes_up_whatever_their_scores_are(pieces, share, draws):
+    """Of any stream, and any part of it, those that went up are the share of it, give or take the stated number."""
+    scores = [score for piece in pieces for score in piece * 3]
+    ups = send(scope(share), scores, draws)
+    assert worst(ups, share) <= bound(share) + 1e-6
+    assert sum(ups) <= share * len(ups) + REACH * math.cbrt(share) + 1 + 1e-6
+
+
+@given(st.lists(st.one_of(SCORES, st.booleans()), min_size=1, max_size=300), SHARES)
+def test_what_is_forced_up_takes_from_what_may_choose(scores, share):
+    """Forced requests cannot be kept down; of the others no more go up than the share of all has room for."""
+    ups = send(scope(share), scores)
+    chosen = sum(up for up, score in zip(ups, scores, strict=True) if not isinstance(score, bool))
+    assert chosen <= share * len(ups) + REACH * math.cbrt(share) + 1 + 1e-6
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.5, 0.9])
+def test_within_three_points_of_any_500_requests(share):
+    """The stated bound, in the terms in which it is promised."""
+    assert bound(share) / 500 < 0.03
+
+
+def test_who_knows_the_cut_gets_no_more_than_the_share():
+    """A client that always writes what scores just above the cut of the moment still gets only its share."""
+    one, ups = scope(0.3), 0
+    for count in range(1, 3001):
+        score = min(one.cut(lambda: 0.0).threshold + 1e-6, 1.0)
+        up = score >= one.cut(lambda: 0.0).threshold
+        ups += up
+        one.tell(Told(up, True, score))
+        assert ups <= 0.3 * count + REACH * math.cbrt(0.3) + 1
+    assert ups / 3000 == pytest.approx(0.3, abs=0.01)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.7])
+@pytest.mark.parametrize("score", [0.0, 0.5, 1.0, None])
+def test_requests_of_one_score_are_parted_by_their_draw(share, score):
+    """A stream of one score, or of none, still meets the share, and not by turns: the same asks go the same way."""
+    one, draws = scope(share), random.Random(1)
+    ups = []
+    for _ in range(2000):
+        drawn = draws.random()
+        cut = one.cut(lambda drawn=drawn: drawn)
+        up = cut.unrated if score is None else score >= cut.threshold
+        ups.append((drawn, up))
+        one.tell(Told(up, True, score))
+    late = ups[1000:]
+    assert statistics.mean(up for _, up in late) == pytest.approx(share, abs=0.02)
+    low = [up for drawn, up in late if drawn < share - 0.25]
+    high = [up for drawn, up in late if drawn > share + 0.25]
+    assert not low or statistics.mean(low) > 0.9
+    assert not high or statistics.mean(high) < 0.1
+
+
+def test_the_hardest_go_up():
+    """On a quiet stream what goes up is nearly the best choice of that many: 95 % of what a cut known in advance would gain."""
+    dice = random.Random(3)
+    scores = [dice.betavariate(2, 4) for _ in range(8000)]
+    ups = send(scope(0.3), scores)[1000:]
+    late = scores[1000:]
+    chosen = [score for score, up in zip(late, ups, strict=True) if up]
+    best = sorted(late, reverse=True)[: len(chosen)]
+    everybody = statistics.mean(late)
+    assert statistics.mean(chosen) - everybody >= 0.95 * (statistics.mean(best) - everybody)
+
+
+def test_the_cut_does_not_flutter():
+    """On a quiet stream the cut stays within a few quantiles of its place, and most requests do not move it."""
+    dice, one = random.Random(4), scope(0.3)
+    cuts = []
+    for _ in range(6000):
+        score = dice.random()
+        cuts.append(one.standing().cut)
+        one.tell(Told(score >= cuts[-1], True, score))
+    late = cuts[1000:]
+    moves = sum(a != b for a, b in pairwise(late)) / len(late)
+    assert statistics.median(late) == pytest.approx(0.7, abs=0.03)
+    assert statistics.quantiles(late, n=20)[0] > 0.7 - 0.12
+    assert statistics.quantiles(late, n=20)[-1] < 0.7 + 0.12
+    assert moves < 0.6
+    assert BAND > 0
+
+
+def test_a_cut_is_kept_while_it_stands_for_the_share():
+    """While the requests that come in keep the account even, the cut stays where it is."""
+    one = scope(0.5)
+    before = one.standing().cut
+    for _ in range(100):
+        one.tell(Told(True, True, 0.9))
+        one.tell(Told(False, True, 0.1))
+    assert one.standing().cut == before
+
+
+def test_who_has_no_score_is_between_the_easy_and_the_hard():
+    """The unrated go up after all that is called hard, and before all that is called easy."""
+    scores = [0.9, None, 0.1] * 1000
+    for share, expected in ((0.2, (0.6, 0.0, 0.0)), (0.5, (1.0, 0.5, 0.0)), (0.8, (1.0, 1.0, 0.4))):
+        ups = send(scope(share), scores)[600:]
+        for place, part in enumerate(expected):
+            assert statistics.mean(ups[place::3]) == pytest.approx(part, abs=0.06), (share, place)
+
+
+def test_who_has_no_score_is_left_alone_where_he_goes_down_anyway():
+    """Without a place for them the unrated are always free to go to the default tier."""
+    one = scope(0.0, unrated=None)
+    assert one.cut(lambda: 0.5).unrated
+    one.tell(Told(False, True, None))
+    assert one.cut(lambda: 0.5).unrated
+
+
+def test_a_flood_of_forced_requests_is_soon_forgiven():
+    """After a thousand requests that had to go up, the others wait for their share no longer than the slack says."""
+    one = scope(0.3)
+    send(one, [True] * 1000)
+    ups = send(one, [0.5 + 0.4 * math.sin(at) for at in range(400)])
+    assert ups.index(True) <= (SLACK + REACH) / 0.3
+    assert statistics.mean(ups[100:]) == pytest.approx(0.3, abs=0.05)
+
+
+def test_the_same_requests_make_the_same_cuts():
+    """Nothing but the requests and their order decides."""
+    dice = random.Random(5)
+    scores = [dice.choice([None, dice.random(), 0.5]) for _ in range(1000)]
+    assert send(scope(0.4), scores) == send(scope(0.4), scores)
+
+
+def test_a_wrong_prior_costs_a_few_requests():
+    """However wrong the prior is, the first 200 requests are within five points of the share."""
+    for prior in ([0.0], [1.0], [0.99] * 64):
+        dice = random.Random(6)
+        ups = send(scope(0.3, prior), [dice.betavariate(2, 2) for _ in range(200)])
+        assert sum(ups) / 200 == pytest.approx(0.3, abs=0.05)
+
+
+@pytest.mark.parametrize("workers", [2, 4, 8])
+def test_the_share_holds_in_sum_where_each_worker_keeps_its_own(workers):
+    """Of several workers, each with its own window, the sum keeps the share within 3 points: over a shift of so many times 500
+    requests, and of any 500 from 500 requests after the shift on; of the first 500 after it with up to four workers.
+    """
+    dice = random.Random(workers)
+    each = [Cuts({"": Aim("large", 0.3)}, {}, Begin(UNRATED), workers=workers) for _ in range(workers)]
+    ups = []
+    for count in range(6000):
+        score = dice.betavariate(2, 6) if count < 3000 else dice.betavariate(6, 2)
+        cuts = dice.choice(each)
+        up = score >= cuts.scope("", "acme").cut(dice.random).threshold
+        ups.append(up)
+        cuts.tell("", "acme", Told(up, True, score))
+    assert worst_of(ups, 0.3, 500 * workers) <= 0.03
+    assert worst_of(ups[3500:], 0.3, 500) <= 0.03
+    assert sum(ups[3000:3500]) / 500 == pytest.approx(0.3, abs=0.03 if workers <= 4 else 0.05)
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the public data is not here")
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.6])
+def test_the_budget_is_kept_over_a_shift_from_one_public_set_to_another(share):
+    """Mixed questions, word problems, examinations: any 500 requests in a row, over the shifts too, are within 3 points."""
+    sets = [public_scores(name, 900) for name in ("llmrouter", "zeroeval_gsm", "mmlu_pro", "routellm_mmlu")]
+    ups = send(scope(share), [score for scores in sets for score in scores])
+    assert worst_of(ups, share, 500) <= 0.03
