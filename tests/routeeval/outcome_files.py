@@ -14,7 +14,7 @@ def rows(count, seed, share=0.5, score=1):
     made = []
     for place in range(count):
         hard = rng.random() < share
-        words = rng.sample(FILL, 7) + [rng.choice(HARD if hard else EASY)]
+        words = [*rng.sample(FILL, 7), rng.choice(HARD if hard else EASY)]
         weak = rng.random() < (0.2 if hard else 0.9)
         scores = {"weak": score * weak, "strong": score * (rng.random() < 0.95)}
         made.append({"id": f"{seed}-{place}", "prompt": " ".join(words), "category": f"c{place % 3}", "scores": scores})

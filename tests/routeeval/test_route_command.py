@@ -72,7 +72,7 @@ def test_the_table_and_the_page_tell_the_document(document):
         assert "base + 200 of this set" in text
     assert "a threshold tuned to 30%" in shown
     assert "**Worse than chance**" in told
-    assert told.count("\n## ") == 7 + 1
+    assert told.count("\n## ") == 9
 
 
 def test_the_picture(document, tmp_path):
@@ -103,6 +103,7 @@ def test_scores_of_ten_are_those_of_one(tmp_path, capsys):
         (["{set}", "--policy", "{set}"], "policy"),
         (["{set}", "--policy", "{missing}"], "No such file"),
         (["{set}", "--png", "/nowhere/x.png"], "cannot be written"),
+        (["{set}", "--config", "{set}"], "set.jsonl:"),
         (["--cascade", "{set}"], ":1: "),
         (["--cascade", "{answers}"], "--trio"),
     ],

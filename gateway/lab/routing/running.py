@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from gateway.config import ConfigError
+from gateway.config import load as load_config
 from gateway.lab.progress import Progress
 from gateway.lab.routing import litellm
 from gateway.lab.routing.answers import Question, load_answers
@@ -22,6 +24,7 @@ from gateway.lab.routing.table import table
 from routing.learned.classifier import Learned
 from routing.learned.policy import Policy
 from routing.rules import Rules
+from routing.types import Classifier
 
 __all__ = ["evaluate", "table"]
 
@@ -55,12 +58,24 @@ def routers_of(args: argparse.Namespace, progress: Progress) -> dict[str, Judge]
     found: dict[str, Judge] = {"rules": by(Rules())}
     if args.policy is not None:
         found[f"policy {args.policy.name}"] = by(Learned(Policy.load(args.policy)))
+    if args.config is not None:
+        found[f"{args.config.name}"] = by(_configured(args.config))
     try:
         peers = litellm.scorers()
     except ImportError as error:
         peers = {}
         progress.say(f"without LiteLLM's scorers: {error}")
     return {**found, **peers}
+
+
+def _configured(path: Path) -> Classifier:
+    """Raises ValueError."""
+    from gateway.build.requests import classifier_of  # noqa: PLC0415 - all of the gateway, which only this option needs
+
+    try:
+        return classifier_of(load_config(path))
+    except ConfigError as error:
+        raise ValueError(error.errors[0]) from None
 
 
 def settings_of(args: argparse.Namespace) -> Settings:
