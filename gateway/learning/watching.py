@@ -39,6 +39,7 @@ from routing.conversation import thread_of
 from routing.types import Decision, Target
 
 OWN = "tiergate"  # in the queue, beside tenants
+MOST_AT_ONCE = 16  # requests that are asked twice: what else runs behind requests has room beside them
 MOST_ANSWER = 256 * 1024  # bytes of an answer that is compared
 MOST_TEXT = 8_000  # characters of an ask that are kept
 SHORT = 240  # characters of an ask that may mean something only after what was said before it
@@ -132,6 +133,7 @@ class Watching(NothingLearned):
         self._wall = wall
         self._rng = rng
         self._recent = Recent()
+        self._running = 0
         self._makes: Makes
 
     def wraps(self, makes: Makes) -> Produce:
@@ -174,7 +176,7 @@ class Watching(NothingLearned):
         answered: Side = "small" if tier == cheap.model.tier else "large"
         decided = _decided(job, decision, text, answered)
         self._recent.add(decided)
-        if copied is not None and self._may(job):
+        if copied is not None and self._running < MOST_AT_ONCE and self._may(job):
             self._behind.spawn(self._shadow(job, decided, dear if answered == "small" else cheap, copied.kept))
 
     def _ends(self, decision: Decision) -> tuple[Target, Target]:
@@ -201,6 +203,13 @@ class Watching(NothingLearned):
         return self._tokens is None or self._tokens.take(tokens)
 
     async def _shadow(self, job: Job, decided: Decided, other: Target, kept: Gathered) -> None:
+        self._running += 1
+        try:
+            await self._learn(job, decided, other, kept)
+        finally:
+            self._running -= 1
+
+    async def _learn(self, job: Job, decided: Decided, other: Target, kept: Gathered) -> None:
         mine = _whole(job, kept)
         if mine is None:
             return

@@ -153,6 +153,17 @@ async def test_nothing_is_asked_of_a_pool_that_has_no_free_slot(start, tmp_path,
     assert 'tiergate_route_shadows_total{result="unanswered"} 1.0' in (await stack.client.get("/metrics")).text
 
 
+async def test_the_client_has_its_answer_before_the_other_tier_does(start, tmp_path, pair):
+    """However slow the other tier is, the client does not wait for it; a gateway that stops does not, either."""
+    stack = await start(ALL, fakes=pair() | {"l1": Options(ttft=30.0)})
+    assert (await stack.chat(EASY, model="auto")).status_code == 200
+    await stack.until(lambda: bool(asked(stack.large)))
+    assert stack.gateway.parts.behind._tasks
+    assert not (tmp_path / "own").exists()
+    await stack.gateway.stop()
+    assert not stack.gateway.parts.behind._tasks
+
+
 async def test_a_budget_bounds_what_is_asked(start, tmp_path, pair):
     """Of five requests within a minute two are shadowed, as the budget says."""
     stack = await start(changed({"per_minute": 2}), fakes=pair())
