@@ -99,7 +99,7 @@ def _calibrate(args: argparse.Namespace, logs: list[Path], versions: Versions) -
         return TOO_FEW
     if result.new.policy.version in manifest.refused:
         back = replace(result.new.ruling, swap=False, why="it was rolled back")
-        result = replace(result, new=replace(result.new, ruling=back))
+        result = replace(result, tried=(replace(result.new, ruling=back),))
     swap = result.new.ruling.swap and not args.dry_run
     if swap:
         data, policy = write_policy(result.new.policy), result.new.policy

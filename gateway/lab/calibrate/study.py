@@ -36,12 +36,17 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """`new`: what takes over, or what came nearest to it."""
+    """`tried`: one after the other, until one is to take over."""
 
     held_out: int
     gap: float  # of the mean quality, large less small, on the held-out requests
     old: Figures
-    new: Candidate
+    tried: tuple[Candidate, ...]
+
+    @property
+    def new(self) -> Candidate:
+        """What is to take over, or the first."""
+        return self.tried[-1] if self.tried[-1].ruling.swap else self.tried[0]
 
 
 def study(samples: Sequence[Sample], *, shipped: Policy, current: Policy, since: float, seed: int) -> Study:
@@ -73,11 +78,10 @@ def study(samples: Sequence[Sample], *, shipped: Policy, current: Policy, since:
     def trained(part: Sequence[Sample]) -> Policy:
         return train([one.row() for one in part], base=shipped, seed=seed, read=[one.grams for one in part])
 
-    best = tried(TRAINED, trained)
-    if not best.ruling.swap:
-        other = tried(RECALIBRATED, lambda part: recalibrated(shipped, part))
-        best = other if other.ruling.swap else best
-    return Study(len(tested), float((was.large - was.small).mean()), old, best)
+    candidates = [tried(TRAINED, trained)]
+    if not candidates[0].ruling.swap:
+        candidates.append(tried(RECALIBRATED, lambda part: recalibrated(shipped, part)))
+    return Study(len(tested), float((was.large - was.small).mean()), old, tuple(candidates))
 
 
 def _agreeing(samples: Sequence[Sample]) -> float | None:
