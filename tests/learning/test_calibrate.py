@@ -2,6 +2,8 @@
 
 import json
 import random
+from contextlib import redirect_stdout
+from io import StringIO
 
 import pytest
 from hypothesis import given, settings
@@ -38,11 +40,9 @@ def learned(tmp_path_factory):
     """A folder after one calibration on 300 labels, and what it said."""
     folder = tmp_path_factory.mktemp("own")
     write(folder / "asks-1.jsonl", lines(300))
-    with pytest.MonkeyPatch.context() as patch:
-        said = []
-        patch.setattr("builtins.print", lambda text, **_: said.append(text))
+    with redirect_stdout(StringIO()) as said:
         code = main(["calibrate", str(folder), "--policies", str(folder / "policies"), "--json"])
-    return folder, code, json.loads(said[0])
+    return folder, code, json.loads(said.getvalue())
 
 
 def test_a_better_policy_takes_over(learned):

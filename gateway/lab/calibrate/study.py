@@ -18,6 +18,7 @@ LEAST_HELD_OUT = 30
 TRAINED, RECALIBRATED = "trained", "recalibrated"
 
 Make = Callable[[Sequence[Sample]], Policy]
+Progress = Callable[[int, int], None]
 
 
 class TooFewLabels(Exception):  # noqa: N818 - it says what was met
@@ -49,8 +50,15 @@ class Study:
         return self.tried[-1] if self.tried[-1].ruling.swap else self.tried[0]
 
 
-def study(samples: Sequence[Sample], *, shipped: Policy, current: Policy, since: float, seed: int) -> Study:
-    """`since`: when the newest label was written that `current` was trained on. Raises TooFewLabels.
+def _nobody(_done: int, _of: int) -> None:
+    """Nobody wants to know."""
+
+
+def study(
+    samples: Sequence[Sample], *, shipped: Policy, current: Policy, since: float, seed: int, told: Progress = _nobody
+) -> Study:
+    """`since`: when the newest label was written that `current` was trained on. `told`: of how many policies, how many are made.
+    Raises TooFewLabels.
 
     Always made from the policy that ships: what the current one knows of this traffic is in the samples.
     """
@@ -69,11 +77,14 @@ def study(samples: Sequence[Sample], *, shipped: Policy, current: Policy, since:
 
     def tried(kind: str, make: Make) -> Candidate:
         judged = []
-        for block in blocks:
+        for number, block in enumerate(blocks):
             policy = make(samples[: block.known])
+            told(number + 1, len(blocks) + 1)
             judged += [policy.judge_grams(one.grams) for one in block.tested]
         figures, draws = measure(Told.of(judged, sizes), was, resamples)
-        return Candidate(kind, figures, rule(figures, draws, old_draws, agreeing, reorders=kind == TRAINED), make(samples))
+        policy = make(samples)
+        told(len(blocks) + 1, len(blocks) + 1)
+        return Candidate(kind, figures, rule(figures, draws, old_draws, agreeing, reorders=kind == TRAINED), policy)
 
     def trained(part: Sequence[Sample]) -> Policy:
         return train([one.row() for one in part], base=shipped, seed=seed, read=[one.grams for one in part])
