@@ -14,6 +14,7 @@ from typing import Literal
 
 from gateway.auth import Principal
 from gateway.outcomes import RequestOutcome
+from routing.cuts import Expected
 
 
 class Work:
@@ -25,6 +26,7 @@ class Work:
     score: float | None = None
     terms: tuple[tuple[str, float], ...] = ()
     policy: str = ""  # the version of what the classifier had learned
+    expected: Expected | None = None  # it is in the account of a target, and has not been sent yet
     cut: float | None = None  # the score from which it would have gone up a tier
     replica: str = ""
     attempts: int = 0
