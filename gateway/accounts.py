@@ -119,6 +119,8 @@ def _line(x: Exchange, duration: float, queued: float, overhead: float, *, first
         line["feedback_on"], line["feedback_score"] = x.feedback
     if work.score is not None and work.cut is not None:
         line["cut"] = round(min(work.cut, 1.0), 4)
+    if work.policy:
+        line["policy"] = work.policy
     if work.terms:
         line["terms"] = dict(work.terms[:5])
     return line

@@ -17,6 +17,7 @@ COMMANDS = {
     "keys": ("gateway.commands.keys", "make, list, revoke and rotate API keys"),
     "budgets": ("gateway.commands.budgets", "what tenants of a running gateway have used of their budgets"),
     "cache": ("gateway.commands.cache", "look at and empty the caches of a running gateway"),
+    "calibrate": ("gateway.lab.calibrate.command", "learn the routing policy from own traffic"),
     "load": ("gateway.lab.load.command", "open-loop load on an OpenAI-compatible endpoint, and what came of it"),
     "simulate": (
         "gateway.lab.simulate.command",

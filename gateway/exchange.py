@@ -25,6 +25,7 @@ class Work:
     score: float | None = None
     terms: tuple[tuple[str, float], ...] = ()
     cut: float | None = None  # the score from which it would have gone up a tier
+    policy: str = ""  # the version of what the classifier had learned
     replica: str = ""
     attempts: int = 0
     queued: float = 0.0

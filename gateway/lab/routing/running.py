@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import operator
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,7 +41,7 @@ def evaluate(args: argparse.Namespace, progress: Progress) -> dict[str, Any]:
 
 def _cascades(args: argparse.Namespace, questions: Sequence[Question], sets: Sequence[Outcomes]) -> Iterator[dict[str, Any]]:
     trios = [Trio(*models) for models in args.trio]
-    return cascades(questions, sets, trios, operator.eq, None, draws=args.draws, seed=args.seed)
+    return cascades(questions, sets, trios, draws=args.draws, seed=args.seed)
 
 
 def sets_of(args: argparse.Namespace) -> list[Outcomes]:
