@@ -87,10 +87,11 @@ def _also_short(document: Json) -> Iterator[str]:
         )
     sent = [it["sent"] for it in document["results"] if "sent" in it]
     if sent:
-        yield f"- A threshold of `learned` for {table.TUNED:.0%} sends {min(sent):.0%} to {max(sent):.0%} of a set it was not made for."
+        share = f"{min(sent):.0%} to {max(sent):.0%}"
+        yield f"- A threshold of `learned` that is right for {table.TUNED:.0%} sends {share} of a set it was not made for."
     if document["streams"]:
         worst = 100 * max(abs(it["worst_window"] - it["budget"]) for it in document["streams"])
-        yield f"- A budget is kept within {worst:.1f} points, of any 500 requests, from 500 requests after a shift of the traffic on."
+        yield f"- A budget is kept within {worst:.1f} points over any 500 requests, from 500 requests after a shift on."
 
 
 def _after_few_labels(it: Json) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import operator
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from gateway.lab.routing.cascade import cascades
 from gateway.lab.routing.data import load
 from gateway.lab.routing.outcomes import Outcomes, outcomes
 from gateway.lab.routing.replay import Trio
-from gateway.lab.routing.scored import Judge, by
+from gateway.lab.routing.scored import LEARNED, Judge, by
 from gateway.lab.routing.settings import BUDGETS, LABELS, PROTOCOLS, Settings
 from gateway.lab.routing.study import Study
 from gateway.lab.routing.table import table
@@ -42,7 +41,7 @@ def evaluate(args: argparse.Namespace, progress: Progress) -> dict[str, Any]:
 
 def _cascades(args: argparse.Namespace, questions: Sequence[Question], sets: Sequence[Outcomes]) -> Iterator[dict[str, Any]]:
     trios = [Trio(*models) for models in args.trio]
-    return cascades(questions, sets, trios, operator.eq, None, draws=args.draws, seed=args.seed)
+    return cascades(questions, sets, trios, draws=args.draws, seed=args.seed)
 
 
 def sets_of(args: argparse.Namespace) -> list[Outcomes]:
@@ -56,6 +55,9 @@ def sets_of(args: argparse.Namespace) -> list[Outcomes]:
 
 def routers_of(args: argparse.Namespace, progress: Progress) -> dict[str, Judge]:
     found: dict[str, Judge] = {"rules": by(Rules())}
+    ready = _shipped()
+    if ready is not None:
+        found[f"{LEARNED} {ready.version}"] = by(Learned(ready))
     if args.policy is not None:
         found[f"policy {args.policy.name}"] = by(Learned(Policy.load(args.policy)))
     if args.config is not None:
@@ -66,6 +68,15 @@ def routers_of(args: argparse.Namespace, progress: Progress) -> dict[str, Judge]
         peers = {}
         progress.say(f"without LiteLLM's scorers: {error}")
     return {**found, **peers}
+
+
+def _shipped() -> Policy | None:
+    """None where no policy ships."""
+    try:
+        from routing.learned.shipped import shipped  # noqa: PLC0415 - as above
+    except ImportError:
+        return None
+    return shipped()
 
 
 def _configured(path: Path) -> Classifier:
@@ -86,7 +97,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         draws=args.draws,
         seed=args.seed,
         jobs=args.jobs,
-        base=args.policy,
+        base=_shipped() if args.policy is None else Policy.load(args.policy),
         budgets=tuple(args.budget or BUDGETS) if args.stream else (),
     )
 
