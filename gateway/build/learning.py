@@ -93,9 +93,8 @@ def watching_of(
 
 def learned_classifier() -> Classifier:
     """With the policy that ships."""
-    from routing.learned.shipped import shipped  # noqa: PLC0415 - as above
-
     from routing.learned.classifier import Learned  # noqa: PLC0415 - loaded only where it is used
+    from routing.learned.shipped import shipped  # noqa: PLC0415 - as above
 
     return Learned(shipped())
 
