@@ -71,11 +71,11 @@ def watching_of(
     config: Config, learns: Learns, behind: Behind, inner: Inner, metrics: Metrics, clock: Clock, wall: Clock
 ) -> NothingLearned:
     own, workers = config.routing.learning, config.server.workers
-    if not own.enabled:
+    if not own.enabled or len({model.tier for model in config.models}) == 1:
         return NothingLearned()
     tokens = own.tokens_per_minute
     return Watching(
-        order=config.routing.tiers,
+        order=[tier for tier in config.routing.tiers if any(model.tier == tier for model in config.models)],
         behind=behind,
         note=learns.note,
         elsewhere=learns.elsewhere,
