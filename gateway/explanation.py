@@ -62,7 +62,9 @@ class RouteTarget(msgspec.Struct, frozen=True):
 
 
 class Route(msgspec.Struct, frozen=True):
-    """Which model, and why. `threshold`: the score from which this very request goes up a tier, at most 1."""
+    """Which model, and why. `threshold`: the score from which this very request goes up a tier, at most 1. `policy`: the version
+    of what the classifier has learned.
+    """
 
     model: str
     tier: str
@@ -72,6 +74,7 @@ class Route(msgspec.Struct, frozen=True):
     terms: tuple[Term, ...]
     candidates: tuple[Candidate, ...]
     target: RouteTarget | None = None
+    policy: str = ""
 
 
 class ScopeView(msgspec.Struct, frozen=True):

@@ -99,6 +99,7 @@ class Job:
     barred: str = ""  # why it may not, for a tenant who wants it
     asked: Asked | None = None  # the same, once it was put to the semantic cache
     nearly: Found | None = None  # a kept answer that was nearly served
+    known_as: str = ""  # the id that its client was told
 
     @property
     def admitted(self) -> Ticket:

@@ -65,6 +65,11 @@ class Metrics(Collector):
             p + "semantic_verified", "Answers of the semantic cache that were compared with a model's, by what that showed.",
             ("result",),
         )  # fmt: skip
+        self.route_shadows = Counter(
+            p + "route_shadows",
+            "Requests of `auto` that the other tier was asked as well, by whether the small tier's answer is good enough.",
+            ("result",),
+        )
         self.limited = Counter(p + "rate_limited", "Refusals by the limit that refused.", ("tenant", "limit"))
         self.queue_wait = Histogram(p + "queue_wait_seconds", "Time queued for a slot.", _SECONDS, ("model", "class"))
         self.queue_refusals = Counter(
@@ -111,6 +116,8 @@ class Metrics(Collector):
             self.cache_lookups.add(("semantic", result), 0)
         for result in ("right", "wrong", "unknown"):
             self.verified.add((result,), 0)
+        for result in ("good", "bad", "unknown", "unanswered"):
+            self.route_shadows.add((result,), 0)
         self._gauges: list[Gauge] = []
         self.gauge(
             "bytes_per_token", "Bytes of a prompt for each token, as learned since the start.", ("model",), self._bytes_per_token

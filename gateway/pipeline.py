@@ -40,6 +40,7 @@ from gateway.giveway import GaveWay, Yielding
 from gateway.http1 import Request
 from gateway.inflate import inflate
 from gateway.job import Job, Plan, Reading, read_headers
+from gateway.learning.watching import NothingLearned
 from gateway.metrics import Metrics
 from gateway.patience import leaves
 from gateway.prompt import prompt_size, prompts
@@ -100,6 +101,7 @@ class Pipeline:
         chains: Chains,
         tokens: Tokens,
         recurring: NothingRecurs,
+        learning: NothingLearned,
         clock: Callable[[], float],
     ) -> None:
         self.authenticator = authenticator
@@ -116,6 +118,8 @@ class Pipeline:
         self.chains = chains
         self._tokens = tokens
         self._recurring = recurring
+        self._learning = learning
+        self._made = learning.wraps(self)
         self._clock = clock
 
     def authenticate(self, request: Request) -> Principal:
@@ -139,7 +143,7 @@ class Pipeline:
     async def feedback(self, x: Exchange, body: bytes) -> bytes:
         """Take note of how good an answer was. ApiError 400, 413."""
         assert x.principal is not None, "asked by somebody who is known"
-        return await give(self._both, x.principal, x, body)
+        return await give(self._both, self._learning, x.principal, x, body)
 
     async def run(self, x: Exchange, endpoint: Endpoint, path_model: str | None, request: Request, reply: Reply) -> None:
         """Answer one request. Raises ApiError or one of `gateway.refusals.REFUSALS`; every lease is back by then."""
@@ -181,7 +185,7 @@ class Pipeline:
                 job = early or self.understand(x, endpoint, body, path_model, principal, reading)
                 job.ticket = ticket
                 reply.show_usage = job.ask.include_usage
-                await self.answers.answer(x, job, question or self._question(job), reply, self._produce)
+                await self.answers.answer(x, job, question or self._question(job), reply, self._made)
             except (QueueFull, QueueTimeout, Preempted):
                 ticket.refund()
                 raise
@@ -209,7 +213,7 @@ class Pipeline:
         if job.wishes.cache.only_if_cached:
             return None
         try:
-            plan = self._plan(job, self._decision(job).target)
+            plan = self.plan(job, self._decision(job).target)
             return None if self._tokens.wanted(plan.station) else plan.ask  # token ids are asked for once nothing is cached
         except REFUSED:  # told when it is met again, after the caches
             return None
@@ -236,12 +240,12 @@ class Pipeline:
         needs = needs_of(ask.fields, endpoint.name, estimate)
         return Job(
             x.id, x.arrived, endpoint, ask, principal, resolution, needs, reading.wishes, reading.passed, size, ready_tokens,
-            reading.patience, x.work,
+            reading.patience, x.work, known_as=x.client_id,
         )  # fmt: skip
 
     # -- work
 
-    async def _produce(self, job: Job, sink: Sink) -> None:
+    async def produce(self, job: Job, sink: Sink) -> None:
         """Decide, reserve, queue, forward; then the fallback, or one move up for a prompt that is too long."""
         decision = self._decision(job)
         self._metrics.decisions.add((decision.target.model.tier, decision.reason))
@@ -249,13 +253,14 @@ class Pipeline:
         left = list(decision.alternatives)
         target: Target | None = decision.target
         job.work.score, job.work.terms = decision.score, decision.terms
+        job.work.policy = "" if job.verdict is None else job.verdict.policy
         job.work.cut = job.cut
         reason: str = decision.reason
         moved = False
         while target is not None:
             job.work.model, job.work.tier, job.work.reason = target.name, target.model.tier, reason
             try:
-                return await self._serve(job, target, sink)
+                return await self.serve(job, target, sink)
             except (Unserved, NoReplica):
                 target, reason = (left.pop(0), "fallback") if left and reason != "fallback" else (None, "")
             except LimitExceeded as refused:  # of `auto`, the limit of one model is no limit of the others
@@ -303,7 +308,7 @@ class Pipeline:
             self.choosing.expect(job, job.decision)
         return job.decision
 
-    def _plan(self, job: Job, target: Target) -> Plan:
+    def plan(self, job: Job, target: Target) -> Plan:
         """What goes to one model, and what that takes. Made once for the model that comes first."""
         plan = job.plan
         if plan is None or plan.target is not target:
@@ -312,9 +317,9 @@ class Pipeline:
             plan = job.plan = Plan(target, station, call, self._work_ask(job, target, station, call))
         return plan
 
-    async def _serve(self, job: Job, target: Target, sink: Sink) -> None:
+    async def serve(self, job: Job, target: Target, sink: Sink) -> None:
         """One model: tokens reserved, a slot, its replicas. What it cost is settled on every way out."""
-        plan = self._plan(job, target)
+        plan = self.plan(job, target)
         station, call = plan.station, plan.call
         if self._tokens.wanted(station):
             plan.ask.ids = await self._tokens.of(job, station, target.served_name, plan.ask.prompt_tokens)

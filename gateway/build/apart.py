@@ -11,6 +11,8 @@ from functools import partial
 import msgspec
 
 from gateway.admin import Admin, Answer, Call, Loaded
+from gateway.behind import Behind
+from gateway.build.learning import Learns
 from gateway.build.owner import Owner, build_owner, provider_of, replica_maker
 from gateway.build.requests import Understanding, build_edge, build_pipeline
 from gateway.build.whole import build_calls
@@ -19,6 +21,7 @@ from gateway.dispatch import precise
 from gateway.dispatch.both import RemoteBoth, both_calls
 from gateway.dispatch.case import values_of
 from gateway.dispatch.front import Front
+from gateway.dispatch.learning import RemoteLearning, learning_calls
 from gateway.dispatch.link import Link
 from gateway.dispatch.local import slot_ask
 from gateway.dispatch.messages import Wait
@@ -78,7 +81,10 @@ def build_node(
     owner = build_owner(config, clock, wall, secret, vault)
     metrics = Metrics(pids=lambda: pids(node.sessions))
     tally = Tally(metrics)
-    own = build_pipeline(config, owner.local, owner.semantic, owner.both, owner.warmings.hear, metrics, secret, clock, wall)
+    own = build_pipeline(
+        config, owner.local, owner.semantic, owner.both, owner.warmings.hear,
+        lambda _: Learns(owner.journal.note), metrics, secret, clock, wall,
+    )  # fmt: skip
     status = Status(owner.lanes, owner.exact, owner.semantic, owner.limiter, owner.share)
     status.register(metrics)
     precise.register(metrics, owner.ears.placings)
@@ -99,7 +105,7 @@ def build_node(
         counts=tally.absorb,
         forget=tally.gone,
     )
-    calls.collect = lambda: node.poll("counts")
+    calls.collect, calls.sessions = lambda: node.poll("counts"), lambda: node.sessions
     register(metrics, workers=lambda: len(node.sessions), restarts=restarts)
     return NodeParts(owner, node, own, admin, tally, metrics)
 
@@ -113,10 +119,15 @@ def build_worker(config: Config, secret: bytes, path: str, number: int, log: Req
     front = Front(min(_FRONT, exact.max_bytes // _FRONT_SHARE) if exact.enabled else 0)
     link = Link(path, number=number, replicas=replicas, front=front, clock=clock)
     semantic, both = RemoteSemantic(link.call, _patience(config)), RemoteBoth(link.call)
-    own = build_pipeline(config, link, semantic, both, partial(_tell, link), metrics, secret, clock, wall)
+    own = build_pipeline(config, link, semantic, both, partial(_tell, link), partial(_learns, link), metrics, secret, clock, wall)
     link.share(own.flights)
     edge = build_edge(config, own, Admin(config.admin.key.reveal(), RemoteCalls(link)), RemoteFace(link), log, clock)
     return WorkerParts(own, edge, link, replicas, metrics)
+
+
+def _learns(link: Link, behind: Behind) -> Learns:
+    remote = RemoteLearning(link.call, behind.spawn)
+    return Learns(remote.note, remote.elsewhere)
 
 
 async def _tell(link: Link, report: Report) -> list[bytes]:
@@ -144,6 +155,7 @@ class NodeCalls:
         self._status = status
         self._page = page
         self.collect: Callable[[], Awaitable[object]]
+        self.sessions: Callable[[], Iterable[Session]]
 
     def by_verb(self) -> dict[str, Callable[[Session, bytes], Awaitable[bytes]]]:
         return {
@@ -157,12 +169,16 @@ class NodeCalls:
             "come_back": self._come_back,
             **semantic_calls(self._owner.semantic),
             **both_calls(self._owner.both),
+            **learning_calls(self._owner.journal.note, self._connected),
         }
 
     async def _admin_call(self, _: Session, payload: bytes) -> bytes:
         method, url, content_type, body, path = msgspec.msgpack.decode(payload, type=AdminTalk)
         answer = await self._admin.answer(Call(method, url, content_type, body), path)
         return _encode((answer.status, answer.content_type, answer.body))
+
+    def _connected(self) -> Iterable[Session]:
+        return self.sessions()
 
     async def _recurring(self, _: Session, payload: bytes) -> bytes:
         return _encode(await self._owner.warmings.hear(msgspec.msgpack.decode(payload, type=Report)))

@@ -20,6 +20,7 @@ from gateway.accounts import Accounts
 from gateway.answers import Answers, models_of
 from gateway.auth import Authenticator
 from gateway.behind import Behind
+from gateway.build.learning import Learns, Runs, following_of, learned_classifier, watching_of
 from gateway.build.routing import choosing_of, default_tier
 from gateway.caching import cachings
 from gateway.chains import Chains
@@ -34,6 +35,7 @@ from gateway.forward import Forwarder, Preempt, Station
 from gateway.hits import Hits
 from gateway.inner import Inner
 from gateway.keys import KeyRing
+from gateway.learning.watching import NothingLearned
 from gateway.logs import RequestLog
 from gateway.metrics import Metrics
 from gateway.models import ModelList
@@ -112,6 +114,8 @@ class Understanding:
     behind: Behind
     ring: KeyRing
     metrics: Metrics
+    learning: NothingLearned
+    following: Runs
 
 
 def build_pipeline(
@@ -120,6 +124,7 @@ def build_pipeline(
     semantic: Semantic,
     both: Deletes,
     tell: Tell,
+    learns: Callable[[Behind], Learns],
     metrics: Metrics,
     secret: bytes,
     clock: Clock,
@@ -163,7 +168,8 @@ def build_pipeline(
     )
     salt = salts_of(config, secret)
     classifier = classifier_of(config)
-    learning = [model.name for model in config.models if model.warm.learn]
+    learning = watching_of(config, learns(behind), behind, inner, metrics, clock, wall)
+    warmed = [model.name for model in config.models if model.warm.learn]
     salted = config.cache.prefix.isolate == "tenant"
     pipeline = Pipeline(
         authenticator=Authenticator(config, ring, clock=wall),
@@ -179,10 +185,11 @@ def build_pipeline(
         salt=salt,
         chains=Chains(secret, salt, dispatcher.several),
         tokens=Tokens(secret, salt, dispatcher, {model.name: model.served_name for model in config.models}, metrics, clock),
-        recurring=Recurring(learning, tell, behind.spawn, clock, salted=salted) if learning else NothingRecurs(),
+        recurring=Recurring(warmed, tell, behind.spawn, clock, salted=salted) if warmed else NothingRecurs(),
+        learning=learning,
         clock=clock,
     )
-    return Understanding(pipeline, catalog, flights, behind, ring, metrics)
+    return Understanding(pipeline, catalog, flights, behind, ring, metrics, learning, following_of(config, classifier))
 
 
 def build_edge(config: Config, own: Understanding, admin: AdminCalls, face: Face, log: RequestLog, clock: Clock) -> Edge:
@@ -236,7 +243,7 @@ def classifier_of(config: Config) -> Classifier:
     routing = config.routing
     if routing.classifier.kind == "fixed":
         return Fixed(routing.classifier.tier or default_tier(config))
-    return Rules()
+    return learned_classifier() if routing.classifier.kind == "learned" else Rules()
 
 
 def _verifier(config: Config, inner: Inner, clock: Clock) -> Verifier | None:

@@ -5,21 +5,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from gateway.config import types as t
 from gateway.config.fields import key, section
-from gateway.config.kinds import Choice
+from gateway.config.kinds import Choice, Duration, Whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classifier:
-    kind: Annotated[str, Choice("classifier kind", ("fixed", "rules"), planned=("learned", "embedding", "remote"))] = key(
+    kind: Annotated[str, Choice("classifier kind", ("fixed", "rules", "learned"), planned=("embedding", "remote"))] = key(
         "rules", "How `auto` rates a request."
     )
     tier: t.Name | None = key(None, "kind fixed: the tier of every request.")
     threshold: t.Share = key(0.5, "kind rules: the score from which a request goes up a tier.")
     default_tier: t.Name | None = key(None, "Where a request goes that the classifier cannot rate; default: the dearest tier.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learning:
+    enabled: bool = key(False, "Write down what shows how good each tier is on the requests of `auto`.")
+    path: t.File = key(Path("data/routing"), "Folder of what is written down, and of the policies that come of it.")
+    share: t.Share = key(
+        0.0, "Of those requests, how many are also asked of the other tier, unseen by the client; 0.02 is a start."
+    )
+    per_minute: Annotated[int, Whole(0, 100_000)] = key(10, "Such questions at most.")
+    tokens_per_minute: Annotated[int, Whole(1, 1_000_000_000)] | None = key(
+        None, "Tokens of such questions at most, prompts and the longest answers; null: no such bound."
+    )
+    judge: t.ModelName | None = key(None, "A model that compares two answers where nothing cheaper can tell; null: none.")
+    keep: Annotated[str, Choice("kept", ("text", "grams"))] = key(
+        "text", "What is kept of a request: what the person asked, or only hashes of its words."
+    )
+    tenants: tuple[t.Name, ...] = key((), "Those whose requests are learned from; empty: all.")
+    max_age: t.Seconds = key(30 * 86_400.0, "How long a line is kept, and up to a day more.")
+    max_bytes: t.Bytes = key(64 * 2**20, "Of all lines; the oldest go first.")
+    calibrate: Annotated[float, Duration(3600.0, 30 * 86_400.0)] | None = key(
+        None, "How often `tiergate calibrate` runs by itself: `24h`; null: when it is called."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,3 +72,4 @@ class Routing:
     classifier: Classifier = section(Classifier, "How `auto` rates a request.")
     tiers: tuple[t.Name, ...] = key((), "Tiers from cheap to dear; default: small, medium, large, then as they appear.")
     fallback: Mapping[t.Name, t.Name] = section(dict, "Under `auto`: the tier that takes over when a tier fails.")
+    learning: Learning = section(Learning, "Learning on own traffic; see learning.md.")

@@ -140,8 +140,8 @@ CASES = {
     ),
     "a classifier to come": (
         "routing:",
-        "routing:\n  classifier: {kind: learned}",
-        '12:22: routing.classifier.kind: classifier kind "learned" is not built yet; built: fixed, rules',
+        "routing:\n  classifier: {kind: embedding}",
+        '12:22: routing.classifier.kind: classifier kind "embedding" is not built yet; built: fixed, rules, learned',
     ),
     "a fixed classifier without a tier": (
         "routing:",
