@@ -160,6 +160,8 @@ def _route(pipeline: Pipeline, job: Job, decision: Decision) -> Route:
         candidates=tuple(candidates),
         target=pipeline.choosing.view(job),
         policy="" if job.verdict is None else job.verdict.policy,
+        small=None if job.verdict is None else job.verdict.small,
+        large=None if job.verdict is None else job.verdict.large,
     )
 
 

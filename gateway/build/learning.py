@@ -91,12 +91,14 @@ def watching_of(
     )
 
 
-def learned_classifier() -> Classifier:
-    """With the policy that ships."""
+def learned_classifier(config: Config) -> Classifier:
+    """With the policy that the config names, or the one that ships."""
     from routing.learned.classifier import Learned  # noqa: PLC0415 - loaded only where it is used
+    from routing.learned.policy import Policy  # noqa: PLC0415 - as above
     from routing.learned.shipped import shipped  # noqa: PLC0415 - as above
 
-    return Learned(shipped())
+    path = config.routing.classifier.policy
+    return Learned(shipped() if path is None else Policy.load(path))
 
 
 def following_of(config: Config, classifier: Classifier) -> Runs:

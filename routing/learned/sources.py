@@ -15,6 +15,7 @@ Rules
 - All rows of each file are used, but a prompt whose first 90 letters came before: MMLU-Pro repeats MMLU, LLMRouter both and GSM8K.
 - A file's level is that of its models, not of its prompts: its scores are shifted to the mean of all files.
 - Files weigh by the square root of their size, so that the many questions of one examination do not drown all else.
+- Everyday asks are in none of the files: some are added by assumption (`assumed`), each as ASSUMED rows.
 - MT-Bench is not among them: it is kept for measuring.
 """
 
@@ -31,10 +32,13 @@ from pathlib import Path
 from typing import Any
 
 from routing.harness import READ
+from routing.learned.assumed import EASY, EASY_PAIRS, HARD, HARD_PAIRS
 from routing.learned.policy import Policy
 from routing.learned.train import Row, train
 
 SEED = 8
+ASSUMED = 10.0
+AMOUNTS_COST = 10.0  # lower than for one's own traffic: over many kinds of asks, amounts say more, and in any language
 _LETTERS = 90
 
 
@@ -84,6 +88,11 @@ def rows_of(folder: Path, sources: Sequence[Source] = SOURCES) -> list[Row]:
     ]
 
 
+def assumed() -> list[Row]:
+    sides = ((EASY, EASY_PAIRS), (HARD, HARD_PAIRS))
+    return [Row(text, *scores, ASSUMED) for scores, pairs in sides for pair in pairs for text in pair]
+
+
 def opening(prompt: str) -> str:
     """What tells a prompt from others, however its options are laid out."""
     return re.sub("[^a-z]", "", prompt.lower())[:_LETTERS]
@@ -111,10 +120,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m routing.learned.sources", description="Train the policy that is shipped.")
     parser.add_argument("data", type=Path, help="folder of the sources")
     parser.add_argument("out", type=Path, help="file to write")
-    parser.add_argument("--without", nargs="*", default=[], choices=[source.file for source in SOURCES], help="sources to leave out")
+    parser.add_argument(
+        "--without", nargs="*", default=[], choices=[source.file for source in SOURCES], help="sources to leave out"
+    )
     asked = parser.parse_args(arguments)
     rows = rows_of(asked.data, [source for source in SOURCES if source.file not in asked.without])
-    policy: Policy = train(rows, base=None, seed=SEED)
+    policy: Policy = train([*rows, *assumed()], base=None, seed=SEED, amounts_cost=AMOUNTS_COST)
     policy.save(asked.out)
     print(f"{asked.out}: version {policy.version}, {len(rows)} rows, {len(policy.keys)} grams, {asked.out.stat().st_size} bytes")
     return 0
