@@ -81,7 +81,7 @@ def test_calibrating_anew_keeps_the_order_and_tells_what_is_true():
     assert made.version != base.version
     assert abs(np.mean([one.small for one in after]) - np.mean([one.small for one in samples])) < 0.03
     assert abs(np.mean([one.small for one in before]) - np.mean([one.small for one in samples])) > 0.2
-    gaps = sorted(zip((one.large - one.small for one in before), (one.large - one.small for one in after), strict=True))
+    gaps = sorted(zip((one.gap for one in before), (one.gap for one in after), strict=True))
     assert all(one[1] <= other[1] + 1e-9 for one, other in pairwise(gaps))
 
 

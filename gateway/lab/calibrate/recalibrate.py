@@ -16,7 +16,7 @@ import numpy as np
 from gateway.lab.calibrate.samples import Sample
 from gateway.lab.routing.metrics import Floats
 from routing.learned.file import write_policy
-from routing.learned.policy import Policy
+from routing.learned.policy import Head, Policy
 
 LEAST = 0.1
 
@@ -25,11 +25,11 @@ Line = tuple[float, float]
 
 def recalibrated(policy: Policy, samples: Sequence[Sample]) -> Policy:
     paired = [one for one in samples if one.paired]
-    said = np.array([(told.small, told.large) for told in (policy.judge_grams(one.grams) for one in paired)])
+    said = [policy.judge_grams(one.grams) for one in paired]
     was = np.array([(one.small, one.large) for one in paired], dtype=float)
-    lines = _line(said[:, 1] - said[:, 0], was[:, 1] - was[:, 0]), _line(said.mean(axis=1), was.mean(axis=1))
-    calibration = _after(policy.calibration[0], lines[0]), _after(policy.calibration[1], lines[1])
-    unnamed = replace(policy, version="", calibration=calibration)
+    gap = _line(np.array([one.gap for one in said]), was[:, 1] - was[:, 0])
+    mean = _line(np.array([one.mean for one in said]), was.mean(axis=1))
+    unnamed = replace(policy, version="", gap=_through(policy.gap, gap), mean=_through(policy.mean, mean))
     return replace(unnamed, version=hashlib.sha256(write_policy(unnamed)).hexdigest()[:12])
 
 
@@ -41,6 +41,12 @@ def _line(said: Floats, was: Floats) -> Line:
     return float(was.mean() - slope * said.mean()), slope
 
 
-def _after(first: Line, second: Line) -> Line:
-    """One line, then the other."""
-    return second[0] + second[1] * first[0], second[1] * first[1]
+def _through(head: Head, line: Line) -> Head:
+    start, slope = line
+    return replace(
+        head,
+        bias=start + slope * head.bias,
+        step=slope * head.step,
+        amounts=[slope * amount for amount in head.amounts],
+        base=slope * head.base,
+    )
