@@ -26,7 +26,7 @@ _log = logging.getLogger("tiergate.learning")
 
 
 class Schedule:
-    """`folder`: of the journal's `log` and the policies' `policies`. `base`: where to begin, if not with the policy that ships."""
+    """`folder`: of the journal's `log` and the policies' `policies`. `base`: where to begin, if not with what ships."""
 
     def __init__(
         self, folder: Path, every: float, base: Path | None = None, *, soon: float = _SOON, command: Sequence[str] = ()
