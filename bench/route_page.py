@@ -11,6 +11,8 @@ from gateway.lab.routing.table import figure, number, origin
 
 Json = Mapping[str, Any]
 
+FEW = 300  # labels after which calibration is told in short
+MANY = 1000  # rows of a set of which that is told
 SOURCES = {
     "llmrouter": ("ulab-uiuc/LLMRouter, 13 tasks", "MIT"),
     "routellm_mmlu": ("lm-sys/RouteLLM, MMLU", "Apache-2.0"),
@@ -24,7 +26,7 @@ def page(document: Json, command: str) -> str:
     parts = [
         TOP.format(command=command, draws=document["parameters"]["draws"], default=document["parameters"]["default"]),
         _data(document["sets"]),
-        "## In short\n\n" + "\n".join(_short(document)),
+        "## In short\n\n" + "\n".join([*_short(document), *_also_short(document)]),
         "![quality against the share of the strong model](routing-eval.png)",
         LEARNED_FROM,
         *(_set(document, rows) for rows in document["sets"]),
@@ -65,6 +67,35 @@ def _short(document: Json) -> Iterator[str]:
                 f"- {name}: with labels of its own at best {figure(best['apgr'])} ({origin(best)}); without any at best "
                 f"{figure(alone['apgr'])} ({_who(alone)}), chosen in hindsight."
             )
+
+
+def _also_short(document: Json) -> Iterator[str]:
+    errors = {
+        what: [
+            max(it["calibration"][head]["ece"]["value"] for head in ("small", "large")) for it in document["results"] if fits(it)
+        ]
+        for what, fits in (
+            ("own", _after_few_labels),
+            ("away", lambda it: it["protocol"] == "cross" and it["calibration"] is not None),
+        )
+    }
+    if all(errors.values()):
+        yield (
+            f"- Calibration error (the worse head) after {FEW} labels of one's own, on sets of {MANY:,} rows and more: at most "
+            f"{number(max(errors['own']))}. On files that were not learned from: {number(min(errors['away']))} to "
+            f"{number(max(errors['away']))}."
+        )
+    sent = [it["sent"] for it in document["results"] if "sent" in it]
+    if sent:
+        share = f"{min(sent):.0%} to {max(sent):.0%}"
+        yield f"- A threshold of `learned` that is right for {table.TUNED:.0%} sends {share} of a set it was not made for."
+    if document["streams"]:
+        worst = 100 * max(abs(it["worst_window"] - it["budget"]) for it in document["streams"])
+        yield f"- A budget is kept within {worst:.1f} points over any 500 requests, from 500 requests after a shift on."
+
+
+def _after_few_labels(it: Json) -> bool:
+    return it["protocol"] in {"own", "based"} and it["labels"] == FEW and it["rows"] >= MANY and it["calibration"] is not None
 
 
 def _holds_chance(it: Json) -> bool:

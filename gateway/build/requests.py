@@ -252,7 +252,7 @@ def classifier_of(config: Config) -> Classifier:
         return Fixed(routing.classifier.tier or default_tier(config))
     if routing.classifier.instead == "nobody" and routing.classifier.kind in ("remote", "embedding"):
         return Unknown()
-    return learned_classifier() if routing.classifier.kind == "learned" else Rules()
+    return learned_classifier(config) if routing.classifier.kind == "learned" else Rules()
 
 
 def _verifier(config: Config, inner: Inner, clock: Clock) -> Verifier | None:

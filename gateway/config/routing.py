@@ -20,7 +20,10 @@ class Classifier:
         "rules", "How `auto` rates a request."
     )
     tier: t.Name | None = key(None, "kind fixed: the tier of every request.")
-    threshold: t.Share = key(0.5, "kind rules: the score from which a request goes up a tier.")
+    policy: t.File | None = key(
+        None, "kind learned: a file of `tiergate calibrate` or of `make route-weights`; null: what ships."
+    )
+    threshold: t.Share = key(0.5, "The score from which a request goes up a tier, where nothing else is aimed at.")
     default_tier: t.Name | None = key(None, "Where a request goes that the classifier cannot rate; default: the dearest tier.")
     url: t.HttpUrl | None = key(None, "kind remote: where the newest ask is posted to, as `http://10.0.0.9:8000/classify`.")
     api_key: t.HiddenText = key(Secret(), "kind remote: its bearer token.")

@@ -35,6 +35,7 @@ def check_routes(config: Config, report: Report) -> None:
         if route.cascade is not None and len(tiers) == 1:
             report(("routing", "routes", name, "cascade"), "its models are all of one tier, so there is nobody to ask first")
     _classifier(config, report)
+    _policy(config, report)
     for where, target in _targets(config):
         _target(config, where, target, report)
 
@@ -55,6 +56,24 @@ def _classifier(config: Config, report: Report) -> None:
         report((*here, "examples"), f"at most {_MOST_EXAMPLES} in all")
     for tier in own.examples:
         report.unknown((*here, "examples", tier), "tier", tier, tiers)
+
+
+def _policy(config: Config, report: Report) -> None:
+    classifier = config.routing.classifier
+    here: Path = ("routing", "classifier", "policy")
+    if classifier.policy is None:
+        return
+    if classifier.kind != "learned":
+        report(here, f"is for classifier kind learned, not {classifier.kind}")
+        return
+    from routing.learned.policy import Policy  # noqa: PLC0415 - loaded only where it is used
+
+    try:
+        Policy.load(classifier.policy)
+    except OSError as error:
+        report(here, f"cannot be read: {error.strerror}")
+    except ValueError as error:
+        report(here, str(error))
 
 
 def _targets(config: Config) -> Iterator[tuple[Path, Target]]:

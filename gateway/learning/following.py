@@ -13,10 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from gateway.learning.versions import BadVersions, Versions
 from routing.learned.file import BadPolicy, read_policy
 from routing.learned.policy import Policy
-
-from gateway.learning.versions import BadVersions, Versions
 
 _SECONDS = 1.0
 _log = logging.getLogger("tiergate.learning")

@@ -103,6 +103,7 @@ def test_scores_of_ten_are_those_of_one(tmp_path, capsys):
         (["{set}", "--policy", "{set}"], "policy"),
         (["{set}", "--policy", "{missing}"], "No such file"),
         (["{set}", "--png", "/nowhere/x.png"], "cannot be written"),
+        (["{set}", "--config", "{set}"], "set.jsonl:"),
         (["--cascade", "{set}"], ":1: "),
         (["--cascade", "{answers}"], "--trio"),
     ],

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gateway.lab.routing.answers import Question
 from gateway.lab.routing.data import BadData
 from gateway.lab.routing.outcomes import Outcomes
-from gateway.lab.routing.replay import FEWEST, KNOWN, Agree, Switch, Trio, having, replayed
+from gateway.lab.routing.replay import FEWEST, KNOWN, Trio, having, replayed
+from routing.agreement import agree
+from routing.cascade import Switch
 
 Json = dict[str, Any]
 
@@ -17,8 +19,6 @@ def cascades(
     questions: Sequence[Question],
     sets: Sequence[Outcomes],
     asked: Sequence[Trio],
-    agree: Agree,
-    switch: Callable[[], Switch] | None,
     *,
     draws: int,
     seed: int,
@@ -32,11 +32,15 @@ def cascades(
             found = having(members, trio)
             if len(found) >= FEWEST:
                 told += 1
-                made = None if switch is None else switch()
-                yield {"subset": name, **replayed(found, trio, agree, made, draws, seed)}
+                yield {"subset": name, **replayed(found, trio, same, Switch(), draws, seed)}
     if not told:
         wanted = "; ".join(", ".join(trio.models) for trio in trios)
         raise BadData(f"no {FEWEST} questions were answered by all of {wanted}; name three others with --trio")
+
+
+def same(one: str, other: str) -> bool:
+    """As the gateway compares two answers; what nobody can tell goes to the large model."""
+    return agree(one, other) is True
 
 
 def _subsets(questions: Sequence[Question], category_of: Mapping[str, str]) -> dict[str, list[Question]]:

@@ -28,6 +28,7 @@ class Learning:
         self._sets = sets
         self._settings = settings
         self._progress = progress
+        self._base: Path | None = None
         self._by_key = [keys(rows.prompts) for rows in sets]
         self._school = School([Taught(tuple(rows.prompts), rows.weak, rows.strong) for rows in sets])
 
@@ -43,6 +44,9 @@ class Learning:
             for number, parts in tasks.items():
                 yield protocols.together(LEARNED, parts, told, ranks=False), number, {"protocol": "task"}
             yield from _of_crossed(crossed, told)
+            if self._settings.base is not None:
+                self._base = Path(place) / "base.policy"
+                self._settings.base.save(self._base)
             bases = {it.tells[0]: it.lesson.keep for it in crossed if it.lesson.keep is not None}
             based = self._own(bases) if "own" in wanted else {}
             told = self._taught([lesson for parts in based.values() for lesson, _ in parts], "policies trained on a base")
@@ -52,7 +56,7 @@ class Learning:
         """By set and by the labels that there are of those asked for. `bases`: of the sets by which to begin with one."""
         made: dict[tuple[int, int], Parts] = {}
         for number, found in enumerate(self._by_key):
-            base = None if bases is None else bases.get(number, self._settings.base)
+            base = None if bases is None else bases.get(number, self._base)
             if bases is not None and base is None:
                 continue
             for labels in sorted(set(self._settings.labels)):

@@ -21,7 +21,9 @@ from gateway.lab.routing.outcomes import Outcomes
 from gateway.lab.routing.scored import Scored
 
 FOLDS = 5
-TASKS = 14  # at most so many lessons of whole categories; more categories share a lesson
+TASKS = 20  # at most so many lessons of whole categories; more categories share a lesson
+MOST_TASKS = 80_000  # rows that these lessons learn together: of a large set more categories share one
+MOST = 15_000  # rows that a lesson of other files learns, drawn from all of them alike
 LEAST = 50  # labels that a lesson has, or it is not held
 REST = "all others"
 
@@ -44,7 +46,7 @@ def own(by_key: Sequence[str], number: int, labels: int, seed: int, base: Path |
 
 def tasks(by_key: Sequence[str], categories: Sequence[str], number: int, seed: int) -> Parts:
     """None where there is one category only. What shares a template with a category that is left out is left out too."""
-    left_out = grouped(categories, TASKS, seed)
+    left_out = grouped(categories, min(TASKS, max(FOLDS, MOST_TASKS // len(by_key))), seed)
     if len(left_out) < 2:
         return []
     lessons = []
@@ -79,7 +81,7 @@ def _from_one(sets: Sequence[Outcomes], by_set: Sequence[Sequence[str]], one: in
     """Rows that any other set has too are left out."""
     tells = tuple(number for number in range(len(sets)) if number != one)
     elsewhere = set().union(*(by_set[number] for number in tells))
-    learn = _one(one, [place for place, key in enumerate(by_set[one]) if key not in elsewhere])
+    learn = _drawn([(one, [place for place, key in enumerate(by_set[one]) if key not in elsewhere])], seed)
     tell = tuple((number, tuple(range(len(sets[number])))) for number in tells)
     return Crossed(Lesson(f"{one}/cross", learn, tell, seed), sets[one].name, tells)
 
@@ -88,7 +90,7 @@ def _rest(sets: Sequence[Outcomes], by_set: Sequence[Sequence[str]], one: int, s
     """All other sets are learned; rows that this one has too are left out."""
     here = set(by_set[one])
     others = [number for number in range(len(sets)) if number != one]
-    learn = tuple((number, tuple(place for place, key in enumerate(by_set[number]) if key not in here)) for number in others)
+    learn = _drawn([(number, [place for place, key in enumerate(by_set[number]) if key not in here]) for number in others], seed)
     tell = _one(one, range(len(sets[one])))
     lesson = Lesson(f"{one}/rest", learn, tell, seed, keep=folder / f"{one}.policy")
     return Crossed(lesson, REST if len(others) > 1 else sets[others[0]].name, (one,))
@@ -118,6 +120,12 @@ def keys_of_all(sets: Sequence[Outcomes]) -> list[list[str]]:
 
 def learned(lesson: Lesson) -> int:
     return sum(len(places) for _, places in lesson.learn)
+
+
+def _drawn(learn: Sequence[tuple[int, list[int]]], seed: int) -> Places:
+    """MOST rows of all, by the same share of each."""
+    share = min(1.0, MOST / max(1, sum(len(places) for _, places in learn)))
+    return tuple((number, tuple(sample(places, round(share * len(places)), seed))) for number, places in learn)
 
 
 def _one(number: int, places: Sequence[int]) -> Places:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,22 +22,13 @@ from numpy.typing import NDArray
 from gateway.lab.routing.answers import Question
 from gateway.lab.routing.measured import figure
 from gateway.lab.routing.metrics import Floats, Resamples, interval
+from routing.cascade import Switch
 
 Json = dict[str, Any]
 Flags = NDArray[np.bool_]
 Agree = Callable[[str, str], bool]
 PRICE = 10.0
 FEWEST = 50  # questions of a subset
-
-
-class Switch(Protocol):
-    """Learns from its own cascades whether they pay."""
-
-    def tries(self) -> bool:
-        """Whether the next request is asked of the small models first."""
-        ...
-
-    def saw(self, *, escalated: bool) -> object: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +55,7 @@ def having(questions: Sequence[Question], trio: Trio) -> list[Question]:
     return [it for it in questions if all(model in it.answers for model in trio.models)]
 
 
-def replayed(questions: Sequence[Question], trio: Trio, agree: Agree, switch: Switch | None, draws: int, seed: int) -> Json:
+def replayed(questions: Sequence[Question], trio: Trio, agree: Agree, switch: Switch, draws: int, seed: int) -> Json:
     """Of questions that all three answered, in an order by seed."""
     order = list(questions)
     random.Random(seed).shuffle(order)
@@ -81,9 +72,7 @@ def replayed(questions: Sequence[Question], trio: Trio, agree: Agree, switch: Sw
         "small_accuracy": [float(weak.mean()), float(np.mean([it.right(trio.second) for it in order]))],
         "large_accuracy": float(strong.mean()),
         **_run(right, strong, ~agreed, order, trio, resamples),
-        "switched": None
-        if switch is None
-        else {
+        "switched": {
             "tried": float(tries.mean()),
             "tried_at_the_end": float(tries[-len(tries) // 4 :].mean()),
             **_run(np.where(tries, right, strong), strong, ~agreed | ~tries, order, trio, resamples, tries),
@@ -96,9 +85,7 @@ def _agreed(it: Question, trio: Trio, agree: Agree) -> bool:
     return one is not None and other is not None and agree(one, other)
 
 
-def _tries(agreed: Flags, switch: Switch | None) -> Flags:
-    if switch is None:
-        return np.ones_like(agreed)
+def _tries(agreed: Flags, switch: Switch) -> Flags:
     tries = []
     for same in agreed:
         tries.append(switch.tries())

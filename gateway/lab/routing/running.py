@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from gateway.config import ConfigError
+from gateway.config import load as load_config
 from gateway.lab.progress import Progress
 from gateway.lab.routing import litellm
 from gateway.lab.routing.answers import Question, load_answers
@@ -14,15 +16,14 @@ from gateway.lab.routing.cascade import cascades
 from gateway.lab.routing.data import load
 from gateway.lab.routing.outcomes import Outcomes, outcomes
 from gateway.lab.routing.replay import Trio
-from gateway.lab.routing.scored import Judge, by
+from gateway.lab.routing.scored import LEARNED, Judge, by
 from gateway.lab.routing.settings import BUDGETS, LABELS, PROTOCOLS, Settings
 from gateway.lab.routing.study import Study
 from gateway.lab.routing.table import table
-from routing.agreement import agree
-from routing.cascade import Switch
 from routing.learned.classifier import Learned
 from routing.learned.policy import Policy
 from routing.rules import Rules
+from routing.types import Classifier
 
 __all__ = ["evaluate", "table"]
 
@@ -40,11 +41,7 @@ def evaluate(args: argparse.Namespace, progress: Progress) -> dict[str, Any]:
 
 def _cascades(args: argparse.Namespace, questions: Sequence[Question], sets: Sequence[Outcomes]) -> Iterator[dict[str, Any]]:
     trios = [Trio(*models) for models in args.trio]
-    return cascades(questions, sets, trios, _agree, Switch, draws=args.draws, seed=args.seed)
-
-
-def _agree(one: str, other: str) -> bool:
-    return agree(one, other) is True
+    return cascades(questions, sets, trios, draws=args.draws, seed=args.seed)
 
 
 def sets_of(args: argparse.Namespace) -> list[Outcomes]:
@@ -58,14 +55,38 @@ def sets_of(args: argparse.Namespace) -> list[Outcomes]:
 
 def routers_of(args: argparse.Namespace, progress: Progress) -> dict[str, Judge]:
     found: dict[str, Judge] = {"rules": by(Rules())}
+    ready = _shipped()
+    if ready is not None:
+        found[f"{LEARNED} {ready.version}"] = by(Learned(ready))
     if args.policy is not None:
         found[f"policy {args.policy.name}"] = by(Learned(Policy.load(args.policy)))
+    if args.config is not None:
+        found[f"{args.config.name}"] = by(_configured(args.config))
     try:
         peers = litellm.scorers()
     except ImportError as error:
         peers = {}
         progress.say(f"without LiteLLM's scorers: {error}")
     return {**found, **peers}
+
+
+def _shipped() -> Policy | None:
+    """None where no policy ships."""
+    try:
+        from routing.learned.shipped import shipped  # noqa: PLC0415 - as above
+    except ImportError:
+        return None
+    return shipped()
+
+
+def _configured(path: Path) -> Classifier:
+    """Raises ValueError."""
+    from gateway.build.requests import classifier_of  # noqa: PLC0415 - all of the gateway, which only this option needs
+
+    try:
+        return classifier_of(load_config(path))
+    except ConfigError as error:
+        raise ValueError(error.errors[0]) from None
 
 
 def settings_of(args: argparse.Namespace) -> Settings:
@@ -76,7 +97,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         draws=args.draws,
         seed=args.seed,
         jobs=args.jobs,
-        base=args.policy,
+        base=_shipped() if args.policy is None else Policy.load(args.policy),
         budgets=tuple(args.budget or BUDGETS) if args.stream else (),
     )
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from gateway.lab.routing.metrics import DRAWS, Side
+from routing.learned.policy import Policy
 
 Protocol = Literal["own", "task", "cross"]
 PROTOCOLS: tuple[Protocol, ...] = ("own", "task", "cross")
@@ -16,8 +16,8 @@ BUDGETS = (0.1, 0.3, 0.5)
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`labels`: of `own`, each by itself. `jobs`: processes that train at once. `base`: a policy's file, of `own` where there is
-    no other set. `budgets`: of streams, if any.
+    """`labels`: of `own`, each by itself. `jobs`: processes that train at once. `base`: what `own` begins with where there is no
+    other set. `budgets`: of streams, if any.
     """
 
     protocols: tuple[Protocol, ...] = PROTOCOLS
@@ -26,5 +26,5 @@ class Settings:
     draws: int = DRAWS
     seed: int = 0
     jobs: int = 2
-    base: Path | None = None
+    base: Policy | None = None
     budgets: tuple[float, ...] = ()

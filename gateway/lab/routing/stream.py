@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gateway.lab.progress import Progress
 from gateway.lab.routing import travel
-from gateway.lab.routing.folds import grouped, others
+from gateway.lab.routing.folds import grouped, others, sample
 from gateway.lab.routing.lessons import Lesson, School, Taught
 from gateway.lab.routing.metrics import Floats
 from gateway.lab.routing.outcomes import Outcomes
@@ -31,6 +31,7 @@ Json = dict[str, Any]
 EACH = 2000  # requests of each set
 SETTLED = 500  # requests after the shift, from which on the budget is to be kept
 WINDOW = 500
+MOST = 3000  # rows that a policy is learned from
 FEWEST = 300  # rows of a set that a stream can be drawn from
 UNRATED = math.nextafter(0.5, -math.inf)  # where the gateway puts requests without a score, if their default is not the cheapest
 _ROUTE = "auto"
@@ -116,7 +117,7 @@ def _lesson(sets: Sequence[Outcomes], first: int, then: Sequence[int], seed: int
     by_set = keys_of_all(sets)
     elsewhere = set().union(*(by_set[number] for number in then))
     told = grouped(by_set[first], 2, seed)[0]
-    learn = [place for place in others(told, len(sets[first])) if by_set[first][place] not in elsewhere]
+    learn = sample([place for place in others(told, len(sets[first])) if by_set[first][place] not in elsewhere], MOST, seed)
     tell = ((first, tuple(told)), *((number, tuple(range(len(sets[number])))) for number in then))
     return Lesson(f"{first}/stream", ((first, tuple(learn)),), tell, seed)
 

@@ -130,9 +130,8 @@ def cascades(found: Sequence[Json]) -> list[list[str]]:
     rows = []
     for it in found:
         who = [it["subset"], " + ".join(it["smalls"]), it["large"], f"{it['questions']:,}", number(it["large_accuracy"])]
-        rows.append([*who, "-", *_run(it)])
-        if it["switched"] is not None:
-            rows.append([*who, f"{it['switched']['tried']:.0%}", *_run(it["switched"])])
+        rows.append([*who, "all", *_run(it)])
+        rows.append([*who, f"{it['switched']['tried']:.0%}", *_run(it["switched"])])
     return rows
 
 
