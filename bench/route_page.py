@@ -54,10 +54,12 @@ def _short(document: Json) -> Iterator[str]:
     under = [it for it in results if it["apgr"]["high"] is not None and it["apgr"]["high"] < 0.5]
     unsure = [it for it in results if _holds_chance(it)]
     yield f"- **Worse than chance** (the interval's upper end is below .500): {_list(under)}."
-    yield f"- Not to be told from chance: {len(unsure)} of {len(results)}, namely {_list(unsure)}."
+    yield f"- Not to be told from chance: {_counts(unsure, results)}."
     worse = [it for it in results if it["over_length"]["high"] is not None and it["over_length"]["high"] < 0]
     better = [it for it in results if it["over_length"]["low"] is not None and it["over_length"]["low"] > 0]
-    yield f"- Surely better than the prompt's length: {_list(better)}. Surely worse than it: {_list(worse)}."
+    others = [it for it in results if it["router"] != "length"]
+    yield f"- Surely better than the length of the prompt: {_counts(better, others)}."
+    yield f"- Surely worse than the length of the prompt: {_counts(worse, others)}."
     own = [it for it in results if it["protocol"] in {"own", "based"}]
     for name in (rows["name"] for rows in document["sets"]):
         best = max((it for it in own if it["set"] == name), key=_value, default=None)
@@ -101,6 +103,18 @@ def _after_few_labels(it: Json) -> bool:
 def _holds_chance(it: Json) -> bool:
     found = it["apgr"]
     return found["low"] is None or found["low"] <= 0.5 <= found["high"]
+
+
+def _counts(some: Sequence[Json], results: Sequence[Json]) -> str:
+    """How many of how many, by how they were trained."""
+    words = {"alone": "of routers as they are", "own": "on labels of the set", "task": "on its other tasks"}
+    words |= {"cross": "on other files", "based": "on other files and then labels of the set"}
+    told = []
+    for protocol, what in words.items():
+        of = sum(it["protocol"] == protocol for it in results)
+        if of:
+            told.append(f"{sum(it['protocol'] == protocol for it in some)} of {of} {what}")
+    return ", ".join(told)
 
 
 def _list(results: Sequence[Json]) -> str:
