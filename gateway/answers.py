@@ -23,6 +23,7 @@ from caches.types import Entry
 from caches.worth import worth_keeping
 from gateway.behind import Behind, Produce
 from gateway.caching import Caching
+from gateway.choosing import forgo
 from gateway.dispatch.types import Question, WorkAsk
 from gateway.entries import Entries, shown_id
 from gateway.errors import ApiError
@@ -189,6 +190,7 @@ class Answers:
         return self.entries.id_of(key)
 
     async def _replay(self, x: Exchange, job: Job, entry: Entry, reply: Reply, cache: str = "exact") -> None:
+        forgo(job.work)
         x.cache, x.cache_reason = cache, ""
         x.cache_id, x.cache_age = shown_id(entry), self.age(entry)
         x.work.model, x.work.tier = entry.model, entry.tier
@@ -220,6 +222,7 @@ class Answers:
                         seat.flight.note = job.work
                     else:
                         job.admitted.follow()
+                        forgo(job.work)
                         self.similar.heard(x, job)
                         x.shared, x.cache, x.work = True, "shared", cast(Work, seat.flight.note)
                     if seat.leader and not (job.shared and self._hasty(job)):  # the work's own clocks are enough

@@ -1,7 +1,9 @@
 """Where the line between the tiers is for a request, and what is made of where it went.
 
-`ask` is pure but for what it says of the job. `tell` is for requests that a model is asked for, once for each: neither for those
-that a cache answers or that join another's work, nor for who only wants to know (`gateway.explain`).
+`ask` is pure but for what it says of the job, so who only wants to know (`gateway.explain`) may. A decision is in the account
+from when it is made (`expect`): with several processes that is a while before a model is asked, and a long while when a slot is
+waited for. `tell` is for requests that a model is asked for, once for each; what a cache answers, or joins another's work, or is
+refused, is taken out again (`forgo`).
 
 What counts: every request of `auto` or another route whose key may call models of more than one tier, wherever it went and for
 whatever reason, but for those whose client named the tier: that is no choice of the router's, as with a model's own name.
@@ -13,6 +15,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from zlib import crc32
 
+from gateway.exchange import Work
 from gateway.explanation import RouteTarget
 from gateway.families import Labels
 from gateway.job import Job
@@ -79,17 +82,23 @@ class Choosing:
                 decision.reason = "budget"
         return decision
 
+    def expect(self, job: Job, decision: Decision) -> None:
+        """It is decided where the request goes, if it goes to a model: who is asked next must know. Once for each decision."""
+        route, tenant = job.resolution.route, job.principal.tenant
+        if route not in self._moving and tenant not in self._tenants:
+            return
+        told = self._told(job, decision)
+        if told is not None:
+            job.work.expected = self._cuts.expect(route, tenant, told)
+
     def tell(self, job: Job, decision: Decision) -> None:
         """The request goes to a model."""
-        if not job.resolution.auto or decision.reason == "override":
+        expected, job.work.expected = job.work.expected, None
+        told = self._told(job, decision) if expected is None else expected.told
+        if told is None:
             return
-        up = self._up(job, decision.target.model.tier)
-        if up is None:
-            return
-        route, tenant, verdict = job.resolution.route, job.principal.tenant, job.verdict
-        is_open = decision.reason in _OPEN and (verdict is None or verdict.tier is None)
-        told = Told(up, is_open) if verdict is None else Told(up, is_open, verdict.score, verdict.small, verdict.large)
-        self._cuts.tell(route, tenant, told)
+        route, tenant, up, is_open = job.resolution.route, job.principal.tenant, told.up, told.open
+        self._cuts.tell(route, tenant, told, expected)
         metrics, shown = self._metrics, self._shown[route]
         owner = self._cuts.owner(tenant)
         metrics.route_choices.add((metrics.tenant(owner) if owner else "", shown, "dearer" if up else "cheapest"))
@@ -121,6 +130,16 @@ class Choosing:
             overall=overall,
             sent=sent,
         )
+
+    def _told(self, job: Job, decision: Decision) -> Told | None:
+        """What became of it; None where it does not count."""
+        if not job.resolution.auto or decision.reason == "override":
+            return None
+        up, verdict = self._up(job, decision.target.model.tier), job.verdict
+        if up is None:
+            return None
+        is_open = decision.reason in _OPEN and (verdict is None or verdict.tier is None)
+        return Told(up, is_open) if verdict is None else Told(up, is_open, verdict.score, verdict.small, verdict.large)
 
     def _up(self, job: Job, tier: str) -> bool | None:
         """Whether that is not the cheapest of the tiers that it might have gone to; None where there is only one."""
@@ -155,6 +174,13 @@ class Choosing:
             own = self._tenants.get(tenant)
             if own is not None:
                 yield (tenant, "", own.kind), own.value
+
+
+def forgo(work: Work) -> None:
+    """What was decided for it is not to be done: a cache answers, or another's work, or nobody."""
+    expected, work.expected = work.expected, None
+    if expected is not None:
+        expected.forgo()
 
 
 def draw(raw: bytes) -> float:

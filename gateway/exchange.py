@@ -14,6 +14,7 @@ from typing import Literal
 
 from gateway.auth import Principal
 from gateway.outcomes import RequestOutcome
+from routing.cuts import Expected
 
 
 class Work:
@@ -24,6 +25,7 @@ class Work:
     reason: str = ""
     score: float | None = None
     terms: tuple[tuple[str, float], ...] = ()
+    expected: Expected | None = None  # it is in the account of a target, and has not been sent yet
     cut: float | None = None  # the score from which it would have gone up a tier
     policy: str = ""  # the version of what the classifier had learned
     replica: str = ""

@@ -29,7 +29,7 @@ from gateway import multipart, wire
 from gateway.answers import Answers
 from gateway.auth import Authenticator, Principal
 from gateway.chains import Chains
-from gateway.choosing import Choosing
+from gateway.choosing import Choosing, forgo
 from gateway.dispatch.types import Admit, Dispatcher, Grant, NoReplica, Question, WorkAsk
 from gateway.endpoints import Endpoint
 from gateway.errors import ApiError
@@ -146,9 +146,15 @@ class Pipeline:
         return await give(self._both, self._learning, x.principal, x, body)
 
     async def run(self, x: Exchange, endpoint: Endpoint, path_model: str | None, request: Request, reply: Reply) -> None:
-        """Answer one request. Raises ApiError or one of `gateway.refusals.REFUSALS`; every lease is back by then.
+        """Answer one request. Raises ApiError or one of `gateway.refusals.REFUSALS`; every lease is back by then."""
+        work = x.work
+        try:
+            await self._run_request(x, endpoint, path_model, request, reply)
+        finally:
+            forgo(work)
 
-        A body that is small is understood before its request is admitted, so that the owner of the state can be told at once
+    async def _run_request(self, x: Exchange, endpoint: Endpoint, path_model: str | None, request: Request, reply: Reply) -> None:
+        """A body that is small is understood before its request is admitted, so that the owner of the state can be told at once
         what it is about. A large one costs more to read than to refuse.
         """
         principal = x.principal = self.authenticate(request)
@@ -299,6 +305,7 @@ class Pipeline:
     def _decision(self, job: Job) -> Decision:
         if job.decision is None:
             job.decision = self.decide(job)
+            self.choosing.expect(job, job.decision)
         return job.decision
 
     def plan(self, job: Job, target: Target) -> Plan:

@@ -73,8 +73,16 @@ class Scope(Protocol):
         """Where the line is for the next request."""
         ...
 
-    def tell(self, told: Told) -> None:
-        """A request was sent."""
+    def expect(self, told: Told) -> float:
+        """A request will be sent, as far as is known: it is in the account from now on. What that changed there, for `forgo`."""
+        ...
+
+    def forgo(self, amount: float) -> None:
+        """It was not sent."""
+        ...
+
+    def tell(self, told: Told, *, expected: bool = False) -> None:
+        """A request was sent. `expected`: it is in the account already."""
         ...
 
     def standing(self) -> Standing: ...
@@ -133,7 +141,13 @@ class Raw:
     def cut(self, draw: Draw) -> Cut:  # noqa: ARG002 -- the interface of every scope
         return self._cut
 
-    def tell(self, told: Told) -> None:
+    def expect(self, told: Told) -> float:  # noqa: ARG002
+        return 0.0
+
+    def forgo(self, amount: float) -> None:
+        """Nothing depends on it."""
+
+    def tell(self, told: Told, *, expected: bool = False) -> None:  # noqa: ARG002
         self._sent.note(told.up)
 
     def standing(self) -> Standing:

@@ -41,6 +41,19 @@ class Begin:
     scores: Sequence[float] = tuple((place + 0.5) / PRIOR for place in range(PRIOR))
 
 
+@dataclass(slots=True)  # made for every request: a frozen one takes three times as long to make
+class Expected:
+    """A request that is in a scope's account before it was sent."""
+
+    scope: Scope
+    told: Told
+    amount: float
+
+    def forgo(self) -> None:
+        """It will not be."""
+        self.scope.forgo(self.amount)
+
+
 class Cuts:
     """`routes`: the aim of each. `tenants`: of those that have their own. `workers`: how many of these there are."""
 
@@ -67,23 +80,29 @@ class Cuts:
         """The tenant, if it has an aim of its own, else nothing."""
         return tenant if tenant in self._aims else ""
 
-    def tell(self, route: str, tenant: str, told: Told) -> None:
+    def expect(self, route: str, tenant: str, told: Told) -> Expected:
+        """It was decided where a request goes, and it goes there unless it is forgone. Who decides on the next one meanwhile must
+        know: with 50 of them on their way, and only those that have arrived in the account, the share would be wrong by a tenth.
+        """
+        scope, told = self.scope(route, tenant), _sane(told)
+        return Expected(scope, told, scope.expect(told))
+
+    def tell(self, route: str, tenant: str, told: Told, expected: Expected | None = None) -> None:
         """A request was sent: once for each. What is no chance from 0 to 1, whoever said it, is not known."""
-        if not (_chance(told.score) and _chance(told.small) and _chance(told.large)):
-            told = Told(told.up, told.open)
+        told, counted = _sane(told), expected is not None
         aim = self._aims.get(tenant)
         if aim is None:
-            self._routes[route].tell(told)
+            self._routes[route].tell(told, expected=counted)
             return
         key, known = (route, tenant), self._own
         own = known.get(key, 0)
         if isinstance(own, int):
-            self._crowd(route, aim).tell(told)
+            self._crowd(route, aim).tell(told, expected=counted)
             known[key] = own + 1 if own + 1 < CROWD else self._make(aim)
             if len(known) > self._most:
                 known.popitem(last=False)
         else:
-            own.tell(told)
+            own.tell(told, expected=counted)
         known.move_to_end(key)
 
     def _crowd(self, route: str, aim: Aim) -> Scope:
@@ -101,6 +120,10 @@ class Cuts:
             return Quality(aim, pairs, quality.REACH / self._root)
         scores = [(1.0 + large - small) / 2.0 for small, large in pairs] or begin.scores
         return Share(aim, scores, begin.unrated, share.REACH / self._root)
+
+
+def _sane(told: Told) -> Told:
+    return told if _chance(told.score) and _chance(told.small) and _chance(told.large) else Told(told.up, told.open)
 
 
 def _chance(value: float | None) -> bool:

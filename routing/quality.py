@@ -58,28 +58,41 @@ class Quality:
         up = self._part >= 1.0 or (self._part > 0.0 and draw() < self._part)
         return Cut(self._cut if up else math.nextafter(self._cut, math.inf), True)
 
-    def tell(self, told: Told) -> None:
+    def expect(self, told: Told) -> float:
+        before = self._owed
+        if told.score is not None and told.small is not None and told.large is not None:
+            self._owe(self._aim.value * told.large - (told.large if told.up else told.small))
+        return self._owed - before
+
+    def forgo(self, amount: float) -> None:
+        self._owe(-amount)
+
+    def tell(self, told: Told, *, expected: bool = False) -> None:
         score, small, large = told.score, told.small, told.large
         self._sent.note(told.up)
         if score is None or small is None or large is None:
             return
+        if not expected:
+            self.expect(told)
         given = large if told.up else small
-        self._owed = min(max(self._owed + self._aim.value * large - given, -2.0 * self._reach), 2.0 * self._reach)
         self._given += (given - self._given) * _FADE
         self._possible += (large - self._possible) * _FADE
         if told.open:
             self._take(score, small, large)
         self._steps += 1
-        if self._owed <= -self._reach:
-            self._cut, self._part = math.inf, 0.0
-        elif self._owed >= self._reach:
-            self._cut, self._part = _ANY_GAIN, 1.0
-        elif self._steps % STEP == 0:
+        if self._steps % STEP == 0 and abs(self._owed) < self._reach:
             self._move()
 
     def standing(self) -> Standing:
         kept = self._given / self._possible if self._possible else None
         return Standing(self._aim, self._cut, self._part, self._sent.share, len(self._sent), kept)
+
+    def _owe(self, amount: float) -> None:
+        self._owed = owed = min(max(self._owed + amount, -2.0 * self._reach), 2.0 * self._reach)
+        if owed <= -self._reach:
+            self._cut, self._part = math.inf, 0.0
+        elif owed >= self._reach:
+            self._cut, self._part = _ANY_GAIN, 1.0
 
     def _take(self, score: float, small: float, large: float) -> None:
         for ring, value in ((self._scores, score), (self._smalls, small), (self._larges, large)):

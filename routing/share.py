@@ -56,16 +56,31 @@ class Share:
         unrated = self._unrated
         return Cut(at, unrated is None or unrated >= at)
 
-    def tell(self, told: Told) -> None:
-        up, share = told.up, self._aim.value
-        owed = self._owed + (share - 1.0 if up else share)
-        self._owed = owed = min(max(owed, self._least), self._most)
-        self._sent.note(up)
+    def expect(self, told: Told) -> float:
+        before = self._owed
+        self._owe(self._aim.value - told.up)
+        self._steer()
+        return self._owed - before
+
+    def forgo(self, amount: float) -> None:
+        self._owe(-amount)
+        self._steer()
+
+    def tell(self, told: Told, *, expected: bool = False) -> None:
+        if not expected:
+            self._owe(self._aim.value - told.up)
+        self._sent.note(told.up)
         if told.open:
             score = self._unrated if told.score is None else told.score
             if score is not None:
                 self._take(score)
-        wanted = share + correction(owed, self._reach)
+        self._steer()
+
+    def _owe(self, amount: float) -> None:
+        self._owed = min(max(self._owed + amount, self._least), self._most)
+
+    def _steer(self) -> None:
+        wanted = self._aim.value + correction(self._owed, self._reach)
         now = (self._above + self._part * self._at) / len(self._ring)
         if abs(now - wanted) > BAND or wanted <= 0.0 < now or wanted >= 1.0 > now:
             self._move(wanted)

@@ -4,12 +4,13 @@ import asyncio
 import logging
 
 import pytest
-from gateway_talk import ACME, ADMIN_KEY, GLOBEX, KEY, OTHER_KEY, ask, chat, lines, posts, scrape, tenant, total
+from gateway_talk import ACME, ADMIN_KEY, GLOBEX, KEY, OTHER_KEY, ask, chat, hold, lines, posts, scrape, tenant, total
 
 EASY, UNKNOWN = "Translate this word into French:", "xyzzy"
 HARD = "Prove by induction that the theorem holds, derive the complexity step by step."
 OWNER = {"authorization": f"Bearer {ADMIN_KEY}"}
 NEVER, ALWAYS = {"target": {"large": 0.0}}, {"target": {"large": 1.0}}
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
 HALF = {"routing": {"routes": {"auto": {"target": {"large": 0.5}}}}}
 
 
@@ -123,14 +124,38 @@ async def test_hits_followers_and_questions_count_as_nothing(start):
     assert await choices(stack) == asked < 5
 
 
+async def test_requests_that_wait_for_a_slot_are_in_the_account(start):
+    """Sixty hard ones at once, all decided before the first is answered: half of them wait for the large model, not all."""
+    one = {"concurrency": {"max": 1}}
+    stack = await start({**HALF, "models": {0: one, 1: one}})
+    answers = await asyncio.gather(*(ask(stack, to("auto", f"{HARD} {place}")) for place in range(60)))
+    tiers = [answer.headers["x-tiergate-tier"] for answer in answers]
+    assert abs(tiers.count("large") - 30) <= 10
+
+
+async def test_who_joins_anothers_work_leaves_the_account_alone(start):
+    """After sixty who asked at once the same that must go up, what is new is cut as if it had been asked once."""
+    stack = await start({**HALF, "models": {0: {"capabilities": []}}})
+    release = hold(stack.small), hold(stack.large)
+    joined = asyncio.gather(*(ask(stack, to("auto", HARD, temperature=0, tools=[TOOL])) for _ in range(60)))
+    await stack.until(lambda: stack.gateway.parts.edge.running == 60)
+    await asyncio.sleep(0.1)  # the last of them are on their way to the dispatcher
+    for let in release:
+        let()
+    assert [answer.headers["x-tiergate-cache"] for answer in await joined].count("shared") > 30
+    before = len(posts(stack.large))
+    for place in range(30):
+        await ask(stack, to("auto", f"{HARD} fresh {place}"))
+    assert abs(len(posts(stack.large)) - before - 15) <= 7
+
+
 async def test_an_override_is_no_choice_and_what_is_forced_is_a_sending(start):
     """x-tiergate-tier is the client's own word, as a model's name is; tools that only the large tier has take from the share."""
     stack = await start({**HALF, "models": {0: {"capabilities": []}, 1: {"capabilities": ["tools"]}}})
-    tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
     assert await tier_of(stack, to("auto", EASY), **{"x-tiergate-tier": "large"}) == ("large", "override")
     assert await choices(stack) == 0
     for place in range(20):
-        assert await tier_of(stack, to("auto", f"{EASY} {place}", tools=[tool])) == ("large", "capability")
+        assert await tier_of(stack, to("auto", f"{EASY} {place}", tools=[TOOL])) == ("large", "capability")
     assert await choices(stack, to="dearer") == 20
     assert await tier_of(stack, to("auto", HARD)) == ("small", "score")
 

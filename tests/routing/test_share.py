@@ -3,6 +3,7 @@
 import math
 import random
 import statistics
+from collections import deque
 from itertools import pairwise
 
 import pytest
@@ -164,6 +165,40 @@ def test_a_wrong_prior_costs_a_few_requests():
         dice = random.Random(6)
         ups = send(scope(0.3, prior), [dice.betavariate(2, 2) for _ in range(200)])
         assert sum(ups) / 200 == pytest.approx(0.3, abs=0.05)
+
+
+@pytest.mark.parametrize("pending", [20, 200])
+@pytest.mark.parametrize("forgone", [0.0, 0.5])
+def test_decisions_that_wait_are_known_to_the_next(pending, forgone):
+    """With so many decided and not yet sent, half of which never will be, those that are sent keep the share."""
+    dice, one = random.Random(pending), scope(0.3)
+    waiting, sent = deque(), []
+    for count in range(5000):
+        score = dice.betavariate(2, 6) if count < 2500 else dice.betavariate(6, 2)
+        told = Told(score >= one.cut(dice.random).threshold, True, score)
+        waiting.append((told, one.expect(told)))
+        if len(waiting) > pending:
+            told, amount = waiting.popleft()
+            if dice.random() < forgone:
+                one.forgo(amount)
+            else:
+                sent.append(told.up)
+                one.tell(told, expected=True)
+    assert statistics.mean(sent) == pytest.approx(0.3, abs=0.01)
+    assert worst_of(sent[-1000:], 0.3, 500) <= 0.05
+
+
+@pytest.mark.parametrize("amounts", [[True] * 40, [False] * 40, [True, False] * 20])
+def test_what_is_forgone_leaves_the_account_as_it_was(amounts):
+    """However many are expected and forgone, in whatever order, and however far that goes: the cut is where it was, or as near as
+    it may stay without being moved.
+    """
+    one = scope(0.3)
+    before = one.standing().cut
+    held = [one.expect(Told(up, True, 0.5)) for up in amounts]
+    for amount in held:
+        one.forgo(amount)
+    assert one.standing().cut == pytest.approx(before, abs=BAND + 1 / 64)
 
 
 @pytest.mark.parametrize("workers", [2, 4, 8])
