@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from gateway.lab.calibrate.measure import Figures, Outcomes, Told, measure
+from gateway.lab.calibrate.recalibrate import recalibrated
 from gateway.lab.calibrate.samples import Sample
 from gateway.lab.calibrate.study import study
 from gateway.lab.routing.metrics import Resamples
@@ -102,32 +103,47 @@ def replay(sets: dict[str, list[Outcome]], labels: Sequence[int], seed: int) -> 
         base = generic(sets, name, seed)
         later = rows[-LATER:] if len(rows) > 2 * LATER else rows[len(rows) // 2 :]
         first = rows[: -len(later)]
-        yield _row(name, "generic", 0, worth(base, later), "")
-        for count in labels:
-            for agreement in (False, True):
-                known = [one for one in first if one.agreed is not None] if agreement else first
+        yield {"set": name, "labels": 0, "tested": len(later), **_told("generic", worth(base, later))}
+        for agreement in (False, True):
+            known = [one for one in first if one.agreed is not None] if agreement else first
+            for count in labels:
                 if len(known) >= count:
-                    result = study(samples(known[:count], agreement=agreement), shipped=base, current=base, since=0.0, seed=seed)
-                    ruling = f"{'yes' if result.ruling.swap else 'no'}: {result.ruling.why}"
-                    yield _row(name, "agreement" if agreement else "right", count, worth(result.policy, later), ruling)
+                    own = samples(known[:count], agreement=agreement)
+                    result = study(own, shipped=base, current=base, since=0.0, seed=seed)
+                    yield {
+                        "set": name,
+                        "labels": count,
+                        "labels_by": "agreement" if agreement else "what was right",
+                        **_told("trained", worth(result.tried[0].policy, later)),
+                        **_told("recalibrated", worth(recalibrated(base, own), later)),
+                        "takes_over": result.new.kind if result.new.ruling.swap else "none",
+                        "why": result.new.ruling.why,
+                    }
 
 
-def _row(name: str, source: str, labels: int, told: Figures, ruling: str) -> dict[str, Any]:
+def _told(name: str, told: Figures) -> dict[str, Any]:
     apgr = told.apgr
-    return {"set": name, "labels_by": source, "labels": labels, "apgr": apgr.value, "low": apgr.low, "high": apgr.high,
-            "ece": told.ece.value, "kept": told.kept, "takes_over": ruling}  # fmt: skip
+    return {name: {"apgr": apgr.value, "low": apgr.low, "high": apgr.high, "ece": told.ece.value, "kept": told.kept}}
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
     """Markdown."""
-    lines = ["| set | labels by | labels | APGR | ECE | kept small at 95 % | takes over |", "|---|---|---|---|---|---|---|"]
+    heads = ("set", "labels", "by", "APGR", "ECE", "kept small at 95 %", "ECE, calibrated anew", "takes over")
+    lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for row in rows:
-        apgr = f"{row['apgr']:.3f} [{row['low']:.3f}, {row['high']:.3f}]" if row["low"] is not None else f"{row['apgr']:.3f}"
-        lines.append(
-            f"| {row['set']} | {row['labels_by']} | {row['labels'] or ''} | {apgr} | {row['ece']:.3f} | {row['kept']:.2f} |"
-            f" {row['takes_over']} |"
-        )
+        if not row["labels"]:
+            lines.append(f"| {row['set']} | generic | | {_cells(row['generic'])} | | |")
+        else:
+            calibrated = f"{row['recalibrated']['ece']:.3f}"
+            lines.append(
+                f"| | {row['labels']:,} | {row['labels_by']} | {_cells(row['trained'])} | {calibrated} | {row['takes_over']} |"
+            )
     return "\n".join(lines)
+
+
+def _cells(told: dict[str, Any]) -> str:
+    between = "" if told["low"] is None else f" [{told['low']:.3f}, {told['high']:.3f}]"
+    return f"{told['apgr']:.3f}{between} | {told['ece']:.3f} | {told['kept']:.2f}"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -141,7 +157,7 @@ def main(argv: list[str] | None = None) -> int:
     rows = []
     for row in replay(sets, args.labels, args.seed):
         rows.append(row)
-        print(row["set"], row["labels_by"], row["labels"], file=sys.stderr)
+        print(row["set"], row.get("labels_by", "generic"), row["labels"], file=sys.stderr)
     print(json.dumps(rows, indent=2) if args.json else table(rows))
     return 0
 

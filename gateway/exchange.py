@@ -25,9 +25,9 @@ class Work:
     reason: str = ""
     score: float | None = None
     terms: tuple[tuple[str, float], ...] = ()
+    policy: str = ""  # the version of what the classifier had learned
     expected: Expected | None = None  # it is in the account of a target, and has not been sent yet
     cut: float | None = None  # the score from which it would have gone up a tier
-    policy: str = ""  # the version of what the classifier had learned
     replica: str = ""
     attempts: int = 0
     queued: float = 0.0

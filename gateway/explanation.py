@@ -62,7 +62,10 @@ class RouteTarget(msgspec.Struct, frozen=True):
 
 
 class Route(msgspec.Struct, frozen=True):
-    """Which model, and why. `threshold`: the score from which this very request goes up a tier, at most 1."""
+    """Which model, and why. `threshold`: the score from which this very request goes up a tier, at most 1. `policy`: the version
+    of what the classifier has learned. `small`, `large`: how likely the cheapest and the dearest tier are good enough, of a
+    classifier that tells; it tells even where it knows too little of the text to score it.
+    """
 
     model: str
     tier: str
@@ -72,6 +75,9 @@ class Route(msgspec.Struct, frozen=True):
     terms: tuple[Term, ...]
     candidates: tuple[Candidate, ...]
     target: RouteTarget | None = None
+    policy: str = ""
+    small: float | None = None
+    large: float | None = None
 
 
 class ScopeView(msgspec.Struct, frozen=True):

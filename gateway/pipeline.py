@@ -253,8 +253,8 @@ class Pipeline:
         left = list(decision.alternatives)
         target: Target | None = decision.target
         job.work.score, job.work.terms = decision.score, decision.terms
-        job.work.cut = job.cut
         job.work.policy = "" if job.verdict is None else job.verdict.policy
+        job.work.cut = job.cut
         reason: str = decision.reason
         moved = False
         while target is not None:

@@ -71,11 +71,11 @@ def watching_of(
     config: Config, learns: Learns, behind: Behind, inner: Inner, metrics: Metrics, clock: Clock, wall: Clock
 ) -> NothingLearned:
     own, workers = config.routing.learning, config.server.workers
-    if not own.enabled:
+    if not own.enabled or len({model.tier for model in config.models}) == 1:
         return NothingLearned()
     tokens = own.tokens_per_minute
     return Watching(
-        order=config.routing.tiers,
+        order=[tier for tier in config.routing.tiers if any(model.tier == tier for model in config.models)],
         behind=behind,
         note=learns.note,
         elsewhere=learns.elsewhere,
@@ -91,13 +91,14 @@ def watching_of(
     )
 
 
-def learned_classifier() -> Classifier:
-    """With the policy that ships."""
+def learned_classifier(config: Config) -> Classifier:
+    """With the policy that the config names, or the one that ships."""
+    from routing.learned.classifier import Learned  # noqa: PLC0415 - loaded only where it is used
+    from routing.learned.policy import Policy  # noqa: PLC0415 - as above
     from routing.learned.shipped import shipped  # noqa: PLC0415 - as above
 
-    from routing.learned.classifier import Learned  # noqa: PLC0415 - loaded only where it is used
-
-    return Learned(shipped())
+    path = config.routing.classifier.policy
+    return Learned(shipped() if path is None else Policy.load(path))
 
 
 def following_of(config: Config, classifier: Classifier) -> Runs:

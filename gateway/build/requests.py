@@ -243,7 +243,7 @@ def classifier_of(config: Config) -> Classifier:
     routing = config.routing
     if routing.classifier.kind == "fixed":
         return Fixed(routing.classifier.tier or default_tier(config))
-    return learned_classifier() if routing.classifier.kind == "learned" else Rules()
+    return learned_classifier(config) if routing.classifier.kind == "learned" else Rules()
 
 
 def _verifier(config: Config, inner: Inner, clock: Clock) -> Verifier | None:

@@ -28,8 +28,27 @@ def check_routes(config: Config, report: Report) -> None:
         report.twice(
             (((*here, index), model) for index, model in enumerate(route.models or ())), lambda known: f"the model {known}"
         )
+    _policy(config, report)
     for where, target in _targets(config):
         _target(config, where, target, report)
+
+
+def _policy(config: Config, report: Report) -> None:
+    classifier = config.routing.classifier
+    here: Path = ("routing", "classifier", "policy")
+    if classifier.policy is None:
+        return
+    if classifier.kind != "learned":
+        report(here, f"is for classifier kind learned, not {classifier.kind}")
+        return
+    from routing.learned.policy import Policy  # noqa: PLC0415 - loaded only where it is used
+
+    try:
+        Policy.load(classifier.policy)
+    except OSError as error:
+        report(here, f"cannot be read: {error.strerror}")
+    except ValueError as error:
+        report(here, str(error))
 
 
 def _targets(config: Config) -> Iterator[tuple[Path, Target]]:

@@ -17,7 +17,7 @@ from gateway.build import replica_maker
 from gateway.config import Config, Model, Problem, Reading
 from gateway.config.extras import missing
 from gateway.config.problems import Path
-from gateway.doctor import access, capacity, certificates, disk, engine, machine, pools, ports, redis, semantic, warm
+from gateway.doctor import access, capacity, certificates, disk, engine, learning, machine, pools, ports, redis, semantic, warm
 from gateway.doctor.engine import Engine, engine_of
 from gateway.doctor.facts import ReplicaFacts
 from gateway.doctor.findings import Finding, Severity, fail
@@ -261,5 +261,6 @@ def _files(config: Config, now: float) -> list[Finding]:
     found += disk.free_space(where, path)
     if config.any_budget and config.limits.store == "memory":
         found += disk.budgets(("limits", "budgets", "path"), config.limits.budgets.path)
+    found += learning.check(config)
     found += [*access.admin(config), *access.plans(config), *access.patterns(config)]
     return [*found, *access.callers(config, records, now), *access.strangers(config, records)]

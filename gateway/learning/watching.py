@@ -7,7 +7,8 @@ Rules of this file
   model that was chosen: no hit, no renewal, no fallback. Not what says `no-store`, nor what asks for several answers, nor what
   has tools that the backend itself would run; tools that the client runs are only called, and calls can be compared.
   Nor a short ask within a conversation: it is judged by what it follows up, and its own words say nothing.
-- Of more than two tiers the cheapest and the dearest are compared; what another one answered is not looked at.
+- Of more than two tiers the cheapest and the dearest are compared; what another one answered is not looked at, nor where one of
+  the two may not answer.
 - Whatever goes wrong behind a request ends there.
 """
 
@@ -39,6 +40,7 @@ from routing.conversation import thread_of
 from routing.types import Decision, Target
 
 OWN = "tiergate"  # in the queue, beside tenants
+MOST_AT_ONCE = 16  # requests that are asked twice: what else runs behind requests has room beside them
 MOST_ANSWER = 256 * 1024  # bytes of an answer that is compared
 MOST_TEXT = 8_000  # characters of an ask that are kept
 SHORT = 240  # characters of an ask that may mean something only after what was said before it
@@ -118,7 +120,7 @@ class Watching(NothingLearned):
         wall: Callable[[], float],
         rng: random.Random,
     ) -> None:
-        self._ranks = {tier: rank for rank, tier in enumerate(order)}
+        self._tiers = order[0], order[-1]
         self._behind = behind
         self._note = note
         self._elsewhere = elsewhere
@@ -132,6 +134,7 @@ class Watching(NothingLearned):
         self._wall = wall
         self._rng = rng
         self._recent = Recent()
+        self._running = 0
         self._makes: Makes
 
     def wraps(self, makes: Makes) -> Produce:
@@ -165,7 +168,7 @@ class Watching(NothingLearned):
     def _look_at(self, job: Job, decision: Decision, copied: Copied | None) -> None:
         cheap, dear = self._ends(decision)
         tier = decision.target.model.tier
-        if cheap is dear or tier not in (cheap.model.tier, dear.model.tier) or not _as_decided(job, decision):
+        if cheap is None or dear is None or tier not in (cheap.model.tier, dear.model.tier) or not _as_decided(job, decision):
             return
         thread = thread_of(job.ask.fields, job.endpoint.name)
         text = thread.ask()[:MOST_TEXT]
@@ -174,14 +177,14 @@ class Watching(NothingLearned):
         answered: Side = "small" if tier == cheap.model.tier else "large"
         decided = _decided(job, decision, text, answered)
         self._recent.add(decided)
-        if copied is not None and self._may(job):
+        if copied is not None and self._running < MOST_AT_ONCE and self._may(job):
             self._behind.spawn(self._shadow(job, decided, dear if answered == "small" else cheap, copied.kept))
 
-    def _ends(self, decision: Decision) -> tuple[Target, Target]:
-        """The cheapest and the dearest that may answer; of several of a tier the one that comes first."""
+    def _ends(self, decision: Decision) -> tuple[Target | None, Target | None]:
+        """Who may answer of the cheapest and of the dearest tier; of several the one that comes first."""
         able = (decision.target, *decision.alternatives)
-        ranks = [self._ranks.get(target.model.tier, len(self._ranks)) for target in able]
-        return able[ranks.index(min(ranks))], able[ranks.index(max(ranks))]
+        cheap, dear = self._tiers
+        return _first(able, cheap), _first(able, dear)
 
     def _learns_from(self, job: Job) -> bool:
         tenants = self._tenants
@@ -201,6 +204,13 @@ class Watching(NothingLearned):
         return self._tokens is None or self._tokens.take(tokens)
 
     async def _shadow(self, job: Job, decided: Decided, other: Target, kept: Gathered) -> None:
+        self._running += 1
+        try:
+            await self._learn(job, decided, other, kept)
+        finally:
+            self._running -= 1
+
+    async def _learn(self, job: Job, decided: Decided, other: Target, kept: Gathered) -> None:
         mine = _whole(job, kept)
         if mine is None:
             return
@@ -232,6 +242,10 @@ class Watching(NothingLearned):
             line.grams, line.amounts = self._grams(line.text)
             line.text = None
         self._note(encode(line))
+
+
+def _first(targets: Sequence[Target], tier: str) -> Target | None:
+    return next((target for target in targets if target.model.tier == tier), None)
 
 
 def _as_decided(job: Job, decision: Decision) -> bool:

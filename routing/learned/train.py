@@ -51,7 +51,8 @@ class Penalty:
 
 
 # Amounts are few and in every text. At the price of grams they outweigh them in the gap, where they tell sets apart, not asks.
-GAP_PENALTIES = tuple(Penalty(grams, 100 * grams) for grams in (5.0, 12.0, 30.0, 80.0, 400.0, 4000.0))
+AMOUNTS_COST = 100.0
+GAP_GRAMS = (5.0, 12.0, 30.0, 80.0, 400.0, 4000.0)
 MEAN_PENALTIES = tuple(Penalty(grams, 10 * grams) for grams in (1.0, 3.0, 8.0, 20.0, 60.0, 400.0))
 
 
@@ -108,8 +109,17 @@ _GAP = _Aim(lambda table: table.gap, lambda table: table.base_gap, USUAL_SLOPES[
 _MEAN = _Aim(lambda table: table.mean, lambda table: table.base_mean, USUAL_SLOPES[1])
 
 
-def train(rows: Sequence[Row], *, base: Policy | None, seed: int, read: Sequence[Grams] | None = None) -> Policy:
-    """A policy for what these rows came from; `read`: their grams, where they were read before. Raises TooFewRows."""
+def train(
+    rows: Sequence[Row],
+    *,
+    base: Policy | None,
+    seed: int,
+    read: Sequence[Grams] | None = None,
+    amounts_cost: float = AMOUNTS_COST,
+) -> Policy:
+    """A policy for what these rows came from; `read`: their grams, where they were read before. `amounts_cost`: of an amount in
+    the gap, in penalties of a gram. Raises TooFewRows.
+    """
     scored = [place for place, row in enumerate(rows) if row.small is not None or row.large is not None]
     read = [grams_of(rows[place].text) for place in scored] if read is None else [read[place] for place in scored]
     words = Vocabulary.of(read)
@@ -119,20 +129,21 @@ def train(rows: Sequence[Row], *, base: Policy | None, seed: int, read: Sequence
         raise TooFewRows(f"{len(both.gap)} rows have a score of either tier; {LEAST_ROWS} is the least")
     rng = np.random.default_rng(seed)
     fold = folds(both.groups, FOLDS, rng)
-    gap, held_gap = _gap(both, fold)
+    costs = [Penalty(grams, amounts_cost * grams) for grams in GAP_GRAMS]
+    gap, held_gap = _gap(both, fold, costs)
     mean, held_mean = _mean(_completed(table, gap), both, fold)
     prior = np.clip(np.stack([held_mean - held_gap / 2, held_mean + held_gap / 2], axis=1), LEAST, MOST)
     kept = prior[rng.permutation(len(prior))[:MOST_PRIOR]]
     return _policy(words, gap, mean, table, kept, base)
 
 
-def _gap(both: Table, fold: Ints) -> tuple[_Line, Floats]:
+def _gap(both: Table, fold: Ints, penalties: Sequence[Penalty]) -> tuple[_Line, Floats]:
     """The regression on the gap, calibrated, and what it says of held-out rows."""
-    held = [_GAP.held_out(both, fold, penalty) for penalty in GAP_PENALTIES]
+    held = [_GAP.held_out(both, fold, penalty) for penalty in penalties]
     ranked = [float((both.weights * _ranks(judged)) @ both.gap) for judged in held]
     doubt = DOUBT * float(np.sqrt((both.weights**2) @ (both.gap - both.gap.mean()) ** 2 / 12))
     best = max(place for place, gained in enumerate(ranked) if gained >= max(ranked) - doubt)
-    return _calibrated(_GAP.fit(both, GAP_PENALTIES[best]), held[best], both.gap, both.weights)
+    return _calibrated(_GAP.fit(both, penalties[best]), held[best], both.gap, both.weights)
 
 
 def _mean(table: Table, both: Table, fold: Ints) -> tuple[_Line, Floats]:

@@ -153,6 +153,17 @@ async def test_nothing_is_asked_of_a_pool_that_has_no_free_slot(start, tmp_path,
     assert 'tiergate_route_shadows_total{result="unanswered"} 1.0' in (await stack.client.get("/metrics")).text
 
 
+async def test_the_client_has_its_answer_before_the_other_tier_does(start, tmp_path, pair):
+    """However slow the other tier is, the client does not wait for it; a gateway that stops does not, either."""
+    stack = await start(ALL, fakes=pair() | {"l1": Options(ttft=30.0)})
+    assert (await stack.chat(EASY, model="auto")).status_code == 200
+    await stack.until(lambda: bool(asked(stack.large)))
+    assert stack.gateway.parts.behind._tasks
+    assert not (tmp_path / "own").exists()
+    await stack.gateway.stop()
+    assert not stack.gateway.parts.behind._tasks
+
+
 async def test_a_budget_bounds_what_is_asked(start, tmp_path, pair):
     """Of five requests within a minute two are shadowed, as the budget says."""
     stack = await start(changed({"per_minute": 2}), fakes=pair())
@@ -205,6 +216,19 @@ async def test_feedback_finds_the_worker_that_answered(start, tmp_path, pair):
     other.rated("acme", answer.headers["x-request-id"], 1.0)
     [line] = await written(stack, tmp_path)
     assert (line.small, line.large, line.text) == (1.0, None, EASY)
+
+
+async def test_another_dispatcher_goes_on_writing(start, tmp_path, pair):
+    """What is learned after the process that writes was replaced is written by its successor, in a file of its own."""
+    stack = await start(ALL, fakes=pair(), workers=1)
+    await stack.chat(EASY, model="auto")
+    await written(stack, tmp_path)
+    await stack.gateway.replace_dispatcher()
+    await stack.until(lambda: all(r.up for s in stack.gateway.parts.lanes.values() for r in s.pool.replicas))
+    await stack.chat(HARD, model="auto")
+    found = await written(stack, tmp_path, 2)
+    assert [line.text for line in found] == [EASY, HARD]
+    assert len(list((tmp_path / "own" / "log").iterdir())) == 2
 
 
 async def test_the_prompt_is_kept_only_where_that_is_wanted(start, tmp_path, pair):

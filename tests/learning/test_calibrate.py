@@ -2,6 +2,8 @@
 
 import json
 import random
+from contextlib import redirect_stdout
+from io import StringIO
 
 import pytest
 from hypothesis import given, settings
@@ -38,11 +40,9 @@ def learned(tmp_path_factory):
     """A folder after one calibration on 300 labels, and what it said."""
     folder = tmp_path_factory.mktemp("own")
     write(folder / "asks-1.jsonl", lines(300))
-    with pytest.MonkeyPatch.context() as patch:
-        said = []
-        patch.setattr("builtins.print", lambda text, **_: said.append(text))
+    with redirect_stdout(StringIO()) as said:
         code = main(["calibrate", str(folder), "--policies", str(folder / "policies"), "--json"])
-    return folder, code, json.loads(said[0])
+    return folder, code, json.loads(said.getvalue())
 
 
 def test_a_better_policy_takes_over(learned):
@@ -111,9 +111,9 @@ def test_labels_of_chance_do_not_take_over(tmp_path):
     for line in found:
         line.small = float(draw.random() < 0.75)
     result = study(gather([write(tmp_path / "a.jsonl", found)]).samples, shipped=shipped(), current=shipped(), since=0.0, seed=0)
-    assert result.ruling.order is not None
-    assert result.ruling.order < 0.95
-    assert result.ruling.why != "its order is better"
+    assert result.new.ruling.order is not None
+    assert result.new.ruling.order < 0.95
+    assert result.new.ruling.why != "its order is better"
 
 
 def test_answers_that_mostly_differ_are_not_believed(tmp_path):
@@ -127,7 +127,7 @@ def test_answers_that_mostly_differ_are_not_believed(tmp_path):
         result = study(
             gather([write(tmp_path / "a.jsonl", found)]).samples, shipped=shipped(), current=shipped(), since=0.0, seed=0
         )
-        assert result.ruling.swap is swapped, source
+        assert result.new.ruling.swap is swapped, source
 
 
 def test_grams_teach_what_texts_teach(tmp_path):

@@ -14,11 +14,18 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from gateway.config import ConfigError, load
+from gateway.lab.progress import Progress
 from gateway.learning.versions import BadVersions, Made, Versions
 
+if TYPE_CHECKING:  # else numpy would be loaded with the command line
+    from gateway.lab.calibrate.samples import Gathered
+    from gateway.lab.calibrate.study import Study
+    from routing.learned.policy import Policy
+
+NAME = "tiergate calibrate"
 MISTAKE, TOO_FEW = 2, 3
 SHIPPED = "shipped"
 
@@ -50,15 +57,15 @@ def run(args: argparse.Namespace) -> int:
     except ConfigError as error:
         print(error, file=sys.stderr)
     except (BadVersions, ValueError) as error:
-        print(f"tiergate calibrate: {error}", file=sys.stderr)
+        print(f"{NAME}: {error}", file=sys.stderr)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        print(f"tiergate calibrate: {where}{error.strerror or error}", file=sys.stderr)
+        print(f"{NAME}: {where}{error.strerror or error}", file=sys.stderr)
     return MISTAKE
 
 
 def _late(*_: object) -> NoReturn:
-    print("tiergate calibrate: it took too long", file=sys.stderr)
+    print(f"{NAME}: it took too long", file=sys.stderr)
     sys.stderr.flush()
     os._exit(MISTAKE)
 
@@ -78,43 +85,60 @@ def _roll_back(args: argparse.Namespace, versions: Versions) -> int:
 
 
 def _calibrate(args: argparse.Namespace, logs: list[Path], versions: Versions) -> int:
-    from routing.learned.shipped import shipped  # noqa: PLC0415 - as above
-
     from gateway.lab.calibrate import report  # noqa: PLC0415 - numpy is loaded when it is needed
+    from gateway.lab.calibrate.measure import BLOCKS  # noqa: PLC0415 - as above
     from gateway.lab.calibrate.samples import gather  # noqa: PLC0415 - as above
     from gateway.lab.calibrate.study import TooFewLabels, study  # noqa: PLC0415 - as above
-    from routing.learned.file import BadPolicy, read_policy, write_policy  # noqa: PLC0415 - as above
+    from routing.learned.shipped import shipped  # noqa: PLC0415 - as above
 
     first = shipped()
-    manifest = versions.manifest()
-    made = manifest.find(manifest.current)
-    try:
-        current = first if made is None else read_policy(versions.data(made))
-    except BadPolicy as error:
-        raise BadVersions(str(error)) from None
+    current, since = _in_force(versions, first)
     found = gather(logs)
+    told = {} if args.brief else {"told": Progress(sys.stderr, NAME).step("policies made and measured", BLOCKS + 1)}
     try:
-        result = study(found.samples, shipped=first, current=current, since=0.0 if made is None else made.until, seed=args.seed)
+        result = study(found.samples, shipped=first, current=current, since=since, seed=args.seed, **told)
     except TooFewLabels as error:
-        print(json.dumps({"error": "too_few_labels", "message": str(error)}) if args.json else f"tiergate calibrate: {error}")
+        print(json.dumps({"error": "too_few_labels", "message": str(error)}) if args.json else f"{NAME}: {error}")
         return TOO_FEW
-    if result.policy.version in manifest.refused:
-        result = replace(result, ruling=replace(result.ruling, swap=False, why="it was rolled back"))
-    swap = result.ruling.swap and not args.dry_run
+    if result.new.policy.version in versions.manifest().refused:
+        back = replace(result.new.ruling, swap=False, why="it was rolled back")
+        result = replace(result, tried=(replace(result.new, ruling=back),))
+    swap = result.new.ruling.swap and not args.dry_run
     if swap:
-        data, policy = write_policy(result.policy), result.policy
-        new = Made(
-            version=policy.version,
-            at=time.time(),
-            sha256=hashlib.sha256(data).hexdigest(),
-            base=current.version,
-            labels=found.paired,
-            until=max(sample.at for sample in found.samples),
-            figures=report.figures(result.new),
-        )
-        versions.add(new, data)
+        _put_in_force(versions, result, found, current.version)
     if args.json:
         print(json.dumps(report.plain(found, result, current.version, swapped=swap), indent=2))
     else:
         print((report.brief if args.brief else report.table)(found, result, current.version, swapped=swap))
     return 0
+
+
+def _in_force(versions: Versions, first: Policy) -> tuple[Policy, float]:
+    """The policy, and when its newest label was written; `first` is the one that ships. Raises BadVersions."""
+    from routing.learned.file import BadPolicy, read_policy  # noqa: PLC0415 - loaded when it is needed
+
+    manifest = versions.manifest()
+    made = manifest.find(manifest.current)
+    if made is None:
+        return first, 0.0
+    try:
+        return read_policy(versions.data(made)), made.until
+    except BadPolicy as error:
+        raise BadVersions(str(error)) from None
+
+
+def _put_in_force(versions: Versions, result: Study, found: Gathered, base: str) -> None:
+    from gateway.lab.calibrate import report  # noqa: PLC0415 - loaded when it is needed
+    from routing.learned.file import write_policy  # noqa: PLC0415 - as above
+
+    data = write_policy(result.new.policy)
+    made = Made(
+        version=result.new.policy.version,
+        at=time.time(),
+        sha256=hashlib.sha256(data).hexdigest(),
+        base=base,
+        labels=found.paired,
+        until=max(sample.at for sample in found.samples),
+        figures=report.figures(result.new.figures),
+    )
+    versions.add(made, data)

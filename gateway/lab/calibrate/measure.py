@@ -3,25 +3,24 @@
 Held out is by time, as the policy would have met them: the newer half is cut into BLOCKS, and each is judged by a policy that was
 trained on everything before it. What is put in force in the end is trained on all, so it knows a little more than what was
 measured. A request whose very words were in the training is left out. Against it stands the policy in force, on the same
-requests, of which those count that are newer than everything it was trained on.
+requests, of which those count that are newer than everything it was trained on. Of a block what counts is the order within it:
+its scores become ranks, of both policies, since each block has a policy of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from gateway.lab.calibrate.samples import Sample
-from gateway.lab.routing.metrics import Floats, Interval, Resamples, curves, drawn, ece, interval, placed
-from routing.learned.policy import Judged, Policy
+from gateway.lab.routing.metrics import Floats, Interval, Resamples, curves, drawn, ece, interval, placed, ranked
+from routing.learned.policy import Judged
 
 BLOCKS = 5
 QUALITY = 0.95  # of the large tier's, for the share that is kept from it
-
-Train = Callable[[Sequence[Sample]], Policy]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +63,13 @@ class Told:
     unknown: float
 
     @classmethod
-    def of(cls, judged: Sequence[Judged]) -> Told:
-        scores = placed([(1 + one.large - one.small) / 2 if one.known else None for one in judged])
+    def of(cls, judged: Sequence[Judged], blocks: Sequence[int] = ()) -> Told:
+        """`blocks`: how many in a row are of one."""
+        scores = np.array([(1 + one.large - one.small) / 2 if one.known else np.nan for one in judged])
+        edges = np.cumsum([0, *blocks])
+        parts = [ranked(scores[start:end]) for start, end in pairwise(edges)]
         return cls(
-            scores,
+            placed(np.concatenate(parts) if parts else scores),
             np.array([one.small for one in judged]),
             np.array([one.large for one in judged]),
             float(np.mean([not one.known for one in judged])),
@@ -90,23 +92,25 @@ class Outcomes:
         return cls(np.array([one.small for one in samples], dtype=float), np.array([one.large for one in samples], dtype=float))
 
 
-def held_out(samples: Sequence[Sample], train: Train, since: float) -> tuple[list[Sample], list[Judged]]:
-    """The requests newer than `since` that were judged by policies which had not seen them, and what these said.
+@dataclass(frozen=True, slots=True)
+class Block:
+    """`tested` are to be judged by what is learned of the first `known`."""
 
-    Raises what `train` raises.
-    """
-    tested: list[Sample] = []
-    judged: list[Judged] = []
+    known: int
+    tested: list[Sample]
+
+
+def held_out(samples: Sequence[Sample], since: float) -> list[Block]:
+    """The requests newer than `since` that can be held out."""
+    found: list[Block] = []
     half = len(samples) // 2
     edges = [half + (len(samples) - half) * block // BLOCKS for block in range(BLOCKS + 1)]
     for start, end in pairwise(edges):
         seen = {sample.mark for sample in samples[:start]}
         block = [one for one in samples[start:end] if one.paired and one.mark not in seen and one.at > since]
         if block:
-            policy = train(samples[:start])
-            tested += block
-            judged += [policy.judge_grams(one.grams) for one in block]
-    return tested, judged
+            found.append(Block(start, block))
+    return found
 
 
 def measure(told: Told, was: Outcomes, resamples: Resamples) -> tuple[Figures, Draws]:

@@ -22,11 +22,11 @@ def plain(found: Gathered, study: Study, current: str, *, swapped: bool) -> dict
         "held_out": study.held_out,
         "gap": study.gap,
         "current": {"version": current, **asdict(study.old)},
-        "new": {"version": study.policy.version, **asdict(study.new)},
-        "better_order": study.ruling.order,
-        "better_truth": study.ruling.truth,
-        "better": study.ruling.swap,
-        "why": study.ruling.why,
+        "new": {"kind": study.new.kind, "version": study.new.policy.version, **asdict(study.new.figures)},
+        "better_order": study.new.ruling.order,
+        "better_truth": study.new.ruling.truth,
+        "better": study.new.ruling.swap,
+        "why": study.new.ruling.why,
         "swapped": swapped,
     }
 
@@ -37,21 +37,21 @@ def table(found: Gathered, study: Study, current: str, *, swapped: bool) -> str:
         f"{found.paired} labels of both tiers, {len(found.samples) - found.paired} of one ({sources}); {found.bad} bad lines",
         f"measured on {study.held_out} held-out requests, on which the large tier is better by {study.gap:.3f}; 95 % intervals",
         "",
-        f"{'':24} {'in force: ' + current:>28} {'new: ' + study.policy.version:>28}",
+        f"{'':24} {'in force: ' + current:>28} {study.new.kind + ': ' + study.new.policy.version:>28}",
     ]
     for name, key in _NAMES:
-        lines.append(f"{name:24} {_text(getattr(study.old, key)):>28} {_text(getattr(study.new, key)):>28}")
+        lines.append(f"{name:24} {_text(getattr(study.old, key)):>28} {_text(getattr(study.new.figures, key)):>28}")
     kept = f"kept small at {QUALITY:.0%}"
-    lines.append(f"{kept:24} {study.old.kept:>28.3f} {study.new.kept:>28.3f}")
-    lines.append(f"{'says nothing of':24} {study.old.unknown:>28.3f} {study.new.unknown:>28.3f}")
+    lines.append(f"{kept:24} {study.old.kept:>28.3f} {study.new.figures.kept:>28.3f}")
+    lines.append(f"{'says nothing of':24} {study.old.unknown:>28.3f} {study.new.figures.unknown:>28.3f}")
     lines += ["", _verdict(study, swapped=swapped)]
     return "\n".join(lines)
 
 
 def brief(found: Gathered, study: Study, current: str, *, swapped: bool) -> str:
-    old, new = study.old.apgr.value, study.new.apgr.value
+    old, new = study.old.apgr.value, study.new.figures.apgr.value
     figures = "" if old is None or new is None else f", APGR {old:.3f} → {new:.3f}"
-    versions = f"{current} → {study.policy.version}{figures}"
+    versions = f"{current} → {study.new.policy.version} ({study.new.kind}){figures}"
     return f"{found.paired} labels, {study.held_out} held out, {versions}: {_verdict(study, swapped=swapped)}"
 
 
@@ -61,7 +61,7 @@ def figures(told: Figures) -> dict[str, float | None]:
 
 
 def _verdict(study: Study, *, swapped: bool) -> str:
-    ruling = study.ruling
+    ruling = study.new.ruling
     shares = [
         f"{name} in {share:.0%} of the draws" for name, share in (("better order", ruling.order), ("truer", ruling.truth))
         if share is not None
