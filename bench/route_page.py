@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bench.route_prose import CALIBRATION, CASCADES, LEARNED_FROM, STREAMS, TOP, TRAVEL
+from bench.route_prose import AS_SHIPPED, CALIBRATION, CASCADES, LEARNED_FROM, STREAMS, TOP, TRAVEL
 from gateway.lab.routing import table
+from gateway.lab.routing.scored import SHIPPED
 from gateway.lab.routing.table import figure, number, origin
+from routing.learned.sources import SOURCES as SHIPPED_SOURCES
 
 Json = Mapping[str, Any]
 
+TRAINED_ON = {source.file for source in SHIPPED_SOURCES}
 FEW = 300  # labels after which calibration is told in short
 MANY = 1000  # rows of a set of which that is told
 SOURCES = {
@@ -28,7 +31,7 @@ def page(document: Json, command: str) -> str:
         _data(document["sets"]),
         "## In short\n\n" + "\n".join([*_short(document), *_also_short(document)]),
         "![quality against the share of the strong model](routing-eval.png)",
-        LEARNED_FROM,
+        LEARNED_FROM + (AS_SHIPPED if document["parameters"]["shipped"] else ""),
         *(_set(document, rows) for rows in document["sets"]),
         _travel(document),
         _calibration(document),
@@ -50,7 +53,7 @@ def _data(sets: Sequence[Json]) -> str:
 
 def _short(document: Json) -> Iterator[str]:
     """What stands in the tables, said plainly, the bad things too."""
-    results = [it for it in document["results"] if it["protocol"] != "yardstick"]
+    results = [it for it in document["results"] if it["protocol"] != "yardstick" and not _seen(it)]
     under = [it for it in results if it["apgr"]["high"] is not None and it["apgr"]["high"] < 0.5]
     unsure = [it for it in results if _holds_chance(it)]
     yield f"- **Worse than chance** (the interval's upper end is below .500): {_list(under)}."
@@ -133,8 +136,17 @@ def _value(it: Json) -> float:
 def _set(document: Json, rows: Json) -> str:
     results = [it for it in document["results"] if it["set"] == rows["name"]]
     head = [name for name in table.HEAD if not name.startswith("ECE")]
-    body = [table.cells(it)[: len(head)] for it in results]
+    body = [[_named(it), *table.cells(it)[1 : len(head)]] for it in results]
     return f"## {rows['name']}\n\n{table.told_of(rows)}.\n\n" + _markdown(head, body)
+
+
+def _named(it: Json) -> str:
+    return f"{it['router']} (has seen these rows)" if _seen(it) else str(it["router"])
+
+
+def _seen(it: Json) -> bool:
+    """Whether the figures are of the very rows that the shipped policy was trained on."""
+    return it["router"] == SHIPPED and it["set"] in TRAINED_ON
 
 
 def _travel(document: Json) -> str:
