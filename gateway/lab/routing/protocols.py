@@ -23,7 +23,7 @@ from gateway.lab.routing.scored import Scored
 FOLDS = 5
 TASKS = 20  # at most so many lessons of whole categories; more categories share a lesson
 MOST_TASKS = 80_000  # rows that these lessons learn together: of a large set more categories share one
-MOST = 15_000  # rows that a lesson of other files learns, drawn from all of them alike
+MOST = 8_000  # rows that a lesson of other categories or files learns, drawn from all of them alike
 LEAST = 50  # labels that a lesson has, or it is not held
 REST = "all others"
 
@@ -52,7 +52,7 @@ def tasks(by_key: Sequence[str], categories: Sequence[str], number: int, seed: i
     lessons = []
     for part, places in enumerate(left_out):
         known = {by_key[place] for place in places}
-        learn = [place for place in others(places, len(by_key)) if by_key[place] not in known]
+        learn = sample([place for place in others(places, len(by_key)) if by_key[place] not in known], MOST, seed)
         lessons.append((Lesson(f"{number}/task/{part}", _one(number, learn), _one(number, places), seed), places))
     return lessons if all(learned(lesson) >= LEAST for lesson, _ in lessons) else []
 

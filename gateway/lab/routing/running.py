@@ -16,7 +16,7 @@ from gateway.lab.routing.cascade import cascades
 from gateway.lab.routing.data import load
 from gateway.lab.routing.outcomes import Outcomes, outcomes
 from gateway.lab.routing.replay import Trio
-from gateway.lab.routing.scored import LEARNED, Judge, by
+from gateway.lab.routing.scored import SHIPPED, Judge, by
 from gateway.lab.routing.settings import BUDGETS, LABELS, PROTOCOLS, Settings
 from gateway.lab.routing.study import Study
 from gateway.lab.routing.table import table
@@ -57,7 +57,7 @@ def routers_of(args: argparse.Namespace, progress: Progress) -> dict[str, Judge]
     found: dict[str, Judge] = {"rules": by(Rules())}
     ready = _shipped()
     if ready is not None:
-        found[f"{LEARNED} {ready.version}"] = by(Learned(ready))
+        found[SHIPPED] = by(Learned(ready))
     if args.policy is not None:
         found[f"policy {args.policy.name}"] = by(Learned(Policy.load(args.policy)))
     if args.config is not None:
@@ -106,4 +106,5 @@ def parameters_of(args: argparse.Namespace) -> dict[str, Any]:
     left_out = {"command", "data", "json", "png", "jobs"}
     asked = {name: value for name, value in sorted(vars(args).items()) if name not in left_out}
     told = {name: str(value) if isinstance(value, Path) else value for name, value in asked.items()}
-    return {**told, "litellm": litellm.version()}
+    ready = _shipped()
+    return {**told, "litellm": litellm.version(), "shipped": None if ready is None else ready.version}
