@@ -33,6 +33,7 @@ from gateway.trying import Rules, Tried
 from gateway.usage import Totalled
 from limits.types import LimitExceeded
 from limits.waiting import QueueFull, WaitTooLong
+from routing.cascade import Switch
 from routing.types import Decision, Target
 
 _ENDPOINTS = frozenset({"chat", "completions"})
@@ -51,6 +52,7 @@ class Makes(Protocol):
 
     async def produce(self, job: Job, sink: Sink, /) -> None: ...
     async def decision(self, job: Job, /) -> Decision: ...
+    def capped(self, job: Job, /) -> bool: ...
     def choose(self, job: Job, decision: Decision, /) -> Decision: ...
     def chosen(self, job: Job, decision: Decision, /) -> None: ...
     def plan(self, job: Job, target: Target, /) -> Plan: ...
@@ -67,6 +69,9 @@ class NoCascades:
         """Whether it may be asked of another tier first than was decided."""
         return False
 
+    def first(self, job: Job, decision: Decision) -> str:  # noqa: ARG002 - as above
+        return ""
+
 
 class Cascades(NoCascades):
     """`routes`: by name, `auto` under the empty one. `order`: the tiers from cheap to dear."""
@@ -79,12 +84,13 @@ class Cascades(NoCascades):
 
     def over(self, makes: Makes) -> Makes:
         self._makes = makes
-        self.decision, self.choose, self.chosen = makes.decision, makes.choose, makes.chosen
+        self.decision, self.capped, self.choose, self.chosen = makes.decision, makes.capped, makes.choose, makes.chosen
         self.plan, self.serve = makes.plan, makes.serve
         return self
 
     def may(self, job: Job) -> bool:
-        return self._rules(job) is not None
+        rules = self._rules(job)
+        return rules is not None and rules.switch.due
 
     async def produce(self, job: Job, sink: Sink) -> None:
         rules = self._rules(job)
@@ -92,25 +98,42 @@ class Cascades(NoCascades):
             await self._makes.produce(job, sink)
             return
         decision = await self._makes.decision(job)
-        small, large = self._ends(decision)
-        if small is large or not _is_open(job, decision, rules) or not rules.switch.tries():
+        ends = self._ends(job, decision, rules)
+        if ends is not None and self._tries(job, rules.switch):
+            await self._first_small(job, sink, rules, decision, *ends)
+        else:
             await self._makes.produce(job, sink)
-            return
-        await self._first_small(job, sink, rules, decision, small, large)
+
+    def first(self, job: Job, decision: Decision) -> str:
+        """The model that is asked before the one that was decided, or in place of it; empty: none is."""
+        rules = self._rules(job)
+        ends = None if rules is None or not rules.switch.due else self._ends(job, decision, rules)
+        return "" if ends is None else ends[0].name
+
+    def _tries(self, job: Job, switch: Switch) -> bool:
+        if job.plan is None:
+            return switch.tries()
+        switch.passed()  # what it asks of a model is under way, since no try was due when it came
+        return False
 
     def _rules(self, job: Job) -> Rules | None:
         resolution = job.resolution
         rules = self._routes.get(resolution.route) if resolution.auto else None
         return rules if rules is not None and _checkable(job, rules) else None
 
-    def _ends(self, decision: Decision) -> tuple[Target, Target]:
-        """The cheapest that may answer, and whom to ask after it: what was decided if that is dearer, else the dearest."""
+    def _ends(self, job: Job, decision: Decision, rules: Rules) -> tuple[Target, Target] | None:
+        """The cheapest that may answer, and whom to ask after it: what was decided if that is dearer, else the dearest.
+
+        None where there is nothing to choose, and for what was sent down where what goes up is bounded by a share.
+        """
+        if not _is_open(job, decision, rules):
+            return None
         able = (decision.target, *decision.alternatives)
         ranks = [self._ranks.get(target.model.tier, len(self._ranks)) for target in able]
         small = able[ranks.index(min(ranks))]
         if ranks[0] > min(ranks):
             return small, decision.target
-        return (small, able[ranks.index(max(ranks))]) if max(ranks) > min(ranks) else (small, small)
+        return None if max(ranks) == min(ranks) or self._makes.capped(job) else (small, able[ranks.index(max(ranks))])
 
     async def _first_small(self, job: Job, sink: Sink, rules: Rules, decision: Decision, small: Target, large: Target) -> None:
         work, tried = job.work, Tried(job.ask, rules)
@@ -176,6 +199,7 @@ def _checkable(job: Job, rules: Rules) -> bool:
     most = job.needs.max_tokens
     return (
         job.endpoint.name in _ENDPOINTS
+        and job.wishes.tier is None
         and not job.ask.stream
         and all(fields.get(name) in (None, 1) for name in _COUNTS)
         and not any(fields.get(name) for name in _OTHER_ANSWERS)

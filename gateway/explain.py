@@ -159,6 +159,7 @@ def _route(pipeline: Pipeline, job: Job, decision: Decision) -> Route:
         terms=tuple(Term(feature, round(added, 4), WEIGHTS.get(feature)) for feature, added in decision.terms),
         candidates=tuple(candidates),
         target=pipeline.choosing.view(job),
+        first=pipeline.cascades.first(job, decision),
         policy="" if job.verdict is None else job.verdict.policy,
         small=None if job.verdict is None else job.verdict.small,
         large=None if job.verdict is None else job.verdict.large,

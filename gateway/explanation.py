@@ -64,7 +64,8 @@ class RouteTarget(msgspec.Struct, frozen=True):
 class Route(msgspec.Struct, frozen=True):
     """Which model, and why. `threshold`: the score from which this very request goes up a tier, at most 1. `policy`: the version
     of what the classifier has learned. `small`, `large`: how likely the cheapest and the dearest tier are good enough, of a
-    classifier that tells; it tells even where it knows too little of the text to score it.
+    classifier that tells; it tells even where it knows too little of the text to score it. `first`: the model that a cascade asks
+    before it.
     """
 
     model: str
@@ -78,6 +79,7 @@ class Route(msgspec.Struct, frozen=True):
     policy: str = ""
     small: float | None = None
     large: float | None = None
+    first: str = ""
 
 
 class ScopeView(msgspec.Struct, frozen=True):

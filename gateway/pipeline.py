@@ -124,7 +124,7 @@ class Pipeline:
         self._tokens = tokens
         self._recurring = recurring
         self._learning = learning
-        self._cascades = cascades
+        self.cascades = cascades
         self._made = learning.wraps(cascades.over(self))
         self._asked = rules.asked or NobodyAsked(rules.classifier)
         self._judge = self._classified if rules.asked is None else self._foreseen
@@ -221,7 +221,7 @@ class Pipeline:
         if job.wishes.cache.only_if_cached:
             return None
         try:
-            if self._cascades.may(job):  # what it asks first depends on more than who is decided
+            if self.cascades.may(job):  # what it asks first depends on more than who is decided
                 return None
             decision = job.decision or self.choose(job, self.decide(job))
             plan = self.plan(job, decision.target)
@@ -333,6 +333,9 @@ class Pipeline:
     async def decision(self, job: Job) -> Decision:
         """Where it goes, decided once for each request, and in the account of its target from then on."""
         return job.decision or self.choose(job, await self.weigh(job))
+
+    def capped(self, job: Job) -> bool:
+        return self.choosing.capped(job)
 
     def choose(self, job: Job, decision: Decision) -> Decision:
         """It goes there, and not where it was to go before."""

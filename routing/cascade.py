@@ -57,15 +57,24 @@ class Switch:
         self._short_on = tuple((length, _most_below(length, enough)) for length in LENGTHS)
         self._long_off = tuple((length, _least_above(length, enough)) for length in LENGTHS)
 
+    @property
+    def due(self) -> bool:
+        """What `tries` would say now."""
+        return self.on or self._since + 1 >= self._every
+
     def tries(self) -> bool:
         """Whether the next request is asked of the small tier first. Call it once for each that might be."""
         if self.on:
             return True
-        self._since += 1
-        if self._since < self._every:
+        if not self.due:
+            self.passed()
             return False
         self._since = 0
         return True
+
+    def passed(self) -> None:
+        """A request that might have been tried goes the normal way without being asked about: it was begun before one was due."""
+        self._since = min(self._since + 1, self._every - 1)
 
     def saw(self, *, escalated: bool) -> bool:
         """What came of a try; whether that changed the switch."""

@@ -114,6 +114,8 @@ def _route(told: Explanation) -> list[tuple[str, str]]:
         lines.append(("", f"good enough: small {route.small:.3f}, large {route.large:.3f}{unknown}"))
     if route.target is not None and route.target.kind != "threshold":
         lines += _target(route.target)
+    if route.first:
+        lines.append(("cascade", f"{route.first} is asked first; {route.model} if its answer does not stand up"))
     for term in route.terms:
         weight = f" = {term.weight:+g} x {term.added / term.weight:.2f}" if term.weight else ""
         lines.append(("", f"{term.feature:14}{term.added:+.3f}{weight}"))

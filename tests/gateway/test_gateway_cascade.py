@@ -247,6 +247,34 @@ async def test_it_switches_itself_off(begin, caplog):
     assert 'tiergate_cascades_total{result="disagreement",route="auto"} 17.0' in page
 
 
+async def test_a_share_is_kept(begin):
+    """Under a target of a share what was sent down anyway is not looked at, and what a cascade sends up counts as sent up."""
+    changes = {"routing": {"routes": {"auto": {"target": {"large": 0.25}, "cascade": {}}}}}
+    stack = await begin([say("12", "16")], changes=changes)
+    for number in range(40):
+        assert (await stack.chat(f"{ASK['content']} {number}", model="auto")).status_code == 200
+    await stack.at_rest()
+    tries = [entry for entry in asked(stack.small) if entry.body.get("n") == 2]
+    assert len(tries) == len(asked(stack.large)) <= 12
+    assert len(asked(stack.small)) == 40
+    page = (await stack.client.get("/metrics")).text
+    assert f'tiergate_route_choices_total{{route="auto",tenant="",to="dearer"}} {len(tries)}.0' in page
+
+
+async def test_explain_tells_who_is_asked_first(begin):
+    """And whom after it."""
+    stack = await begin([say("12", "12")])
+    body = {"model": "auto", "messages": [{"role": "user", "content": "Prove it step by step."}]}
+    for stream, first in ((False, "small-model"), (True, "")):
+        told = await stack.client.post(
+            "/admin/explain",
+            json={"tenant": "acme", "body": {**body, "stream": stream}},
+            headers={"authorization": "Bearer tg-admin-key"},
+        )
+        assert (told.json()["route"]["first"], told.json()["route"]["model"]) == (first, "large-model")
+    assert not asked(stack.small)
+
+
 async def test_a_limit_of_tokens_that_holds_one_answer_only(begin):
     """A tenant whose minute has no room for two answers is answered by one."""
     stack = await begin([say("12", "12")], changes={"tenants": {0: {"tpm": 1500}}})
