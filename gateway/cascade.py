@@ -108,7 +108,7 @@ class Cascades(NoCascades):
         """The model that is asked before the one that was decided, or in place of it; empty: none is."""
         rules = self._rules(job)
         ends = None if rules is None or not rules.switch.due else self._ends(job, decision, rules)
-        return "" if ends is None else ends[0].name
+        return "" if ends is None else ends[0][0].name
 
     def _tries(self, job: Job, switch: Switch) -> bool:
         if job.plan is None:
@@ -121,8 +121,8 @@ class Cascades(NoCascades):
         rules = self._routes.get(resolution.route) if resolution.auto else None
         return rules if rules is not None and _checkable(job, rules) else None
 
-    def _ends(self, job: Job, decision: Decision, rules: Rules) -> tuple[Target, Target] | None:
-        """The cheapest that may answer, and whom to ask after it: what was decided if that is dearer, else the dearest.
+    def _ends(self, job: Job, decision: Decision, rules: Rules) -> tuple[Sequence[Target], Target] | None:
+        """The cheapest that may answer, and whom to ask after them: what was decided if that is dearer, else the dearest.
 
         None where there is nothing to choose, and for what was sent down where what goes up is bounded by a share.
         """
@@ -130,20 +130,27 @@ class Cascades(NoCascades):
             return None
         able = (decision.target, *decision.alternatives)
         ranks = [self._ranks.get(target.model.tier, len(self._ranks)) for target in able]
-        small = able[ranks.index(min(ranks))]
+        smalls = [target for target, rank in zip(able, ranks, strict=True) if rank == min(ranks)]
+        if max(ranks) == min(ranks) or len(smalls) < rules.models:
+            return None
         if ranks[0] > min(ranks):
-            return small, decision.target
-        return None if max(ranks) == min(ranks) or self._makes.capped(job) else (small, able[ranks.index(max(ranks))])
+            return smalls, decision.target
+        return None if self._makes.capped(job) else (smalls, able[ranks.index(max(ranks))])
 
-    async def _first_small(self, job: Job, sink: Sink, rules: Rules, decision: Decision, small: Target, large: Target) -> None:
-        work, tried = job.work, Tried(job.ask, rules)
+    async def _first_small(
+        self, job: Job, sink: Sink, rules: Rules, decision: Decision, smalls: Sequence[Target], large: Target
+    ) -> None:
+        work, tried, small = job.work, Tried(job.ask, rules), smalls[0]
         try:
-            result, plainly = await self._draw(job, tried, small)
+            result, plainly = await self._draw(job, tried, smalls)
+            body = tried.answer() if result == "answered" else None
+            if result == "answered" and body is None:
+                result = "invalid"
             work.cascade, work.small_tokens = result, tried.spent.tokens
             self._count(rules, result, small, tried.spent.tokens)
             job.failures, job.plan = Failures(), None
-            body = tried.answer() if result == "answered" else None
             if body is not None:
+                work.model, work.tier, work.replica = small.name, small.model.tier, tried.spent.replica
                 self._makes.chosen(job, self._makes.choose(job, _to(decision, small)))
                 sink.begin(Head(HTTPStatus.OK, b"application/json", stream=False))
                 sink.write(body)
@@ -158,13 +165,13 @@ class Cascades(NoCascades):
         finally:
             tried.spent.give(work)
 
-    async def _draw(self, job: Job, tried: Tried, small: Target) -> tuple[Result, bool]:
+    async def _draw(self, job: Job, tried: Tried, smalls: Sequence[Target]) -> tuple[Result, bool]:
         """(What came of it, whether the request is to go on as if nothing had been tried)."""
-        work = job.work
-        work.model, work.tier, work.reason = small.name, small.model.tier, "score"
-        mine = job.ask
+        work, mine = job.work, job.ask
         try:
-            for ask in tried.asks():
+            for which, ask in tried.asks():
+                small = smalls[which]
+                work.model, work.tier, work.reason = small.name, small.model.tier, "score"
                 job.ask, job.plan = ask, None
                 plan = self._makes.plan(job, small)
                 plan.bill = tried.bill

@@ -2,6 +2,7 @@
 
     samples     `n` = 2 in one call. A request that wants the most likely answer (temperature 0) is asked as it is, and if that
                 stands up once more with a temperature: engines refuse two greedy answers in a call, and they would be the same
+    models      two models of the cheapest tier, one call each; the second one is asked if the first one's answer stands up
     logprobs    one call that tells how likely each token was
 
 The first answer is the one that may be passed on: its bytes, but for the choices beside it, log-probabilities that only we asked
@@ -38,6 +39,7 @@ class Rules:
 
     route: str
     certainty: float | None
+    models: int  # of the cheapest tier that are asked
     temperature: float
     floor: float
     max_tokens: int
@@ -48,12 +50,13 @@ class Rules:
 class Spent:
     """What the calls of the small tier have used, while the record of the work is lent to the next one."""
 
-    __slots__ = ("cached", "charged", "completion", "prompt", "settled")
+    __slots__ = ("cached", "charged", "completion", "prompt", "replica", "settled")
 
     def __init__(self) -> None:
         self.prompt = self.completion = self.charged = 0
         self.cached: int | None = 0
         self.settled = False
+        self.replica = ""  # of the first call, whose answer may be passed on
 
     @property
     def tokens(self) -> int:
@@ -66,6 +69,7 @@ class Spent:
         self.charged += work.charged
         self.cached = None if work.cached_tokens is None or self.cached is None else self.cached + work.cached_tokens
         self.settled = self.settled or work.settled
+        self.replica = self.replica or work.replica
         work.prompt_tokens = work.completion_tokens = work.charged = 0
         work.cached_tokens, work.settled = None, False
 
@@ -88,20 +92,20 @@ class Tried:
         self._heard: list[Gathered] = []
         self._opinions: list[Opinion] = []
         self._read = 0
-        self._greedy = rules.certainty is None and _is_greedy(ask.fields)
         self._owed = 0
         self.spent = Spent()
 
-    def asks(self) -> Iterator[wire.Ask]:
-        """What the small tier is asked, one after the other, as long as what it says stands up."""
-        if self._rules.certainty is not None:
-            yield self._with(**_telling(self._ask))
-        elif not self._greedy:
-            yield self._with(n=2)
+    def asks(self) -> Iterator[tuple[int, wire.Ask]]:
+        """What the small tier is asked, and which model of it, one after the other, as long as what it says stands up."""
+        rules, ask = self._rules, self._ask
+        if rules.certainty is not None:
+            yield 0, self._with(**_telling(ask))
+        elif rules.models == 1 and not _is_greedy(ask.fields):
+            yield 0, self._with(n=2)
         else:
-            yield self._ask
+            yield 0, ask
             if self.result() == "unchecked" and answer_of(self._opinions[0].text) is not None:
-                yield self._with(temperature=self._rules.temperature, top_k=None)
+                yield (1, ask) if rules.models > 1 else (0, self._with(temperature=rules.temperature, top_k=None))
 
     def listen(self) -> Gathered:
         self._heard.append(Gathered(MOST_ANSWER))

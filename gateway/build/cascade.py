@@ -28,6 +28,7 @@ def _rules(name: str, own: Cascade) -> Rules:
     return Rules(
         route=name,
         certainty=math.log(max(own.certainty, 1e-9)) if certain else None,
+        models=2 if own.check == "models" else 1,
         temperature=own.temperature,
         floor=own.floor,
         max_tokens=own.max_tokens,

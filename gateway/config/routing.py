@@ -77,8 +77,8 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cascade:
-    check: Annotated[str, Choice("check", ("samples", "logprobs"))] = key(
-        "samples", "How an answer of the small tier is checked: two must agree, or one must be certain enough."
+    check: Annotated[str, Choice("check", ("samples", "models", "logprobs"))] = key(
+        "samples", "How an answer of the small tier is checked: two of one model or of two must agree, or one be certain enough."
     )
     certainty: t.Share = key(0.9, "check logprobs: the mean probability that its tokens must have had.")
     temperature: Annotated[float, Number(0.1, 2.0)] = key(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gateway.config.checks import Report
 from gateway.config.problems import Path
@@ -34,10 +34,20 @@ def check_routes(config: Config, report: Report) -> None:
             report(("routing", "routes", name, "target"), "its models are all of one tier, so there is nothing to choose")
         if route.cascade is not None and len(tiers) == 1:
             report(("routing", "routes", name, "cascade"), "its models are all of one tier, so there is nobody to ask first")
+        elif route.cascade is not None and route.cascade.check == "models":
+            _cascade_of_two(config, name, route.models, report)
     _classifier(config, report)
     _policy(config, report)
     for where, target in _targets(config):
         _target(config, where, target, report)
+
+
+def _cascade_of_two(config: Config, name: str, models: Sequence[str] | None, report: Report) -> None:
+    order = [*config.routing.tiers, *dict.fromkeys(model.tier for model in config.models)]
+    tiers = [model.tier for model in config.models if models is None or model.name in models]
+    cheapest = min(tiers, key=order.index, default="")
+    if tiers.count(cheapest) < 2:
+        report(("routing", "routes", name, "cascade", "check"), f"needs two models of the tier {report.show(cheapest)}")
 
 
 def _classifier(config: Config, report: Report) -> None:

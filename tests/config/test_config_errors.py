@@ -143,6 +143,11 @@ CASES = {
         "routing:\n  classifier: {kind: remote}",
         "12:22: routing.classifier.kind: classifier kind remote needs a url",
     ),
+    "a cascade of two models where there is one": (
+        "routing:",
+        "routing:\n  routes: {auto: {cascade: {check: models}}}",
+        '12:36: routing.routes.auto.cascade.check: needs two models of the tier "small"',
+    ),
     "examples of one tier": (
         "routing:",
         "routing:\n  classifier: {kind: embedding, examples: {small: [x]}}",

@@ -2,10 +2,11 @@
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 
 import pytest
 
-from gateway.lab.fake import Options
+from gateway.lab.fake import FakeVLLM, Options
 
 ASK = {"model": "auto", "content": "How many legs have three cats?"}
 SCHEMA = {"type": "object", "properties": {"legs": {"type": "integer"}}, "required": ["legs"], "additionalProperties": False}
@@ -147,6 +148,25 @@ async def test_a_second_answer_that_differs(begin, charge):
     assert line["charged_tokens"] == paid == answer.json()["usage"]["total_tokens"]
 
 
+@pytest.mark.parametrize(("other", "result"), [("12.", "answered"), ("16", "disagreement")])
+async def test_two_models_are_asked(start, scripted, other, result):
+    """With `check: models` the second model of the tier is asked what the first one was, and the first one answers."""
+    async with AsyncExitStack() as scope:
+        said = {"one": ("small", "12"), "two": ("small", other), "big": ("large", "20")}
+        fakes = {name: await scope.enter_async_context(FakeVLLM(scripted(say(text)))) for name, (_, text) in said.items()}
+        models = [
+            {"name": name, "tier": tier, "served_name": "fake", "replicas": [{"name": f"{name}-1", "url": fakes[name].url}]}
+            for name, (tier, _) in said.items()
+        ]
+        stack = await start({"models": models, "routing": {"routes": {"auto": {"cascade": {"check": "models"}}}}})
+        answer, text, line = await tell(stack, temperature=0)
+        assert (answer.headers["x-tiergate-cascade"], text) == (result, "12" if result == "answered" else "20")
+        model = "one" if result == "answered" else "big"
+        assert (answer.headers["x-tiergate-model"], answer.headers["x-tiergate-replica"]) == (model, f"{model}-1")
+        assert [entry.body["temperature"] for name in ("one", "two") for entry in asked(fakes[name])] == [0, 0]
+        assert answer.json()["usage"]["total_tokens"] == line["charged_tokens"] >= line["small_tokens"]
+
+
 @pytest.mark.parametrize(("certainty", "result"), [(0.01, "answered"), (1.0, "unsure")])
 async def test_an_answer_that_is_sure_enough(begin, certainty, result):
     """With `check: logprobs` it is asked once; what only the gateway wanted to know is not told."""
@@ -281,3 +301,23 @@ async def test_a_limit_of_tokens_that_holds_one_answer_only(begin):
     answer, _, line = await tell(stack, max_tokens=1000)
     assert line["cascade"] == "failed"
     assert answer.json()["usage"]["total_tokens"] == line["charged_tokens"]
+
+
+@pytest.mark.parametrize("during", ["small", "large"])
+async def test_another_dispatcher_meanwhile(start, scripted, during):
+    """A dispatcher that dies while either tier works costs nothing: the answer comes, all of it is charged, and no lease is left."""
+    slow = {"ttft": 1.0}
+    fakes = {
+        "s1": scripted(say("12", "16"), **(slow if during == "small" else {})),
+        "l1": scripted(say("12"), **(slow if during == "large" else {})),
+    }
+    stack = await start({"routing": {"routes": {"auto": {"cascade": {}}}}}, fakes=fakes, workers=1)
+    request = asyncio.create_task(stack.chat(**ASK))
+    await stack.until(lambda: bool(asked(getattr(stack, during))))
+    await stack.gateway.replace_dispatcher()
+    answer = await request
+    assert answer.status_code == 200, answer.text
+    line = await stack.line()
+    await stack.at_rest()
+    assert answer.json()["usage"]["total_tokens"] == line["charged_tokens"] > line["small_tokens"] > 0
+    assert (len(asked(stack.small)), len(asked(stack.large))) == (1, 1)
