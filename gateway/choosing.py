@@ -7,6 +7,8 @@ refused, is taken out again (`forgo`).
 
 What counts: every request of `auto` or another route whose key may call models of more than one tier, wherever it went and for
 whatever reason, but for those whose client named the tier: that is no choice of the router's, as with a model's own name.
+What the load of the pools moved counts as what its score asked for: else a tier that is late would be sent more work to make up
+for what it lost, and what it lent while it was idle would be missing afterwards.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from routing.cuts import Cuts
 from routing.onesided import BLOCK, OneSided
 from routing.types import Decision
 
-_OPEN = frozenset({"score", "default", "budget"})
+_OPEN = frozenset({"score", "default", "budget", "load"})
 _DRAWN = 4096  # bytes at either end of a body that its draw is made from
 _EXTREME = 0.01  # who aims at less than that, or at all but that, wants one model
 _log = logging.getLogger("tiergate.routing")
@@ -102,11 +104,12 @@ class Choosing:
         told = self._told(job, decision) if expected is None else expected.told
         if told is None:
             return
-        route, tenant, up, is_open = job.resolution.route, job.principal.tenant, told.up, told.open
+        route, tenant, is_open = job.resolution.route, job.principal.tenant, told.open
         self._cuts.tell(route, tenant, told, expected)
         metrics, shown = self._metrics, self._shown[route]
         owner = self._cuts.owner(tenant)
-        metrics.route_choices.add((metrics.tenant(owner) if owner else "", shown, "dearer" if up else "cheapest"))
+        went = self._up(job, decision.target.model.tier)
+        metrics.route_choices.add((metrics.tenant(owner) if owner else "", shown, "dearer" if went else "cheapest"))
         if is_open and job.cut is not None:
             if owner or route in self._moving:
                 metrics.route_cut.observe((shown,), min(job.cut, 1.0))
@@ -140,7 +143,7 @@ class Choosing:
         """What became of it; None where it does not count."""
         if not job.resolution.auto or decision.reason == "override":
             return None
-        up, verdict = self._up(job, decision.target.model.tier), job.verdict
+        up, verdict = self._up(job, decision.wanted if decision.move else decision.target.model.tier), job.verdict
         if up is None:
             return None
         is_open = decision.reason in _OPEN and (verdict is None or verdict.tier is None)

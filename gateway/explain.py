@@ -31,9 +31,11 @@ from gateway.errors import ApiError
 from gateway.exchange import Exchange
 from gateway.explain_cache import cache_view
 from gateway.explain_placing import costs_of, foretold
+from gateway.explain_routing import loads_of, session_of
 from gateway.explanation import Attempt, Balance, Candidate, Explanation, Limit, Refusal, Replica, Route, Term, Upstream
 from gateway.forward import Failures
 from gateway.job import Headers, Job, read_headers
+from gateway.loads import NoLoads
 from gateway.pipeline import Pipeline, amounts
 from gateway.refusals import REFUSALS, refusal
 from gateway.sizing import estimate_of
@@ -104,9 +106,9 @@ async def _explain(
     if job.wishes.cache.only_if_cached and told.cache.verdict != "exact":
         raise not_cached()
     keyed = clock()
-    decision = await pipeline.weigh(job)
+    decision = await pipeline.weigh(job, None if node.live else NoLoads())
     decided = clock()
-    told.route = _route(pipeline, job, decision)
+    told.route = _route(pipeline, job, decision, live=node.live)
     told.attempts = await _attempts(node, job, decision)
     if node.live:
         told.limits_store = str(node.limiter.state)
@@ -140,7 +142,7 @@ def _tell_job(told: Explanation, job: Job) -> None:
     told.stands_for, told.auto = tuple(target.name for target in resolution.candidates), resolution.auto
 
 
-def _route(pipeline: Pipeline, job: Job, decision: Decision) -> Route:
+def _route(pipeline: Pipeline, job: Job, decision: Decision, *, live: bool) -> Route:
     kept = {decision.target.name, *(target.name for target in decision.alternatives)}
     candidates = [
         Candidate(
@@ -158,6 +160,10 @@ def _route(pipeline: Pipeline, job: Job, decision: Decision) -> Route:
         threshold=min(job.cut or 0.0, 1.0),
         terms=tuple(Term(feature, round(added, 4), WEIGHTS.get(feature)) for feature, added in decision.terms),
         candidates=tuple(candidates),
+        session=session_of(pipeline, decision),
+        move=decision.move or "",
+        band=pipeline.rules.load.band,
+        loads=loads_of(pipeline, job) if live else (),
         target=pipeline.choosing.view(job),
         first=pipeline.cascades.first(job, decision),
         policy="" if job.verdict is None else job.verdict.policy,

@@ -61,6 +61,41 @@ class RouteTarget(msgspec.Struct, frozen=True):
     sent: int
 
 
+class SessionView(msgspec.Struct, frozen=True):
+    """What a conversation held before this turn, and what that makes of it: `turned` is same, kept, up, down or looped.
+
+    `wanted`: the tier for this turn alone. `easy` turns in a row so far, of the `easy_turns` that stay up; going down would cost
+    `cost` tokens, and may cost `move_tokens`. `leans`: the turn goes on with what was said before. `kept`: it was remembered,
+    else made out from the body. `model`: the one that a tool loop goes on with.
+    """
+
+    tier: str
+    wanted: str
+    turned: str
+    easy: int
+    easy_turns: int
+    cost: int
+    move_tokens: int
+    leans: bool
+    kept: bool
+    model: str = ""
+
+
+class LoadView(msgspec.Struct, frozen=True):
+    """A pool now: `wait` seconds until a newcomer of this class has a slot, None: not known; `meant`: the wait from which on its
+    tier is overloaded. `known` is False where nothing runs that could know it.
+    """
+
+    model: str
+    tier: str
+    meant: float
+    known: bool = False
+    ready: bool = False
+    free: int = 0
+    slots: int = 0
+    wait: float | None = None
+
+
 class Route(msgspec.Struct, frozen=True):
     """Which model, and why. `threshold`: the score from which this very request goes up a tier, at most 1. `policy`: the version
     of what the classifier has learned. `small`, `large`: how likely the cheapest and the dearest tier are good enough, of a
@@ -75,6 +110,10 @@ class Route(msgspec.Struct, frozen=True):
     threshold: float
     terms: tuple[Term, ...]
     candidates: tuple[Candidate, ...]
+    session: SessionView | None = None  # None: the conversation begins, or it was not asked for
+    move: str = ""  # what the load made of it: spilled, borrowed
+    band: float = 0.0  # the share of what lately went up that is near the cut
+    loads: tuple[LoadView, ...] = ()
     target: RouteTarget | None = None
     policy: str = ""
     small: float | None = None

@@ -21,6 +21,7 @@ from gateway.multipart import boundary
 from gateway.wire import Ask
 from limits.waiting import Priority
 from routing.types import Decision, Needs, Resolution, Target, Verdict
+from routing.whose import Names
 
 _PRIORITIES = {"realtime": Priority.REALTIME, "standard": Priority.STANDARD, "batch": Priority.BATCH}
 _PASSED_ON = frozenset({b"user-agent", b"traceparent", b"tracestate", b"baggage"})
@@ -91,6 +92,7 @@ class Job:
     use: Use | None = None  # of the cache
     key: bytes | None = None  # in the cache, where it has a part in it
     decision: Decision | None = None
+    names: tuple[Names | None] | None = None  # of its conversation, once they were looked for
     verdict: Verdict | None = None  # of the classifier, where it was asked
     foreseen: Verdict | None = None  # of one that has to be awaited, once it was
     cut: float | None = None  # the score from which it goes up a tier, where that is to be chosen

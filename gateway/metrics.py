@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 
 from gateway.families import Counter, Gauge, Histogram, Labels, Total
 from gateway.processes import NodeProcesses
+from routing.types import Decision
 
 OTHER = "other"
 _MAX_TENANTS = 200
@@ -82,6 +83,16 @@ class Metrics(Collector):
             ("model", "class", "end"),
         )
         self.decisions = Counter(p + "route_decisions", "Which tier was chosen, and why.", ("tier", "reason"))
+        self.load_moves = Counter(
+            p + "load_moves", "Requests under `auto` that the load of the pools moved: `spilled` down a tier, `borrowed` up one.",
+            ("tier", "move"),
+        )  # fmt: skip
+        self.conversation_turns = Counter(
+            p + "conversation_turns",
+            "Turns of conversations that held a tier: `looped` (a tool loop went on with its model), `kept` up, moved `up` or "
+            "`down`, or `same`: its own words wanted that tier.",
+            ("result",),
+        )
         self.route_choices = Counter(
             p + "route_choices",
             "Requests of `auto` and other routes that might have gone to more than one tier, by where they went: `cheapest`, or "
@@ -190,6 +201,15 @@ class Metrics(Collector):
     def only(self, names: Iterable[str]) -> None:
         """To a worker: the node shows these tenants, and will never show others."""
         self._tenants, self._max_tenants = dict.fromkeys(names), 0
+
+    def decided(self, decision: Decision) -> None:
+        """Of each piece of work once."""
+        tier = decision.target.model.tier
+        self.decisions.add((tier, decision.reason))
+        if decision.move is not None:
+            self.load_moves.add((tier, decision.move))
+        if decision.turned is not None:
+            self.conversation_turns.add((decision.turned,))
 
     def take(self) -> list[bytes]:
         """To a worker: its report, in parts to be sent in this order; nothing when nothing has changed."""

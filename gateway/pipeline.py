@@ -6,7 +6,7 @@
     parse          decompressed, a copy to look at; the bytes are kept                     400 413
     resolve        alias → model or auto; is the key allowed, is the endpoint served       403 404
     cache          an exact hit is replayed; identical requests in flight share one answer (gateway.answers)
-    decide         only for `auto`: capability, context, score → tier, reason
+    decide         only for `auto`: capability, context, score, conversation, load → tier, reason
     reserve        token buckets, a second atomic step: a hit is never refused for tokens  429
     queue          a slot of the pool, late binding                                        429 503
     forward        replica, bytes out, bytes back (gateway.forward)                        502 503 504
@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from gateway import multipart, wire
 from gateway.answers import Answers
 from gateway.auth import Authenticator, Principal
+from gateway.bands import Bands
 from gateway.cascade import NoCascades
 from gateway.chains import Chains
 from gateway.choosing import Choosing, forgo
@@ -42,6 +43,7 @@ from gateway.http1 import Request
 from gateway.inflate import inflate
 from gateway.job import Job, Plan, Reading, read_headers
 from gateway.learning.watching import NothingLearned
+from gateway.loads import Loads
 from gateway.metrics import Metrics
 from gateway.patience import leaves
 from gateway.prompt import prompt_size, prompts
@@ -52,12 +54,14 @@ from gateway.relay import Sink
 from gateway.reply import Reply
 from gateway.settle import Ending, charge, spent
 from gateway.sizing import estimate_of, learn
+from gateway.talks import NoTalks
 from gateway.tokenizing import Tokens
 from limits.estimate import longest, prompt_tokens, reservation
 from limits.types import LimitExceeded
 from limits.waiting import Preempted, Priority, QueueFull, QueueTimeout, Spent, WaitTooLong
 from routing.asked import Asked, NobodyAsked, Undecided
 from routing.decide import decide
+from routing.load import LoadRules
 from routing.needs import needs_of
 from routing.resolve import Catalog
 from routing.types import Classifier, Decision, Target, Verdict
@@ -78,6 +82,7 @@ class RoutingRules:
     classifier: Classifier  # where `asked` is, for who may not wait
     order: tuple[str, ...]
     fallback: Mapping[str, str]
+    load: LoadRules
     asked: Asked | None = None  # one that has to be awaited
 
 
@@ -96,6 +101,8 @@ class Pipeline:
         both: Deletes,
         catalog: Catalog,
         rules: RoutingRules,
+        talks: NoTalks,
+        loads: Loads,
         choosing: Choosing,
         answers: Answers,
         stations: Mapping[str, Station],
@@ -114,6 +121,9 @@ class Pipeline:
         self._both = both
         self._catalog = catalog
         self.rules = rules
+        self.talks = talks
+        self.loads = loads
+        self._bands = Bands()
         self.choosing = choosing
         self.answers = answers
         self.stations = stations
@@ -266,6 +276,8 @@ class Pipeline:
         moved = False
         while target is not None:
             job.work.model, job.work.tier, job.work.reason = target.name, target.model.tier, reason
+            if target is not decision.target:
+                self.talks.note(job, decision, target)
             try:
                 return await self.serve(job, target, sink)
             except (Unserved, NoReplica):
@@ -279,12 +291,15 @@ class Pipeline:
                 if roomier is None:
                     raise
                 target, reason, left, moved = roomier, "context", [], True
+                decision.keeps = roomier.model.tier  # its next turn will be no shorter
         raise job.failures.error()
 
     def chosen(self, job: Job, decision: Decision) -> None:
-        """A model is asked, or has answered, for that reason. Told once of each request."""
-        self._metrics.decisions.add((decision.target.model.tier, decision.reason))
+        """A model is asked for that reason, or has answered. Told once of each piece of work."""
+        self._metrics.decided(decision)
         self.choosing.tell(job, decision)
+        self._bands.tell(job, decision)
+        self.talks.note(job, decision, decision.target)
         job.work.score, job.work.terms, job.work.cut = decision.score, decision.terms, job.cut
         job.work.policy = "" if job.verdict is None else job.verdict.policy
 
@@ -296,8 +311,11 @@ class Pipeline:
         dearer = [other for other in others if rank(other.model.tier) > rank(target.model.tier)]
         return min(dearer, key=lambda other: rank(other.model.tier), default=None)
 
-    def decide(self, job: Job) -> Decision:
-        """Which model, why, and who comes next. Raises Undecided where `decision` has to be awaited."""
+    def decide(self, job: Job, loads: Loads | None = None) -> Decision:
+        """Which model, why, and who comes next. `loads`: of whom this is not the process that knows them.
+
+        Raises Undecided where `weigh` has to be awaited.
+        """
         rules, job.verdict = self.rules, None
         threshold, unrated = self.choosing.ask(job)
         decision = decide(
@@ -309,6 +327,11 @@ class Pipeline:
             threshold=threshold,
             order=rules.order,
             fallback=rules.fallback,
+            talk=lambda: self.talks.held(job, rules.classifier.classify, threshold, unrated),
+            sticky=self.talks.sticky,
+            load=(loads or self.loads).at(job.wishes.priority),
+            rules=rules.load,
+            near=self._bands.of(job),
         )
         return self.choosing.named(job, decision, unrated)
 
@@ -322,13 +345,13 @@ class Pipeline:
         job.verdict = job.foreseen
         return job.foreseen
 
-    async def weigh(self, job: Job) -> Decision:
+    async def weigh(self, job: Job, loads: Loads | None = None) -> Decision:
         """As `decide`, once whoever has to be asked first has answered."""
         try:
-            return self.decide(job)
+            return self.decide(job, loads)
         except Undecided:
             job.foreseen = await self._asked.judge(job.ask.fields, job.endpoint.name, job.principal.tenant)
-            return self.decide(job)
+            return self.decide(job, loads)
 
     async def decision(self, job: Job) -> Decision:
         """Where it goes, decided once for each request, and in the account of its target from then on."""

@@ -34,14 +34,14 @@ _TURNS = (
 
 
 class Thread:
-    """A place in a conversation that moves towards its beginning."""
+    """A place in a conversation that moves towards its beginning. `end` is behind the ask that was read last."""
 
-    __slots__ = ("_last", "_messages", "_parts", "_place")
+    __slots__ = ("_last", "_messages", "_parts", "_place", "end")
 
-    def __init__(self, messages: list[Any]) -> None:
+    def __init__(self, messages: list[Any], most: int = MAX_MESSAGES) -> None:
         self._messages = messages
-        self._place = len(messages)
-        self._last = len(messages) - MAX_MESSAGES if len(messages) > MAX_MESSAGES else 0
+        self._place = self.end = len(messages)
+        self._last = len(messages) - most if len(messages) > most else 0
         self._parts = MAX_ALL_PARTS
 
     def ask(self) -> str:
@@ -57,6 +57,8 @@ class Thread:
                 content = message.get("content")
                 text = spoken(content) if isinstance(content, str) else self._human_text(content)
                 if text:
+                    if not pieces:
+                        self.end = self._place + 1
                     pieces.append(text)
         return pieces[0] if len(pieces) == 1 else joined(pieces[::-1])
 
@@ -84,14 +86,24 @@ class Thread:
 
 
 def thread_of(body: Mapping[str, Any], endpoint: str) -> Thread:
-    """The conversation that a request body holds. A raw prompt is one of a single message; token ids are an empty one."""
+    """The conversation that a request body holds."""
+    return Thread(messages_of(body, endpoint))
+
+
+def messages_of(body: Mapping[str, Any], endpoint: str) -> list[Any]:
+    """The messages of a request body. A raw prompt is a single one; token ids are none."""
     if endpoint == "completions":
         text = _prompt(body.get("prompt"))
-        return Thread([{"role": "user", "content": text}] if text else [])
-    messages = body.get("input" if endpoint == "responses" else "messages")
+        return [{"role": "user", "content": text}] if text else []
+    messages = body.get(field_of(endpoint))
     if isinstance(messages, str):
-        return Thread([{"role": "user", "content": messages}])
-    return Thread(messages if isinstance(messages, list) else [])
+        return [{"role": "user", "content": messages}]
+    return messages if isinstance(messages, list) else []
+
+
+def field_of(endpoint: str) -> str:
+    """Where in a body its messages are."""
+    return "input" if endpoint == "responses" else "messages"
 
 
 def human_text(content: object) -> str:

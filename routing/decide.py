@@ -8,8 +8,13 @@ The order, and the reason that each step gives
    nearest tier left answers, and the reason is what thinned it.
 4. One tier left by step 2: `capability` or `context`, and nobody is asked how hard the request is. One tier from the start:
    `default`.
-5. The classifier: `score`, or `default` when it does not know. A tier that it wants and step 2 took away is again replaced by the
-   nearest one left, for the reason that took it.
+5. A turn of a tool loop goes to the model that answers the ask it serves, if that is left and has a replica: `session`.
+6. The classifier: `score`, or `default` when it does not know.
+7. The conversation (`sessions`): up at once, down late. Where that keeps it from what step 6 wants: `session`. Not while the cut
+   is above all scores: where a target lets nobody up for what he asks, nobody stays up for what he asked before.
+8. A tier that is wanted and that step 2 took away is again replaced by the nearest one left, for the reason that took it.
+9. The load (`load`): what step 6 decided, by score and alone, may spill one tier down or borrow one tier up: `load`.
+10. The health: models without a ready replica are passed over in the order of succession: `fallback`. When all are, none is.
 
 Nearest is the cheapest tier that is dearer, else the dearest that is cheaper. Within a tier the first model in config order
 answers. Next come its tier's other models, then the tiers along the fallback map, then the others from cheap to dear.
@@ -19,6 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from routing.load import OFF, LoadRules, Look, Near, PoolLoad, moved, nobody_near, unknown
+from routing.sessions import Held, Sticky, Turned, turn
 from routing.types import Decision, Model, Needs, Reason, Resolution, Target, UnknownTier, Verdict
 
 # The prompt's tokens are estimated from its bytes. Code and dense JSON have more tokens a byte than prose, so a prompt is taken
@@ -28,6 +35,7 @@ MARGIN_TOKENS = 32
 
 
 _NOT_ASKED = Verdict(None)
+_STICKY = Sticky()
 
 
 def able(model: Model, needs: Needs) -> bool:
@@ -46,6 +54,10 @@ def room(needs: Needs) -> int:
     return needs.prompt_tokens + margin + (needs.max_tokens if needs.max_tokens is not None else 1)
 
 
+def nothing_held() -> None:
+    """Of a conversation that begins, or of which nobody knows."""
+
+
 def decide(
     resolution: Resolution,
     needs: Needs,
@@ -56,34 +68,67 @@ def decide(
     threshold: float,
     order: Sequence[str],
     fallback: Mapping[str, str],
+    talk: Callable[[], Held | None] = nothing_held,
+    sticky: Sticky = _STICKY,
+    load: Look = unknown,
+    rules: LoadRules = OFF,
+    near: Near = nobody_near,
 ) -> Decision:
-    """Where the request goes. `verdict` is called only if the answer is still open. `order` is the tiers from cheap to dear."""
+    """Where the request goes. `verdict` and `talk`, which tells what the conversation holds, are called only if the answer is
+    still open. `order` is the tiers from cheap to dear.
+    """
     if resolution.pinned is not None:
         spare = tuple(t for t in resolution.candidates[1:] if able(t.model, needs) and fits(t.model, needs))
         return Decision(resolution.pinned, "pinned", None, spare)
     candidates = resolution.candidates
-    tiers = _tiers(candidates, order)
+    tiers = tiers_of(candidates, order)
     if override is not None and override not in tiers:
         raise UnknownTier(override, tuple(tiers))
     capable = _capable(candidates, needs)
     left = _roomy(capable, needs)
-    capable_tiers = tiers if capable is candidates else _tiers(capable, order)
-    left_tiers = capable_tiers if left is capable else _tiers(left, order)
-    judged = _NOT_ASKED
+    capable_tiers = tiers if capable is candidates else tiers_of(capable, order)
+    left_tiers = capable_tiers if left is capable else tiers_of(left, order)
+    judged, held, easy = _NOT_ASKED, None, 0
+    turned: Turned | None = None
     reason: Reason
+    wanted = ""
     if override is not None:
         tier, reason = override, "override"
     elif len(left_tiers) == 1:
         tier, reason = left_tiers[0], _forced(tiers, capable_tiers)
     else:
+        held = talk()
+        if held is not None and held.model and (same := _same(held.model, left, load)) is not None:
+            rest = [target for target in _ranked(left, same.model.tier, left_tiers, fallback) if target is not same]
+            keeps = held.tier if held.tier in tiers else same.model.tier
+            return Decision(
+                same, "session", None, tuple(rest), keeps=keeps, easy=held.easy, held=held, turned="looped"
+            )  # fmt: skip
         judged = verdict()
-        tier, reason = _wanted(judged, tiers, default_tier, threshold)
+        wanted, reason = wanted_tier(judged, tiers, default_tier, threshold)
+        tier = wanted
+        if held is not None and threshold <= 1.0:
+            tier, easy, turned = turn(held, wanted, tiers, sticky, known=reason == "score")
+            reason = reason if tier == wanted else "session"
     if tier not in left_tiers:
         if tier in tiers:
             reason = "context" if tier in capable_tiers else "capability"
         tier = _nearest(tier, list(dict.fromkeys((*order, *tiers))), left_tiers)
+    keeps, shift = tier, None
+    if reason == "score" and judged.score is not None:
+        settled = held is not None and held.tier == tier
+        shift = moved(tier, judged.score, left_tiers, _by_tier(left, load), rules, near, settled=settled)
+        if shift is not None:
+            tier, reason = shift[0], "load"
+            keeps = min(keeps, tier, key=tiers.index)
     ranked = _ranked(left, tier, left_tiers, fallback)
-    return Decision(ranked[0], reason, judged.score, tuple(ranked[1:]), judged.terms)
+    passed = _unready(ranked, load)
+    if passed:
+        ranked, reason = [*ranked[passed:], *ranked[:passed]], "fallback"
+    return Decision(
+        ranked[0], reason, judged.score, tuple(ranked[1:]), judged.terms, wanted, keeps, easy, held, turned,
+        None if shift is None else shift[1],
+    )  # fmt: skip
 
 
 def tier_for(score: float, threshold: float, tiers: Sequence[str]) -> str:
@@ -96,7 +141,7 @@ def tier_for(score: float, threshold: float, tiers: Sequence[str]) -> str:
     return tiers[1 + min(rank, dearer - 1)]
 
 
-def _tiers(targets: Iterable[Target], order: Sequence[str]) -> list[str]:
+def tiers_of(targets: Iterable[Target], order: Sequence[str]) -> list[str]:
     """The targets' tiers from cheap to dear; one that the order does not name comes last."""
     present = [target.model.tier for target in targets]
     tiers = [tier for tier in order if tier in present]
@@ -121,7 +166,8 @@ def _roomy(candidates: tuple[Target, ...], needs: Needs) -> tuple[Target, ...]:
     return tuple(target for target in candidates if target.model.context == largest)
 
 
-def _wanted(judged: Verdict, tiers: list[str], default_tier: str, threshold: float) -> tuple[str, Reason]:
+def wanted_tier(judged: Verdict, tiers: Sequence[str], default_tier: str, threshold: float) -> tuple[str, Reason]:
+    """The tier for an ask by itself."""
     if judged.score is None:
         return judged.tier or default_tier, "default"
     return judged.tier or tier_for(judged.score, threshold, tiers), "score"
@@ -151,3 +197,32 @@ def _ranked(targets: tuple[Target, ...], tier: str, tiers: list[str], fallback: 
         if other not in succession:
             succession.append(other)
     return [target for tier in succession for target in targets if target.model.tier == tier]
+
+
+def _same(model: str, left: tuple[Target, ...], load: Look) -> Target | None:
+    """The target of that name, where it can still be asked."""
+    target = next((target for target in left if target.name == model), None)
+    return None if target is None or _away(target, load) else target
+
+
+def _away(target: Target, load: Look) -> bool:
+    pool = load(target.model.name)
+    return pool is not None and not pool.ready
+
+
+def _unready(ranked: list[Target], load: Look) -> int:
+    """How many of the first have no replica; 0 where none has one."""
+    for place, target in enumerate(ranked):
+        if not _away(target, load):
+            return place
+    return 0
+
+
+def _by_tier(left: tuple[Target, ...], load: Look) -> Callable[[str], PoolLoad | None]:
+    """The load of a tier: of its first model that has a replica, which would answer."""
+
+    def look(tier: str) -> PoolLoad | None:
+        pools = [load(target.model.name) for target in left if target.model.tier == tier]
+        return next((pool for pool in pools if pool is None or pool.ready), pools[0])
+
+    return look

@@ -20,6 +20,7 @@ from routing.types import Verdict
 
 FOLLOW_UPS = 6
 FOLLOW_UP_UNITS = 90
+FOLLOW_UP_CHARACTERS = 200
 UNSURE_UNITS = 240
 UNSURE = Verdict(None)
 
@@ -80,8 +81,11 @@ def _follows_up(text: str, units: int, verdict: Verdict) -> bool:
     """Whether a text that does not stand alone means something only after what was said before it."""
     if verdict.score is None:
         return True
-    if units > FOLLOW_UP_UNITS:
-        return False
+    return units <= FOLLOW_UP_UNITS and goes_on(text)
+
+
+def goes_on(text: str) -> bool:
+    """Whether its words say that it goes on with something, or point back at it."""
     lower = text.lower()
     return (
         bool(_GOES_ON.match(lower) or _POINTS_BACK.search(lower))

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from routing.features import Reading, read
-from routing.following import FOLLOW_UPS, UNSURE, hardest
+from routing.following import FOLLOW_UP_CHARACTERS, FOLLOW_UP_UNITS, FOLLOW_UPS, UNSURE, goes_on, hardest
 from routing.types import Verdict
 
 BIAS = -0.4
@@ -115,6 +115,14 @@ def stands_alone(reading: Reading) -> bool:
     """Whether a text is too plain a request to lean on what was said before it."""
     values = reading.values
     return not values.keys().isdisjoint(_PLAIN) and max(values.get(name, 0.0) for name in _PLAIN) >= 0.5
+
+
+def leans(text: str) -> bool:
+    """Whether a short text goes on with what was said before it: "commit it", "yes", "继续"."""
+    if len(text) > FOLLOW_UP_CHARACTERS:
+        return False
+    reading = read(text)
+    return reading.units <= FOLLOW_UP_UNITS and not stands_alone(reading) and goes_on(text)
 
 
 def proposes(reading: Reading, reply: str) -> bool:

@@ -13,6 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from routing.load import Move
+from routing.sessions import Held, Turned
+
 Reason = Literal["pinned", "score", "capability", "context", "session", "load", "override", "fallback", "default", "budget"]
 
 
@@ -91,13 +94,24 @@ class Verdict:
 
 @dataclass(slots=True)  # made for every request: a frozen one takes three times as long to make
 class Decision:
-    """Where a request goes, the thing that decided it, and where it goes next when that fails."""
+    """Where a request goes, the thing that decided it, and where it goes next when that fails.
+
+    `wanted`: the tier for this ask alone, where that was asked for. `keeps`: the tier that its conversation holds from here on,
+    and `easy` the easy turns in a row with this one; `held`: what it held before, and `turned` what became of that. `move`: what
+    the load made of it.
+    """
 
     target: Target
     reason: Reason
     score: float | None
     alternatives: tuple[Target, ...]
     terms: tuple[tuple[str, float], ...] = ()
+    wanted: str = ""
+    keeps: str = ""
+    easy: int = 0
+    held: Held | None = None
+    turned: Turned | None = None
+    move: Move | None = None
 
 
 class Classifier(Protocol):

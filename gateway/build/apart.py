@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import msgspec
 
@@ -31,6 +32,7 @@ from gateway.dispatch.roster import Replicas
 from gateway.dispatch.session import Session
 from gateway.dispatch.similar import RemoteSemantic, semantic_calls
 from gateway.edge import Edge
+from gateway.loads import LocalLoads, Memory, Page, PageLoads
 from gateway.logs import RequestLog
 from gateway.metrics import Metrics
 from gateway.status import Status
@@ -45,6 +47,13 @@ _encode = msgspec.msgpack.encode
 AdminTalk = tuple[bytes, bytes, bytes, bytes, str]
 
 
+class Pages(Protocol):
+    """Memory that all processes of a node share."""
+
+    loads: Memory
+    talks: Memory
+
+
 @dataclass(frozen=True, slots=True)
 class NodeParts:
     """What the dispatcher's process starts, watches and stops."""
@@ -55,6 +64,7 @@ class NodeParts:
     admin: Loaded
     tally: Tally
     metrics: Metrics
+    page: Page
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +82,7 @@ def build_node(
     config: Config,
     secret: bytes,
     vault: Vault,
+    pages: Pages,
     *,
     store: Callable[[bytes], None],
     pids: Callable[[Iterable[Session]], Iterable[int]],
@@ -84,7 +95,7 @@ def build_node(
     tally = Tally(metrics)
     own = build_pipeline(
         config, owner.local, owner.semantic, owner.both, owner.warmings.hear,
-        lambda _: Learns(owner.journal.note), owner.rates, metrics, secret, clock, wall,
+        lambda _: Learns(owner.journal.note), owner.rates, LocalLoads(owner.lanes), pages.talks, metrics, secret, clock, wall,
     )  # fmt: skip
     status = Status(owner.lanes, owner.exact, owner.semantic, owner.limiter, owner.share)
     status.register(metrics)
@@ -108,10 +119,10 @@ def build_node(
     )
     calls.collect, calls.sessions = lambda: node.poll("counts"), lambda: node.sessions
     register(metrics, workers=lambda: len(node.sessions), restarts=restarts)
-    return NodeParts(owner, node, own, admin, tally, metrics)
+    return NodeParts(owner, node, own, admin, tally, metrics, Page(pages.loads, owner.lanes, clock))
 
 
-def build_worker(config: Config, secret: bytes, path: str, number: int, log: RequestLog) -> WorkerParts:
+def build_worker(config: Config, secret: bytes, pages: Pages, path: str, number: int, log: RequestLog) -> WorkerParts:
     clock, wall = time.monotonic, time.time
     metrics = Metrics(worker=True)
     exact = config.cache.exact
@@ -120,9 +131,11 @@ def build_worker(config: Config, secret: bytes, path: str, number: int, log: Req
     front = Front(min(_FRONT, exact.max_bytes // _FRONT_SHARE) if exact.enabled else 0)
     link = Link(path, number=number, replicas=replicas, front=front, clock=clock)
     semantic, both = RemoteSemantic(link.call, _patience(config)), RemoteBoth(link.call)
+    loads = PageLoads(pages.loads, [model.name for model in config.models], clock)
+    rates = RemoteRates(link.call, config.routing.classifier.deadline)
     own = build_pipeline(
-        config, link, semantic, both, partial(_tell, link), partial(_learns, link),
-        RemoteRates(link.call, config.routing.classifier.deadline), metrics, secret, clock, wall,
+        config, link, semantic, both, partial(_tell, link), partial(_learns, link), rates, loads, pages.talks, metrics, secret,
+        clock, wall,
     )  # fmt: skip
     link.share(own.flights)
     edge = build_edge(config, own, Admin(config.admin.key.reveal(), RemoteCalls(link)), RemoteFace(link), log, clock)

@@ -23,7 +23,7 @@ from gateway.behind import Behind
 from gateway.build.cascade import cascades_of
 from gateway.build.classify import asked_of
 from gateway.build.learning import Learns, Runs, following_of, learned_classifier, watching_of
-from gateway.build.routing import choosing_of, default_tier
+from gateway.build.routing import choosing_of, default_tier, load_rules, talks_of
 from gateway.caching import cachings
 from gateway.chains import Chains
 from gateway.classify.examples import Rates
@@ -39,6 +39,7 @@ from gateway.hits import Hits
 from gateway.inner import Inner
 from gateway.keys import KeyRing
 from gateway.learning.watching import NothingLearned
+from gateway.loads import Loads, Memory
 from gateway.logs import RequestLog
 from gateway.metrics import Metrics
 from gateway.models import ModelList
@@ -130,11 +131,14 @@ def build_pipeline(
     tell: Tell,
     learns: Callable[[Behind], Learns],
     rates: Rates,
+    loads: Loads,
+    talks: Memory,
     metrics: Metrics,
     secret: bytes,
     clock: Clock,
     wall: Clock,
 ) -> Understanding:
+    """`talks`: where conversations are kept."""
     catalog = catalog_of(config)
     ring = KeyRing(config.keys.path, [tenant.name for tenant in config.tenants])
     flights: Flights = Flights(personal=PERSONAL)
@@ -182,8 +186,10 @@ def build_pipeline(
         dispatcher=dispatcher,
         both=both,
         catalog=catalog,
-        rules=RoutingRules(classifier, config.routing.tiers, config.routing.fallback, asked),
+        rules=RoutingRules(classifier, config.routing.tiers, config.routing.fallback, load_rules(config), asked),
         choosing=choosing_of(config, classifier, metrics),
+        talks=talks_of(config, talks, secret, clock),
+        loads=loads,
         answers=answers,
         stations=stations,
         forwarder=forwarder,

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+from collections.abc import Callable
 
 from gateway.choosing import Choosing
 from gateway.config import Config
 from gateway.config.routing import Target
+from gateway.loads import Memory
 from gateway.metrics import Metrics
+from gateway.talks import NoTalks, Talks
 from routing.aims import Aim
 from routing.cuts import Begin, Cuts
 from routing.learned.classifier import Learned
+from routing.load import LoadRules
+from routing.sessions import Sticky
+from routing.table import Table
 from routing.types import Classifier
 
 
@@ -70,3 +77,18 @@ def aim_of(target: Target) -> Aim:
         return Aim("quality", target.quality)
     assert target.threshold is not None, "a target of nothing is an error of the config"
     return Aim("threshold", target.threshold)
+
+
+def load_rules(config: Config) -> LoadRules:
+    own = config.routing.load
+    return LoadRules(own.band, own.idle, own.wait, own.waits)
+
+
+def talks_of(config: Config, memory: Memory, secret: bytes, clock: Callable[[], float]) -> NoTalks:
+    """`memory`: where conversations are kept."""
+    own, tiers = config.routing.sessions, config.routing.tiers
+    if not own.enabled or len({model.tier for model in config.models}) < 2:
+        return NoTalks()
+    table = Table(memory, frozenset((*tiers, *(model.name for model in config.models))))
+    key = hashlib.sha256(b"conversations" + secret).digest()
+    return Talks(table, key, Sticky(own.easy_turns, own.move_tokens), own.warm, tiers, clock)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.explanation import Attempt, Balance, CacheView, Explanation, Limit, RouteTarget, ScopeView
+from gateway.explanation import Attempt, Balance, CacheView, Explanation, Limit, Route, RouteTarget, ScopeView
 from gateway.units import format_duration
 from limits.view import PlaceView
 
@@ -120,6 +120,45 @@ def _route(told: Explanation) -> list[tuple[str, str]]:
         weight = f" = {term.weight:+g} x {term.added / term.weight:.2f}" if term.weight else ""
         lines.append(("", f"{term.feature:14}{term.added:+.3f}{weight}"))
     lines += [("", f"not {candidate.model}: {candidate.out}") for candidate in route.candidates if candidate.out]
+    return [*lines, *_session(route), *_load(route)]
+
+
+_TURNED = {
+    "same": "what this turn wants as well",
+    "kept": "it stays there",
+    "up": "it goes up at once",
+    "down": "it may go down now",
+    "looped": "a tool loop goes on with its model",
+}
+
+
+def _session(route: Route) -> list[tuple[str, str]]:
+    held = route.session
+    if held is None:
+        return []
+    known = "" if held.kept else ", made out from its earlier asks"
+    wanted = f", this turn alone wants {held.wanted}" if held.wanted else ""
+    leans = "; the turn goes on with what was said before" if held.leans else ""
+    model = f" {held.model}" if held.model else ""
+    most = f"at most {held.move_tokens} may be"
+    return [
+        ("session", f"holds {held.tier}{known}{wanted}: {_TURNED.get(held.turned, held.turned)}{model}{leans}"),
+        ("", f"easy turns in a row: {held.easy}, of which {held.easy_turns} stay; going down costs {held.cost} tokens, {most}"),
+    ]
+
+
+def _load(route: Route) -> list[tuple[str, str]]:
+    known = [pool for pool in route.loads if pool.known]
+    if not known:
+        return []
+    move = f"{route.move} to {route.tier}" if route.move else "moves nothing"
+    lines = [("load", f"{move}; near its cut is {route.band:.0%} of what lately went up, at most")]
+    for pool in known:
+        if not pool.ready:
+            lines.append(("", f"{pool.model}: no replica"))
+            continue
+        wait = "not known" if pool.wait is None else f"{pool.wait:.2f} s"
+        lines.append(("", f"{pool.model}: {pool.free} of {pool.slots} slots free, wait {wait}, meant {pool.meant:g} s"))
     return lines
 
 

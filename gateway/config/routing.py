@@ -100,6 +100,26 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sessions:
+    enabled: bool = key(True, "Conversations stay on their tier. Off: each request stands for itself.")
+    easy_turns: Annotated[int, Whole(0, 100)] = key(3, "Easy turns in a row that stay up, before a conversation may go down.")
+    move_tokens: Annotated[int, Whole(0, 100_000_000)] = key(
+        4096, "Tokens that going down may cost: those which the tier has read, and the other would compute."
+    )
+    warm: t.Seconds = key(300.0, "Since the last turn; later its engines are taken to have dropped what they read.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    wait: t.Seconds = key(1.0, "The expected wait for a slot from which on a tier is overloaded.")
+    waits: Mapping[t.Name, t.Seconds] = section(dict, "The same of single tiers.")
+    band: t.Share = key(
+        0.5, "The share of a tier's work, from its cut on, that goes down where its wait is twice as long as that; 0: none does."
+    )
+    idle: t.Share = key(0.25, "The share of a dearer tier's slots that stay free, when easy work borrows some; 1: it never does.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Routing:
     auto: t.ModelName = key("auto", 'The model name that means "you choose".')
     aliases: Mapping[t.ModelName, t.ModelName] = section(dict, "Other names for models, adapters or `auto`.")
@@ -109,5 +129,7 @@ class Routing:
     )
     classifier: Classifier = section(Classifier, "How `auto` rates a request.")
     tiers: tuple[t.Name, ...] = key((), "Tiers from cheap to dear; default: small, medium, large, then as they appear.")
+    sessions: Sessions = section(Sessions, "What a conversation holds.")
+    load: Load = section(Load, "What full tiers make of a choice by score.")
     fallback: Mapping[t.Name, t.Name] = section(dict, "Under `auto`: the tier that takes over when a tier fails.")
     learning: Learning = section(Learning, "Learning on own traffic; see learning.md.")

@@ -10,10 +10,13 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from gateway import loads
 from gateway.accept import Shares
+from gateway.loads import Memory
 from gateway.node.pulse import Pulse
 from gateway.tallyfile import TallyFile
 from limits.vault import Vault
+from routing import table
 
 _NUMBERS = struct.Struct("=QQ")
 
@@ -47,6 +50,8 @@ class Inherited:
         self.restarts = Restarts()
         self.pulse = Pulse(1 + workers)
         self.tally = TallyFile()
+        self.loads: Memory = mmap.mmap(-1, loads.SIZE)
+        self.talks: Memory = mmap.mmap(-1, table.SIZE)
         self.vault = mmap.mmap(-1, Vault.size_for())
         self._folder = Path(tempfile.mkdtemp(prefix="tiergate-"))  # for this user alone, and so is what is in it
         self.path = str(self._folder / "dispatcher")

@@ -27,7 +27,7 @@ class WorkerProcess:
         self._inherited = inherited
         self._number = number
         self._log = log or (JsonLog(worker=number) if config.observability.log == "json" else NullLog())
-        self.parts: WorkerParts = build_worker(config, inherited.secret, inherited.path, number, self._log)
+        self.parts: WorkerParts = build_worker(config, inherited.secret, inherited, inherited.path, number, self._log)
         self.parts.link.on_welcome = self._welcomed
         self.parts.link.verbs = {
             "keys": self._refresh_keys,

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -13,6 +14,7 @@ from gateway.dispatch import messages as m
 from gateway.dispatch.gathering import Gathering
 from gateway.dispatch.session import Session
 from gateway.fleet import spec_of
+from gateway.loads import SIZE
 from limits.types import Scope
 from limits.vault import Vault
 from limits.waiting import Priority
@@ -22,6 +24,7 @@ models: [{name: small, replicas: [{name: s1, url: "http://127.0.0.1:9/v1"}]}]
 tenants: [{name: acme, rpm: 600, tpm: 60000, keys: [{id: k, sha256: "%s"}]}]
 """ % ("0" * 64)
 WORKER = "00" * 8
+PAGES = SimpleNamespace(loads=bytearray(SIZE), talks=bytearray(4096))
 ACME = m.ScopeTerms(1, "tenant:acme", "tenant", 600, 60_000, 8, "acme")
 SCOPE = Scope("tenant:acme", "tenant", 600, 60_000, 8, "acme")
 RESERVED = 1000
@@ -45,7 +48,7 @@ class Owner:
     def __init__(self, folder: Path, vault: bytearray, text: str = CONFIG) -> None:
         config = parse(text, folder / "config.yaml")
         self.parts: NodeParts = build_node(
-            config, b"secret", Vault.open(vault), store=lambda _: None, pids=lambda _: [], restarts=dict
+            config, b"secret", Vault.open(vault), PAGES, store=lambda _: None, pids=lambda _: [], restarts=dict
         )
         self.lane = self.parts.owner.lanes["small"]
         self.parts.owner.limiter._clock = lambda: 1e6

@@ -26,10 +26,10 @@ WORKERS = int(os.environ.get("TIERGATE_TEST_WORKERS", "0"))
 
 BOTH = {f"test_gateway_{name}.py" for name in
         ("adaptive", "admin", "between", "budgets", "cache", "caching", "cascade", "classify", "crash_matrix", "explain",
-         "failover", "flight",
-         "hits", "hostile", "isolation", "limits", "log", "metrics", "outcomes", "patience", "placing", "precise", "preempt",
-         "prewarm", "queue", "random", "scheduling", "scopes", "semantic", "semantic_crossencoder", "semantic_delete",
-         "semantic_verify", "shared_limits", "standing", "stream", "targets", "told", "twins")}  # fmt: skip
+         "failover", "flight", "hits", "hostile", "isolation", "limits", "loads", "log", "metrics", "outcomes", "patience",
+         "placing", "precise", "preempt", "prewarm", "queue", "random", "scheduling", "scopes", "semantic",
+         "semantic_crossencoder", "semantic_delete", "semantic_verify", "shared_limits", "standing", "stream", "talks", "targets",
+         "told", "twins")}  # fmt: skip
 """Those that touch what a dispatcher decides run in both forms without being asked to."""
 
 KEY = "tg-test-key-of-acme"

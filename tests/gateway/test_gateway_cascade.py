@@ -305,7 +305,7 @@ async def test_a_limit_of_tokens_that_holds_one_answer_only(begin):
 
 @pytest.mark.parametrize("during", ["small", "large"])
 async def test_another_dispatcher_meanwhile(start, scripted, during):
-    """A dispatcher that dies while either tier works costs nothing: the answer comes, all of it is charged, and no lease is left."""
+    """A dispatcher that dies while either tier works costs nothing: the answer comes, all is charged, no lease is left."""
     slow = {"ttft": 1.0}
     fakes = {
         "s1": scripted(say("12", "16"), **(slow if during == "small" else {})),

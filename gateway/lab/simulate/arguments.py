@@ -10,6 +10,7 @@ from gateway.lab.numbers import number, whole
 from gateway.lab.simulate.policies import CAP, PER_TOKEN
 from gateway.lab.simulate.terms import KEYS
 from gateway.lab.simulate.workload import PACES
+from gateway.lab.tiers import arguments as tiers
 from gateway.units import parse_duration
 
 MIXES = ("one", "eight", "uses")
@@ -18,7 +19,8 @@ REQUESTS = 12_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "With a TRACE, or --made, it compares ways to choose a replica; without, orders of the queue in front of a model's slots."
+        "With a TRACE, or --made, it compares ways to choose a replica; with --route, too, ways to choose between two tiers; "
+        "without, orders of the queue in front of a model's slots."
     )
     both = parser.add_argument_group("both")
     both.add_argument("--requests", type=_count, metavar="N", help=f"in each run (a trace's own, {replicas.REQUESTS:,} made up, "
@@ -29,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     both.add_argument("--json", action="store_true", help="print JSON: also the range over the seeds, and each tenant's waits")
     both.add_argument("--png", type=Path, metavar="FILE", help="draw it; needs tiergate[plots]")
     replicas.add_arguments(parser)
+    tiers.add_arguments(parser)
     _add_queue(parser)
 
 

@@ -1,4 +1,5 @@
-"""`tiergate simulate`: run, tell. With a trace, or `--made`, it is about replicas (gateway.lab.fleet), else about the queue.
+"""`tiergate simulate`: run, tell. With a trace, or `--made`, it is about replicas (gateway.lab.fleet), with `--route` about tiers
+(gateway.lab.tiers), else about the queue.
 
 Exit codes: 0; 2 for a mistake of the user's: a trace that cannot be read, a picture that cannot be written; 130 after Ctrl-C.
 """
@@ -25,6 +26,10 @@ from gateway.lab.simulate.study import run as run_study
 from gateway.lab.simulate.table import table
 from gateway.lab.simulate.terms import Tenants, parsed
 from gateway.lab.simulate.workload import PACES, TRACE, USES, of_trace, synthetic
+from gateway.lab.tiers import command as tiers
+from gateway.lab.tiers import plots as lines
+from gateway.lab.tiers.study import run as run_tiers
+from gateway.lab.tiers.table import table as tiers_table
 from limits.waiting import Order
 
 add_arguments = arguments.add_arguments
@@ -36,7 +41,9 @@ def run(args: argparse.Namespace) -> int:
     of_replicas = bool(args.traces or args.made)
     try:
         _look(args.png)
-        if of_replicas:
+        if args.route is not None:
+            documents = [run_tiers(study, _say) for study in tiers.studies_of(args)]
+        elif of_replicas:
             documents = [run_replicas(study, _say) for study in replicas.studies_of(args)]
         else:
             documents = [run_study(study, _say) for study in studies_of(args)]
@@ -44,6 +51,8 @@ def run(args: argparse.Namespace) -> int:
         _say(str(error))
         return 2
     tell, draw = (replicas_table, curves.draw) if of_replicas else (table, plots.draw)
+    if args.route is not None:
+        tell, draw = tiers_table, lines.draw
     print(json.dumps(documents) if args.json else tell(documents), flush=True)
     return 0 if args.png is None else _draw(args.png, documents, draw)
 

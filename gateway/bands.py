@@ -1,0 +1,37 @@
+"""What of the work that goes up a tier is near its cut, for when that tier is late. Each process goes by what it has seen.
+
+By tenant and route: somebody who sends nothing but the hardest does not make the hard work of others look easy.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from gateway.job import Job
+from routing.load import Near
+from routing.recent import Recent
+from routing.types import Decision
+
+_Of = tuple[str, str, str]
+
+
+class Bands:
+    def __init__(self) -> None:
+        self._recent: dict[_Of, Recent] = {}  # as many as the config has tenants, routes and tiers
+
+    def of(self, job: Job) -> Near:
+        return partial(self._near, job.principal.tenant, job.resolution.route)
+
+    def tell(self, job: Job, decision: Decision) -> None:
+        """Of each piece of work once."""
+        if decision.score is None or not decision.wanted:
+            return
+        of = job.principal.tenant, job.resolution.route, decision.wanted
+        recent = self._recent.get(of)
+        if recent is None:
+            recent = self._recent[of] = Recent()
+        recent.add(decision.score)
+
+    def _near(self, tenant: str, route: str, tier: str, share: float) -> float | None:
+        recent = self._recent.get((tenant, route, tier))
+        return None if recent is None else recent.near(share)
