@@ -89,23 +89,12 @@ class Remote:
         text = words(body, endpoint, self._form.most)
         if not text:
             return self._instead.classify(body, endpoint)
-        score, result = await self._try(text)
+        score, result = await self.rate(text)
         self._metrics.classified.add((result,))
         return self._instead.classify(body, endpoint) if score is None else Verdict(score)
 
-    async def run(self) -> None:
-        """For ever: follow its name, and close what is open at the end."""
-        try:
-            while True:
-                await asyncio.sleep(_RESOLVED)
-                try:
-                    await self._client.resolve()
-                except UpstreamError:
-                    continue  # the addresses known before stay in use
-        finally:
-            await self._client.close()
-
-    async def _try(self, text: str) -> tuple[float | None, str]:
+    async def rate(self, text: str) -> tuple[float | None, str]:
+        """(Its score, what came of asking)."""
         if self._running >= _MOST_AT_ONCE:
             return None, "overload"
         self._running += 1
@@ -121,6 +110,22 @@ class Remote:
             return None, "failed"
         finally:
             self._running -= 1
+
+    async def close(self) -> None:
+        """Nothing is asked any more."""
+        await self._client.close()
+
+    async def run(self) -> None:
+        """For ever: follow its name, and close what is open at the end."""
+        try:
+            while True:
+                await asyncio.sleep(_RESOLVED)
+                try:
+                    await self._client.resolve()
+                except UpstreamError:
+                    continue  # the addresses known before stay in use
+        finally:
+            await self.close()
 
     async def _ask(self, body: bytes) -> float:
         deadlines = Deadlines(self._seconds, None, None, self._clock() + self._seconds)
