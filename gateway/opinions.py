@@ -24,6 +24,8 @@ Fault = Literal["refusal", "empty", "truncated", "invalid"]
 Result = Literal["answered", "disagreement", "unsure", "unchecked", "refusal", "empty", "truncated", "invalid", "failed"]
 """What became of a try: who answered at small is `answered`, all else goes up."""
 
+MOST_JSON = 8 * 1024  # characters that are read and compared on the event loop in less than a millisecond
+_STRUCTURED = ("{", "[", "`")
 _LEAST = -10_000.0  # a log-probability of nothing that a model would say: engines write it for minus infinity
 
 
@@ -66,6 +68,8 @@ def result_of(found: Sequence[Opinion], *, least: float | None) -> Result:
     """Of one opinion that must be surer than `least`, or, where that is None, of all that there are."""
     if not found:
         return "invalid"
+    if any(len(opinion.text) > MOST_JSON and opinion.text.lstrip()[:1] in _STRUCTURED for opinion in found):
+        return "unchecked"
     for opinion in found:
         if opinion.fault is not None:
             return opinion.fault
@@ -114,6 +118,8 @@ def _callable(call: object, wants: Wants) -> bool:
 
 
 def _fits(text: str, schema: object) -> bool:
+    if len(text) > MOST_JSON:
+        return True  # it goes up all the same
     try:
         value = msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):

@@ -52,6 +52,8 @@ def test_no_json(body):
         (["12", "12", "13"], "disagreement"),
         (["12", "B"], "unchecked"),
         (["12"], "unchecked"),
+        (["[" + "1, " * 9000 + "1]"] * 2, "unchecked"),
+        (["So it goes. " * 3000 + "#### 12"] * 2, "answered"),
         ([], "invalid"),
     ],
 )

@@ -5,6 +5,7 @@ import json
 from contextlib import asynccontextmanager
 
 import pytest
+from semantic_talk import semantic
 
 EASY, HARD = "What is the capital of France?", "Prove step by step that the square root of two is irrational."
 
@@ -188,11 +189,11 @@ EXAMPLES = {
 
 
 @pytest.mark.usefixtures("one_model")
-async def test_examples_decide(start):
+@pytest.mark.parametrize("shared", [False, True], ids=["an embedder of its own", "the semantic cache's"])
+async def test_examples_decide(start, shared):
     """An ask goes where the examples that it is like go; one that is like none is not known."""
-    stack = await start(
-        {"routing": {"classifier": {"kind": "embedding", "examples": EXAMPLES, "deadline": "5s", "instead": "nobody"}}}
-    )
+    own = {"kind": "embedding", "examples": EXAMPLES, "deadline": "5s", "instead": "nobody"}
+    stack = await start({**(semantic() if shared else {}), "routing": {"classifier": own}})
     async with asyncio.timeout(20):
         while (await tell(stack, EASY))[1] != "score":  # until the examples are embedded
             await asyncio.sleep(0.05)
