@@ -34,6 +34,7 @@ _FOREVER = 1e12
 _ENDLESS = QueueBounds(10**9, 10**15, 10**15, (_FOREVER, _FOREVER, _FOREVER))
 _WARM = 300.0
 _OPEN = ("score", "default", "load")
+_UNRATED = math.nextafter(0.5, 0.0)  # the score of who has none, as the product has it by default
 _ORDER = Order(0.03, 512)
 _COSTS, _SHAPE, _STICKY = Costs(), Shape(), Sticky()
 
@@ -146,7 +147,7 @@ class World:
         self.timeline = Timeline()
         self.pieces = pieces
         self.policy = policy
-        self._share = Share(Aim("large", share), prior, None)
+        self._share = Share(Aim("large", share), prior, _UNRATED)
         self._recent = Recent()
         self._draw = random.Random(f"{seed} draw").random
         self.begins = [math.nan] * len(pieces)
@@ -197,7 +198,7 @@ class World:
             Needs(frozenset(), piece.job.prompt),
             lambda: Verdict(piece.score),
             override=policy.tier or None,
-            default_tier="large",
+            default_tier="large" if cut.unrated else "small",
             threshold=cut.threshold,
             order=TIERS,
             fallback={},
