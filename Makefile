@@ -29,7 +29,7 @@ QUIET = $$(test -t 1 || echo --quiet)
 PIP = $$(test -x $(BIN)/pip && echo "$(BIN)/python -m pip" || echo "$(PYTHON) -m pip --python $(BIN)/python")
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test lint drill fuzz bench bench-stores bench-limits bench-workers bench-caches bench-cache-eval bench-vectors e2e minilm cross-encoder lock clean
+.PHONY: help venv run test lint drill fuzz bench bench-stores bench-limits bench-workers bench-caches bench-cache-eval bench-vectors route-eval e2e minilm cross-encoder lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ bench-caches: $(READY)  ## CPU of the caches: keys and look-ups, embeddings, sea
 bench-cache-eval: $(READY)  ## the semantic cache on public pairs of questions: the tables of docs/caching.md (minutes)
 	@$(BIN)/python -m bench.cache_eval $(ARGS)
 
+route-eval: $(READY) $(VENV)-route-eval/.ready  ## the complexity router on public outcomes: docs/routing-eval.md (a quarter of an hour)
+	@$(VENV)-route-eval/bin/python -m bench.route_eval $(ARGS)
+
 bench-vectors: $(READY)  ## the embedded vector store: searches in a partition, puts, memory, disk, at three sizes; a table
 	@$(BIN)/python -m bench.vectors $(ARGS)
 
@@ -103,7 +106,7 @@ lock:  ## write requirements/lock.txt anew from pyproject.toml (ARGS=--upgrade f
 		--output-file requirements/lock.txt pyproject.toml
 
 clean:  ## remove the virtual environments, caches and built files
-	rm -rf $(VENV) $(VENV)-lock $(VENV)-fuzz $(VENV)-bench $(VENV)-minilm $(VENV)-cross-encoder $(E2E) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(VENV)-lock $(VENV)-fuzz $(VENV)-bench $(VENV)-minilm $(VENV)-cross-encoder $(VENV)-route-eval $(E2E) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(LOCKED): requirements/lock.txt requirements/models.txt
@@ -118,6 +121,12 @@ $(LOCKED): requirements/lock.txt requirements/models.txt
 $(VENV)-fuzz/.ready:
 	@$(PYTHON) -m venv --clear $(VENV)-fuzz
 	@$(VENV)-fuzz/bin/python -m pip install $(QUIET) --disable-pip-version-check schemathesis==4.32.5
+	@touch $@
+
+# The gateway with pictures, and with LiteLLM, whose scorers the router is compared with; apart, as it brings much along.
+$(VENV)-route-eval/.ready:
+	@$(PYTHON) -m venv --clear $(VENV)-route-eval
+	@$(VENV)-route-eval/bin/python -m pip install $(QUIET) --disable-pip-version-check -e '.[semantic,plots]' litellm==1.110.2
 	@touch $@
 
 $(READY): $(LOCKED) pyproject.toml

@@ -68,6 +68,8 @@ class Gateway:
             asyncio.create_task(watch_keys(parts.ring), name="keys"),
             asyncio.create_task(parts.semantic.run(), name="semantic"),
             asyncio.create_task(parts.share.run(), name="share"),
+            asyncio.create_task(parts.schedule.run(), name="calibrate"),
+            asyncio.create_task(parts.following.run(), name="policy"),
             asyncio.create_task(self._serving.watch_certificate(), name="certificate"),
             asyncio.create_task(parts.ears.run(), name="kv-events"),
             *(asyncio.create_task(watch.run(), name="discovery") for watch in parts.watches),
@@ -92,6 +94,7 @@ class Gateway:
         await self.parts.flights.close()
         await self.parts.behind.close()
         await self._serving.stop()
+        await asyncio.to_thread(self.parts.journal.close)
         await self.parts.semantic.close()
         await self.parts.exact.close()
         await self.parts.limiter.close()

@@ -84,6 +84,11 @@ class Choosing:
                 decision.reason = "budget"
         return decision
 
+    def capped(self, job: Job) -> bool:
+        """Whether what goes up is bounded by a share."""
+        aim = self._tenants.get(job.principal.tenant) or self._routes.get(job.resolution.route)
+        return aim is not None and aim.kind == "large"
+
     def expect(self, job: Job, decision: Decision) -> None:
         """It is decided where the request goes, if it goes to a model: who is asked next must know. Once for each decision."""
         route, tenant = job.resolution.route, job.principal.tenant

@@ -17,11 +17,13 @@ COMMANDS = {
     "keys": ("gateway.commands.keys", "make, list, revoke and rotate API keys"),
     "budgets": ("gateway.commands.budgets", "what tenants of a running gateway have used of their budgets"),
     "cache": ("gateway.commands.cache", "look at and empty the caches of a running gateway"),
+    "calibrate": ("gateway.lab.calibrate.command", "learn the routing policy from own traffic"),
     "load": ("gateway.lab.load.command", "open-loop load on an OpenAI-compatible endpoint, and what came of it"),
     "simulate": (
         "gateway.lab.simulate.command",
         "what the choice of a replica, or an order of the queue, does to waiting times, in virtual time",
     ),
+    "route-eval": ("gateway.lab.routing.command", "score the complexity router on labelled outcomes of two models"),
     "fake-vllm": ("gateway.lab.fake.command", "a vLLM look-alike without a GPU"),
 }
 

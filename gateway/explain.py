@@ -106,7 +106,7 @@ async def _explain(
     if job.wishes.cache.only_if_cached and told.cache.verdict != "exact":
         raise not_cached()
     keyed = clock()
-    decision = pipeline.decide(job, None if node.live else NoLoads())
+    decision = await pipeline.weigh(job, None if node.live else NoLoads())
     decided = clock()
     told.route = _route(pipeline, job, decision, live=node.live)
     told.attempts = await _attempts(node, job, decision)
@@ -165,6 +165,10 @@ def _route(pipeline: Pipeline, job: Job, decision: Decision, *, live: bool) -> R
         band=pipeline.rules.load.band,
         loads=loads_of(pipeline, job) if live else (),
         target=pipeline.choosing.view(job),
+        first=pipeline.cascades.first(job, decision),
+        policy="" if job.verdict is None else job.verdict.policy,
+        small=None if job.verdict is None else job.verdict.small,
+        large=None if job.verdict is None else job.verdict.large,
     )
 
 

@@ -97,7 +97,11 @@ class LoadView(msgspec.Struct, frozen=True):
 
 
 class Route(msgspec.Struct, frozen=True):
-    """Which model, and why. `threshold`: the score from which this very request goes up a tier, at most 1."""
+    """Which model, and why. `threshold`: the score from which this very request goes up a tier, at most 1. `policy`: the version
+    of what the classifier has learned. `small`, `large`: how likely the cheapest and the dearest tier are good enough, of a
+    classifier that tells; it tells even where it knows too little of the text to score it. `first`: the model that a cascade asks
+    before it.
+    """
 
     model: str
     tier: str
@@ -111,6 +115,10 @@ class Route(msgspec.Struct, frozen=True):
     band: float = 0.0  # the share of what lately went up that is near the cut
     loads: tuple[LoadView, ...] = ()
     target: RouteTarget | None = None
+    policy: str = ""
+    small: float | None = None
+    large: float | None = None
+    first: str = ""
 
 
 class ScopeView(msgspec.Struct, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from caches.directives import BadDirective, Directives, directives
@@ -67,6 +67,7 @@ class Plan:
     station: Station
     call: Call
     ask: WorkAsk
+    bill: Callable[[int], int] = int  # of what it cost, what its tenant pays
 
 
 @dataclass(slots=True)
@@ -93,6 +94,7 @@ class Job:
     decision: Decision | None = None
     names: tuple[Names | None] | None = None  # of its conversation, once they were looked for
     verdict: Verdict | None = None  # of the classifier, where it was asked
+    foreseen: Verdict | None = None  # of one that has to be awaited, once it was
     cut: float | None = None  # the score from which it goes up a tier, where that is to be chosen
     plan: Plan | None = None  # of the model that is asked now, or first
     waiting: WorkScope | None = None  # while it waits for a slot
@@ -101,6 +103,7 @@ class Job:
     barred: str = ""  # why it may not, for a tenant who wants it
     asked: Asked | None = None  # the same, once it was put to the semantic cache
     nearly: Found | None = None  # a kept answer that was nearly served
+    known_as: str = ""  # the id that its client was told
 
     @property
     def admitted(self) -> Ticket:

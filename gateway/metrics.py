@@ -66,6 +66,11 @@ class Metrics(Collector):
             p + "semantic_verified", "Answers of the semantic cache that were compared with a model's, by what that showed.",
             ("result",),
         )  # fmt: skip
+        self.route_shadows = Counter(
+            p + "route_shadows",
+            "Requests of `auto` that the other tier was asked as well, by whether the small tier's answer is good enough.",
+            ("result",),
+        )
         self.limited = Counter(p + "rate_limited", "Refusals by the limit that refused.", ("tenant", "limit"))
         self.queue_wait = Histogram(p + "queue_wait_seconds", "Time queued for a slot.", _SECONDS, ("model", "class"))
         self.queue_refusals = Counter(
@@ -103,6 +108,22 @@ class Metrics(Collector):
         self.route_one_sided = Counter(
             p + "route_one_sided", "Times that 500 requests in a row whose tier was open all went to one model.", ("route",)
         )
+        self.classified = Counter(
+            p + "route_classified",
+            "Requests that a classifier of kind remote or embedding was asked about: `answered`, `unknown`, or why not.",
+            ("result",),
+        )
+        self.cascades = Counter(
+            p + "cascades",
+            "Requests that the small tier was asked first, by what became of it: `answered`, or why the dear tier was asked.",
+            ("route", "result"),
+        )
+        self.cascade_tokens = Counter(
+            p + "cascade_tokens", "Tokens of such requests, by the tier that they were used in.", ("route", "tier")
+        )
+        self.cascade_switches = Counter(
+            p + "cascade_switches", "Times that a cascade was switched off, since it did not pay, or on again.", ("route", "to")
+        )
         self.prefix_tokens = Counter(
             p + "prefix_tokens", "Prompt tokens by whether the replica had them cached.", ("model", "result")
         )
@@ -122,6 +143,8 @@ class Metrics(Collector):
             self.cache_lookups.add(("semantic", result), 0)
         for result in ("right", "wrong", "unknown"):
             self.verified.add((result,), 0)
+        for result in ("good", "bad", "unknown", "unanswered"):
+            self.route_shadows.add((result,), 0)
         self._gauges: list[Gauge] = []
         self.gauge(
             "bytes_per_token", "Bytes of a prompt for each token, as learned since the start.", ("model",), self._bytes_per_token

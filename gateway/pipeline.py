@@ -29,6 +29,7 @@ from gateway import multipart, wire
 from gateway.answers import Answers
 from gateway.auth import Authenticator, Principal
 from gateway.bands import Bands
+from gateway.cascade import NoCascades
 from gateway.chains import Chains
 from gateway.choosing import Choosing, forgo
 from gateway.dispatch.types import Admit, Dispatcher, Grant, NoReplica, Question, WorkAsk
@@ -41,6 +42,7 @@ from gateway.giveway import GaveWay, Yielding
 from gateway.http1 import Request
 from gateway.inflate import inflate
 from gateway.job import Job, Plan, Reading, read_headers
+from gateway.learning.watching import NothingLearned
 from gateway.loads import Loads
 from gateway.metrics import Metrics
 from gateway.patience import leaves
@@ -57,6 +59,7 @@ from gateway.tokenizing import Tokens
 from limits.estimate import longest, prompt_tokens, reservation
 from limits.types import LimitExceeded
 from limits.waiting import Preempted, Priority, QueueFull, QueueTimeout, Spent, WaitTooLong
+from routing.asked import Asked, NobodyAsked, Undecided
 from routing.decide import decide
 from routing.load import LoadRules
 from routing.needs import needs_of
@@ -68,6 +71,7 @@ _SMALL = 64 * 1024  # a larger body takes longer to parse than its admission may
 _MOST_TOKENS = 1 << 40  # no request uses more: a larger wish is cut to it
 _CLASS = {priority: priority.name.lower() for priority in Priority}
 _ENDS: Mapping[type[BaseException], str] = {QueueFull: "refused", WaitTooLong: "refused", QueueTimeout: "expired"}
+_UNTOLD: tuple[type[Exception], ...] = (*REFUSED, Undecided)
 _SSE = b"text/event-stream; charset=utf-8"
 
 
@@ -75,10 +79,11 @@ _SSE = b"text/event-stream; charset=utf-8"
 class RoutingRules:
     """How `auto` chooses."""
 
-    classifier: Classifier
+    classifier: Classifier  # where `asked` is, for who may not wait
     order: tuple[str, ...]
     fallback: Mapping[str, str]
     load: LoadRules
+    asked: Asked | None = None  # one that has to be awaited
 
 
 class Pipeline:
@@ -107,6 +112,8 @@ class Pipeline:
         chains: Chains,
         tokens: Tokens,
         recurring: NothingRecurs,
+        learning: NothingLearned,
+        cascades: NoCascades,
         clock: Callable[[], float],
     ) -> None:
         self.authenticator = authenticator
@@ -126,6 +133,11 @@ class Pipeline:
         self.chains = chains
         self._tokens = tokens
         self._recurring = recurring
+        self._learning = learning
+        self.cascades = cascades
+        self._made = learning.wraps(cascades.over(self))
+        self._asked = rules.asked or NobodyAsked(rules.classifier)
+        self._judge = self._classified if rules.asked is None else self._foreseen
         self._clock = clock
 
     def authenticate(self, request: Request) -> Principal:
@@ -149,7 +161,7 @@ class Pipeline:
     async def feedback(self, x: Exchange, body: bytes) -> bytes:
         """Take note of how good an answer was. ApiError 400, 413."""
         assert x.principal is not None, "asked by somebody who is known"
-        return await give(self._both, x.principal, x, body)
+        return await give(self._both, self._learning, x.principal, x, body)
 
     async def run(self, x: Exchange, endpoint: Endpoint, path_model: str | None, request: Request, reply: Reply) -> None:
         """Answer one request. Raises ApiError or one of `gateway.refusals.REFUSALS`; every lease is back by then."""
@@ -191,7 +203,7 @@ class Pipeline:
                 job = early or self.understand(x, endpoint, body, path_model, principal, reading)
                 job.ticket = ticket
                 reply.show_usage = job.ask.include_usage
-                await self.answers.answer(x, job, question or self._question(job), reply, self._produce)
+                await self.answers.answer(x, job, question or self._question(job), reply, self._made)
             except (QueueFull, QueueTimeout, Preempted):
                 ticket.refund()
                 raise
@@ -219,9 +231,12 @@ class Pipeline:
         if job.wishes.cache.only_if_cached:
             return None
         try:
-            plan = self._plan(job, self._decision(job).target)
+            if self.cascades.may(job):  # what it asks first depends on more than who is decided
+                return None
+            decision = job.decision or self.choose(job, self.decide(job))
+            plan = self.plan(job, decision.target)
             return None if self._tokens.wanted(plan.station) else plan.ask  # token ids are asked for once nothing is cached
-        except REFUSED:  # told when it is met again, after the caches
+        except _UNTOLD:  # told when it is met again, after the caches
             return None
 
     def understand(
@@ -246,14 +261,14 @@ class Pipeline:
         needs = needs_of(ask.fields, endpoint.name, estimate)
         return Job(
             x.id, x.arrived, endpoint, ask, principal, resolution, needs, reading.wishes, reading.passed, size, ready_tokens,
-            reading.patience, x.work,
+            reading.patience, x.work, known_as=x.client_id,
         )  # fmt: skip
 
     # -- work
 
-    async def _produce(self, job: Job, sink: Sink) -> None:
+    async def produce(self, job: Job, sink: Sink) -> None:
         """Decide, reserve, queue, forward; then the fallback, or one move up for a prompt that is too long."""
-        decision = self._decision(job)
+        decision = job.decision or await self.decision(job)
         self.chosen(job, decision)
         left = list(decision.alternatives)
         target: Target | None = decision.target
@@ -264,7 +279,7 @@ class Pipeline:
             if target is not decision.target:
                 self.talks.note(job, decision, target)
             try:
-                return await self._serve(job, target, sink)
+                return await self.serve(job, target, sink)
             except (Unserved, NoReplica):
                 target, reason = (left.pop(0), "fallback") if left and reason != "fallback" else (None, "")
             except LimitExceeded as refused:  # of `auto`, the limit of one model is no limit of the others
@@ -280,13 +295,13 @@ class Pipeline:
         raise job.failures.error()
 
     def chosen(self, job: Job, decision: Decision) -> None:
-        """A model is asked for that reason. Told once of each piece of work, before it is sent."""
+        """A model is asked for that reason, or has answered. Told once of each piece of work."""
         self._metrics.decided(decision)
         self.choosing.tell(job, decision)
         self._bands.tell(job, decision)
         self.talks.note(job, decision, decision.target)
-        job.work.score, job.work.terms = decision.score, decision.terms
-        job.work.cut = job.cut
+        job.work.score, job.work.terms, job.work.cut = decision.score, decision.terms, job.cut
+        job.work.policy = "" if job.verdict is None else job.verdict.policy
 
     def roomier(self, job: Job, target: Target, others: Sequence[Target]) -> Target | None:
         """Under `auto`: the next dearer of those that can do what the request needs; its context may hold the prompt."""
@@ -297,7 +312,10 @@ class Pipeline:
         return min(dearer, key=lambda other: rank(other.model.tier), default=None)
 
     def decide(self, job: Job, loads: Loads | None = None) -> Decision:
-        """Which model, why, and who comes next. `loads`: of whom this is not the process that knows them."""
+        """Which model, why, and who comes next. `loads`: of whom this is not the process that knows them.
+
+        Raises Undecided where `weigh` has to be awaited.
+        """
         rules, job.verdict = self.rules, None
         threshold, unrated = self.choosing.ask(job)
         decision = decide(
@@ -317,17 +335,39 @@ class Pipeline:
         )
         return self.choosing.named(job, decision, unrated)
 
-    def _judge(self, job: Job) -> Verdict:
+    def _classified(self, job: Job) -> Verdict:
         job.verdict = verdict = self.rules.classifier.classify(job.ask.fields, job.endpoint.name)
         return verdict
 
-    def _decision(self, job: Job) -> Decision:
-        if job.decision is None:
-            job.decision = self.decide(job)
-            self.choosing.expect(job, job.decision)
-        return job.decision
+    def _foreseen(self, job: Job) -> Verdict:
+        if job.foreseen is None:
+            raise Undecided
+        job.verdict = job.foreseen
+        return job.foreseen
 
-    def _plan(self, job: Job, target: Target) -> Plan:
+    async def weigh(self, job: Job, loads: Loads | None = None) -> Decision:
+        """As `decide`, once whoever has to be asked first has answered."""
+        try:
+            return self.decide(job, loads)
+        except Undecided:
+            job.foreseen = await self._asked.judge(job.ask.fields, job.endpoint.name, job.principal.tenant)
+            return self.decide(job, loads)
+
+    async def decision(self, job: Job) -> Decision:
+        """Where it goes, decided once for each request, and in the account of its target from then on."""
+        return job.decision or self.choose(job, await self.weigh(job))
+
+    def capped(self, job: Job) -> bool:
+        return self.choosing.capped(job)
+
+    def choose(self, job: Job, decision: Decision) -> Decision:
+        """It goes there, and not where it was to go before."""
+        forgo(job.work)
+        job.decision = decision
+        self.choosing.expect(job, decision)
+        return decision
+
+    def plan(self, job: Job, target: Target) -> Plan:
         """What goes to one model, and what that takes. Made once for the model that comes first."""
         plan = job.plan
         if plan is None or plan.target is not target:
@@ -336,9 +376,9 @@ class Pipeline:
             plan = job.plan = Plan(target, station, call, self._work_ask(job, target, station, call))
         return plan
 
-    async def _serve(self, job: Job, target: Target, sink: Sink) -> None:
+    async def serve(self, job: Job, target: Target, sink: Sink) -> None:
         """One model: tokens reserved, a slot, its replicas. What it cost is settled on every way out."""
-        plan = self._plan(job, target)
+        plan = self.plan(job, target)
         station, call = plan.station, plan.call
         if self._tokens.wanted(station):
             plan.ask.ids = await self._tokens.of(job, station, target.served_name, plan.ask.prompt_tokens)
@@ -409,6 +449,7 @@ class Pipeline:
         if call.usage is not None and call.ending is Ending.COMPLETE:
             learn(job, plan.station, self._metrics)
             self._recurring.note(job, plan.station.name, plan.target.served_name)
+        work.charged = plan.bill(work.charged)
         work.settled = True
         return work.charged
 

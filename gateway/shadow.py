@@ -42,13 +42,13 @@ class Budget:
     def __post_init__(self) -> None:
         self.left, self.at = self.per_minute, self.clock()
 
-    def take(self) -> bool:
+    def take(self, amount: float = 1.0) -> bool:
         now = self.clock()
         self.left = min(max(1.0, self.per_minute), self.left + (now - self.at) * self.per_minute / _MINUTE)
         self.at = now
-        if self.left < 1.0:
+        if self.left < amount:
             return False
-        self.left -= 1.0
+        self.left -= amount
         return True
 
 

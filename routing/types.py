@@ -81,7 +81,7 @@ class Verdict:
 
     `tier` is set by a classifier that names a tier itself. `terms` are the features that spoke, strongest first, each with
     what it added to the weighted sum. `small` and `large`: how likely the cheapest and the dearest tier are good enough, 0-1,
-    from a classifier that tells.
+    from a classifier that tells. `policy`: the version of what was learned, of one that learns.
     """
 
     score: float | None
@@ -89,6 +89,7 @@ class Verdict:
     terms: tuple[tuple[str, float], ...] = ()
     small: float | None = None
     large: float | None = None
+    policy: str = ""
 
 
 @dataclass(slots=True)  # made for every request: a frozen one takes three times as long to make

@@ -12,14 +12,18 @@ from typing import Protocol
 import msgspec
 
 from gateway.admin import Admin, Answer, Call, Loaded
+from gateway.behind import Behind
+from gateway.build.learning import Learns
 from gateway.build.owner import Owner, build_owner, provider_of, replica_maker
 from gateway.build.requests import Understanding, build_edge, build_pipeline
 from gateway.build.whole import build_calls
+from gateway.classify.examples import RemoteRates, rating_calls
 from gateway.config import Config
 from gateway.dispatch import precise
 from gateway.dispatch.both import RemoteBoth, both_calls
 from gateway.dispatch.case import values_of
 from gateway.dispatch.front import Front
+from gateway.dispatch.learning import RemoteLearning, learning_calls
 from gateway.dispatch.link import Link
 from gateway.dispatch.local import slot_ask
 from gateway.dispatch.messages import Wait
@@ -90,8 +94,8 @@ def build_node(
     metrics = Metrics(pids=lambda: pids(node.sessions))
     tally = Tally(metrics)
     own = build_pipeline(
-        config, owner.local, owner.semantic, owner.both, owner.warmings.hear, LocalLoads(owner.lanes), pages.talks, metrics,
-        secret, clock, wall,
+        config, owner.local, owner.semantic, owner.both, owner.warmings.hear,
+        lambda _: Learns(owner.journal.note), owner.rates, LocalLoads(owner.lanes), pages.talks, metrics, secret, clock, wall,
     )  # fmt: skip
     status = Status(owner.lanes, owner.exact, owner.semantic, owner.limiter, owner.share)
     status.register(metrics)
@@ -113,7 +117,7 @@ def build_node(
         counts=tally.absorb,
         forget=tally.gone,
     )
-    calls.collect = lambda: node.poll("counts")
+    calls.collect, calls.sessions = lambda: node.poll("counts"), lambda: node.sessions
     register(metrics, workers=lambda: len(node.sessions), restarts=restarts)
     return NodeParts(owner, node, own, admin, tally, metrics, Page(pages.loads, owner.lanes, clock))
 
@@ -128,10 +132,19 @@ def build_worker(config: Config, secret: bytes, pages: Pages, path: str, number:
     link = Link(path, number=number, replicas=replicas, front=front, clock=clock)
     semantic, both = RemoteSemantic(link.call, _patience(config)), RemoteBoth(link.call)
     loads = PageLoads(pages.loads, [model.name for model in config.models], clock)
-    own = build_pipeline(config, link, semantic, both, partial(_tell, link), loads, pages.talks, metrics, secret, clock, wall)
+    rates = RemoteRates(link.call, config.routing.classifier.deadline)
+    own = build_pipeline(
+        config, link, semantic, both, partial(_tell, link), partial(_learns, link), rates, loads, pages.talks, metrics, secret,
+        clock, wall,
+    )  # fmt: skip
     link.share(own.flights)
     edge = build_edge(config, own, Admin(config.admin.key.reveal(), RemoteCalls(link)), RemoteFace(link), log, clock)
     return WorkerParts(own, edge, link, replicas, metrics)
+
+
+def _learns(link: Link, behind: Behind) -> Learns:
+    remote = RemoteLearning(link.call, behind.spawn)
+    return Learns(remote.note, remote.elsewhere)
 
 
 async def _tell(link: Link, report: Report) -> list[bytes]:
@@ -159,6 +172,7 @@ class NodeCalls:
         self._status = status
         self._page = page
         self.collect: Callable[[], Awaitable[object]]
+        self.sessions: Callable[[], Iterable[Session]]
 
     def by_verb(self) -> dict[str, Callable[[Session, bytes], Awaitable[bytes]]]:
         return {
@@ -172,12 +186,17 @@ class NodeCalls:
             "come_back": self._come_back,
             **semantic_calls(self._owner.semantic),
             **both_calls(self._owner.both),
+            **rating_calls(self._owner.rates),
+            **learning_calls(self._owner.journal.note, self._connected),
         }
 
     async def _admin_call(self, _: Session, payload: bytes) -> bytes:
         method, url, content_type, body, path = msgspec.msgpack.decode(payload, type=AdminTalk)
         answer = await self._admin.answer(Call(method, url, content_type, body), path)
         return _encode((answer.status, answer.content_type, answer.body))
+
+    def _connected(self) -> Iterable[Session]:
+        return self.sessions()
 
     async def _recurring(self, _: Session, payload: bytes) -> bytes:
         return _encode(await self._owner.warmings.hear(msgspec.msgpack.decode(payload, type=Report)))

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from os import urandom
-from typing import Protocol
 
 import msgspec
 
@@ -38,6 +37,9 @@ from caches.types import ExactStore
 from gateway.between.desk import Desk
 from gateway.between.share import NoShare, Share, Shared
 from gateway.between.words import Seal
+from gateway.build.classify import rates_of
+from gateway.build.learning import Keeps, KeepsNothing, NeverDue, Runs, journal_of, schedule_of
+from gateway.classify.examples import Rates, RatesNothing
 from gateway.config import Config
 from gateway.config.certificates import client_context
 from gateway.config.reserved_checks import promises
@@ -63,11 +65,6 @@ from limits.vault import Vault
 from limits.waiting import GiveWay, Order, QueueBounds, ReservedShare
 
 Clock = Callable[[], float]
-
-
-class Runs(Protocol):
-    async def run(self) -> None:
-        """For ever."""
 
 
 _FRESH = 3.5  # checks: so long what an engine told of itself is good for
@@ -102,6 +99,9 @@ class Owner:
     warmings: Warmings
     ears: Ears
     share: Share = field(default_factory=NoShare)
+    journal: Keeps = field(default_factory=KeepsNothing)
+    schedule: Runs = field(default_factory=NeverDue)
+    rates: Rates = field(default_factory=RatesNothing)
 
 
 def build_owner(config: Config, clock: Clock, wall: Clock, secret: bytes, vault: Vault | None = None) -> Owner:
@@ -120,7 +120,10 @@ def build_owner(config: Config, clock: Clock, wall: Clock, secret: bytes, vault:
         semantic = build_semantic(config, local, exact, orders, clock, wall, secret)
     both = Both(exact, semantic, orders or NoOrders(), secret)
     share = _share(config, lanes, clock, secret)
-    return Owner(local, limiter, exact, lanes, fleet, watches, monitor, semantic, both, warmings, _ears(lanes, fleet), share)
+    return Owner(
+        local, limiter, exact, lanes, fleet, watches, monitor, semantic, both, warmings, _ears(lanes, fleet), share,
+        journal_of(config), schedule_of(config), rates_of(config, semantic, local, clock),
+    )  # fmt: skip
 
 
 def _watches(config: Config, fleet: Fleet) -> list[Watch]:

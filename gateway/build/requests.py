@@ -20,9 +20,13 @@ from gateway.accounts import Accounts
 from gateway.answers import Answers, models_of
 from gateway.auth import Authenticator
 from gateway.behind import Behind
+from gateway.build.cascade import cascades_of
+from gateway.build.classify import asked_of
+from gateway.build.learning import Learns, Runs, following_of, learned_classifier, watching_of
 from gateway.build.routing import choosing_of, default_tier, load_rules, talks_of
 from gateway.caching import cachings
 from gateway.chains import Chains
+from gateway.classify.examples import Rates
 from gateway.config import Config
 from gateway.config.schema import Model as ModelConfig
 from gateway.cors import Cors
@@ -34,6 +38,7 @@ from gateway.forward import Forwarder, Preempt, Station
 from gateway.hits import Hits
 from gateway.inner import Inner
 from gateway.keys import KeyRing
+from gateway.learning.watching import NothingLearned
 from gateway.loads import Loads, Memory
 from gateway.logs import RequestLog
 from gateway.metrics import Metrics
@@ -46,6 +51,7 @@ from gateway.shadow import Budget, Shadows
 from gateway.similar import Similar
 from gateway.tokenizing import Tokens
 from gateway.verify import Judge, Verifier
+from routing.asked import Unknown
 from routing.fixed import Fixed
 from routing.resolve import Catalog
 from routing.rules import Rules
@@ -113,6 +119,8 @@ class Understanding:
     behind: Behind
     ring: KeyRing
     metrics: Metrics
+    learning: NothingLearned
+    following: Runs
 
 
 def build_pipeline(
@@ -121,6 +129,8 @@ def build_pipeline(
     semantic: Semantic,
     both: Deletes,
     tell: Tell,
+    learns: Callable[[Behind], Learns],
+    rates: Rates,
     loads: Loads,
     talks: Memory,
     metrics: Metrics,
@@ -167,14 +177,16 @@ def build_pipeline(
     )
     salt = salts_of(config, secret)
     classifier = classifier_of(config)
-    learning = [model.name for model in config.models if model.warm.learn]
+    asked = asked_of(config, rates, classifier, metrics, clock)
+    learning = watching_of(config, learns(behind), behind, inner, metrics, clock, wall)
+    warmed = [model.name for model in config.models if model.warm.learn]
     salted = config.cache.prefix.isolate == "tenant"
     pipeline = Pipeline(
         authenticator=Authenticator(config, ring, clock=wall),
         dispatcher=dispatcher,
         both=both,
         catalog=catalog,
-        rules=RoutingRules(classifier, config.routing.tiers, config.routing.fallback, load_rules(config)),
+        rules=RoutingRules(classifier, config.routing.tiers, config.routing.fallback, load_rules(config), asked),
         choosing=choosing_of(config, classifier, metrics),
         talks=talks_of(config, talks, secret, clock),
         loads=loads,
@@ -185,10 +197,12 @@ def build_pipeline(
         salt=salt,
         chains=Chains(secret, salt, dispatcher.several),
         tokens=Tokens(secret, salt, dispatcher, {model.name: model.served_name for model in config.models}, metrics, clock),
-        recurring=Recurring(learning, tell, behind.spawn, clock, salted=salted) if learning else NothingRecurs(),
+        recurring=Recurring(warmed, tell, behind.spawn, clock, salted=salted) if warmed else NothingRecurs(),
+        learning=learning,
+        cascades=cascades_of(config, metrics),
         clock=clock,
     )
-    return Understanding(pipeline, catalog, flights, behind, ring, metrics)
+    return Understanding(pipeline, catalog, flights, behind, ring, metrics, learning, asked or following_of(config, classifier))
 
 
 def build_edge(config: Config, own: Understanding, admin: AdminCalls, face: Face, log: RequestLog, clock: Clock) -> Edge:
@@ -242,7 +256,9 @@ def classifier_of(config: Config) -> Classifier:
     routing = config.routing
     if routing.classifier.kind == "fixed":
         return Fixed(routing.classifier.tier or default_tier(config))
-    return Rules()
+    if routing.classifier.instead == "nobody" and routing.classifier.kind in ("remote", "embedding"):
+        return Unknown()
+    return learned_classifier(config) if routing.classifier.kind == "learned" else Rules()
 
 
 def _verifier(config: Config, inner: Inner, clock: Clock) -> Verifier | None:

@@ -15,6 +15,7 @@ from gateway.admin.desk import Desk
 from gateway.behind import Behind
 from gateway.between.share import Share
 from gateway.budgets import BudgetDesk
+from gateway.build.learning import Keeps, Learns, Runs
 from gateway.build.owner import Ears, Owner, build_owner
 from gateway.build.requests import Understanding, build_edge, build_pipeline, draw_secret
 from gateway.config import Config
@@ -55,6 +56,9 @@ class Parts:
     metrics: Metrics
     ears: Ears
     share: Share
+    journal: Keeps
+    schedule: Runs
+    following: Runs
 
 
 def build(config: Config, log: RequestLog, secret: bytes | None = None) -> Parts:
@@ -66,8 +70,9 @@ def build(config: Config, log: RequestLog, secret: bytes | None = None) -> Parts
     secret, metrics = secret or draw_secret(config), Metrics()
     owner = build_owner(config, clock, wall, secret)
     own = build_pipeline(
-        config, owner.local, owner.semantic, owner.both, owner.warmings.hear, LocalLoads(owner.lanes), bytearray(table.SIZE),
-        metrics, secret, clock, wall,
+        config, owner.local, owner.semantic, owner.both, owner.warmings.hear,
+        lambda _: Learns(owner.journal.note), owner.rates, LocalLoads(owner.lanes), bytearray(table.SIZE), metrics, secret, clock,
+        wall,
     )  # fmt: skip
     status = Status(owner.lanes, owner.exact, owner.semantic, owner.limiter, owner.share)
     status.register(metrics)
@@ -78,6 +83,7 @@ def build(config: Config, log: RequestLog, secret: bytes | None = None) -> Parts
     return Parts(
         edge, admin, own.pipeline, owner.lanes, owner.fleet, owner.watches, owner.monitor, own.ring, owner.exact,
         owner.semantic, own.flights, own.behind, owner.limiter, metrics, owner.ears, owner.share,
+        owner.journal, owner.schedule, own.following,
     )  # fmt: skip
 
 

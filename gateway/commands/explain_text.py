@@ -107,9 +107,15 @@ def _route(told: Explanation) -> list[tuple[str, str]]:
     if route is None:
         return []
     score = "" if route.score is None else f", score {route.score:.3f} against {route.threshold:.4g}"
-    lines = [("route", f"{route.model}, tier {route.tier}: {route.reason}{score}")]
+    policy = f", by policy {route.policy}" if route.policy else ""
+    lines = [("route", f"{route.model}, tier {route.tier}: {route.reason}{score}{policy}")]
+    if route.small is not None and route.large is not None:
+        unknown = "; too little of the text is known to say so" if route.score is None else ""
+        lines.append(("", f"good enough: small {route.small:.3f}, large {route.large:.3f}{unknown}"))
     if route.target is not None and route.target.kind != "threshold":
         lines += _target(route.target)
+    if route.first:
+        lines.append(("cascade", f"{route.first} is asked first; {route.model} if its answer does not stand up"))
     for term in route.terms:
         weight = f" = {term.weight:+g} x {term.added / term.weight:.2f}" if term.weight else ""
         lines.append(("", f"{term.feature:14}{term.added:+.3f}{weight}"))

@@ -13,7 +13,8 @@ opened. `examine` is for those who go on after an error: it gives what could be 
     reader     nodes + schema → values
     checks     what keys cannot say alone; `fleet_checks` those of discovery and TLS, `certificates` their files;
                `folder_checks` the folders of models; `reserved_checks` what tenants have for themselves;
-               `routing_checks` routes and targets; `warm_checks` what replicas read ahead, `prompt_files` its files
+               `routing_checks` routes and targets; `learning_checks` learning on own traffic;
+               `warm_checks` what replicas read ahead, `prompt_files` its files
     show       back to text, secrets hidden
 """
 
@@ -28,6 +29,7 @@ from gateway.config.burst_checks import check_bursts
 from gateway.config.checks import Report, check
 from gateway.config.fleet_checks import check_fleet
 from gateway.config.folder_checks import check_folders
+from gateway.config.learning_checks import check_learning
 from gateway.config.problems import ConfigError, Problem, Problems, render_path
 from gateway.config.problems import Path as KeyPath
 from gateway.config.reader import Reader
@@ -113,6 +115,7 @@ def _interpret(text: str, path: str | Path, env: Mapping[str, str], *, files: bo
     check_fleet(config, report, files=files)
     check_reserved(config, report)
     check_bursts(config, report)
+    check_learning(config, report)
     check_routes(config, report)
     check_warm(config, report, files=files)
     if files:

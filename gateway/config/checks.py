@@ -245,7 +245,7 @@ def _semantic(config: Config, report: Report) -> None:
             report((*here, "embedder", "model"), "must be one model: the vectors of several cannot be compared")
     for where, name, endpoint in asked:
         report.unknown(where, "model", name, known)
-        if (pools := _behind(config, name)) and not any(endpoint in pool.endpoints for pool in pools):
+        if (pools := behind(config, name)) and not any(endpoint in pool.endpoints for pool in pools):
             report(where, f"the model {report.show(name)} does not serve {endpoint}")
 
 
@@ -259,7 +259,7 @@ def _verifier(here: Path, verifier: Verifier, report: Report) -> None:
             report((*here, name), f"verifier kind {verifier.kind} has no {name}")
 
 
-def _behind(config: Config, name: str) -> list[Model]:
+def behind(config: Config, name: str) -> list[Model]:
     """The pools that a name leads to: a model's own, an adapter's, an alias's, a route's, all of them for `auto`."""
     meant = config.routing.aliases.get(name, name)
     route = config.routing.routes.get(meant)

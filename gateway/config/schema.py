@@ -579,6 +579,7 @@ def complete(config: Config, directory: Path) -> Config:
     classifier = config.routing.classifier
     if classifier.default_tier is None and tiers:
         classifier = replace(classifier, default_tier=tiers[-1])
+    learning = replace(config.routing.learning, path=directory / config.routing.learning.path)
     semantic = config.cache.semantic
     qdrant = replace(semantic.qdrant, path=directory / semantic.qdrant.path)
     embedder = semantic.embedder
@@ -592,7 +593,7 @@ def complete(config: Config, directory: Path) -> Config:
         server=replace(config.server, tls=_located(config.server.tls, directory)),
         models=tuple(_model_located(model, directory) for model in config.models),
         limits=replace(config.limits, budgets=Budgets(path=directory / config.limits.budgets.path)),
-        routing=replace(config.routing, tiers=tiers, classifier=classifier),
+        routing=replace(config.routing, tiers=tiers, classifier=classifier, learning=learning),
         cache=replace(config.cache, semantic=replace(semantic, qdrant=qdrant, embedder=embedder, verifier=verifier)),
         keys=replace(config.keys, path=directory / config.keys.path),
     )

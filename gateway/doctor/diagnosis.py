@@ -17,7 +17,22 @@ from gateway.build import replica_maker
 from gateway.config import Config, Model, Problem, Reading
 from gateway.config.extras import missing
 from gateway.config.problems import Path
-from gateway.doctor import access, capacity, certificates, disk, engine, machine, pools, ports, redis, semantic, warm
+from gateway.doctor import (
+    access,
+    capacity,
+    certificates,
+    classifier,
+    disk,
+    engine,
+    learning,
+    machine,
+    pools,
+    ports,
+    redis,
+    semantic,
+    warm,
+)
+from gateway.doctor.classifier import ClassifierFacts
 from gateway.doctor.engine import Engine, engine_of
 from gateway.doctor.facts import ReplicaFacts
 from gateway.doctor.findings import Finding, Severity, fail
@@ -75,6 +90,7 @@ class _Findings:
     found: list[Finding] = field(default_factory=list)
     redis: RedisFacts | None = None
     meaning: Meaning | None = None
+    classifier: ClassifierFacts | None = None
 
 
 async def diagnose(reading: Reading, options: Options, this: Machine, wall: Callable[[], float] = time.time) -> list[Line]:
@@ -92,6 +108,8 @@ async def diagnose(reading: Reading, options: Options, this: Machine, wall: Call
         asked = state.redis or RedisFacts("it was not asked before the time was up")
         found += redis.judge(("redis", "url"), asked, config.redis.timeout)
     found += semantic.policy(config)
+    if state.classifier is not None:
+        found += classifier.judge(state.classifier, config)
     if state.meaning is not None:
         found += state.meaning.findings(now)
     for index, model in enumerate(config.models):
@@ -159,6 +177,9 @@ def _questions(config: Config, state: _Findings, options: Options, wall: Callabl
 
     if _uses_redis(config):
         yield ask_redis()
+    if config.routing.classifier.kind == "remote" and config.routing.classifier.url:
+        state.classifier = classifier.ClassifierFacts()
+        yield classifier.ask(state.classifier, config, options.timeout)
     if state.meaning is not None:
         yield from state.meaning.questions(options.timeout)
     for path, (host, port, _) in list(state.ports.items()):
@@ -261,5 +282,6 @@ def _files(config: Config, now: float) -> list[Finding]:
     found += disk.free_space(where, path)
     if config.any_budget and config.limits.store == "memory":
         found += disk.budgets(("limits", "budgets", "path"), config.limits.budgets.path)
+    found += learning.check(config)
     found += [*access.admin(config), *access.plans(config), *access.patterns(config)]
     return [*found, *access.callers(config, records, now), *access.strangers(config, records)]

@@ -65,6 +65,8 @@ class DispatcherProcess:
             asyncio.create_task(owner.semantic.run(), name="semantic"),
             asyncio.create_task(owner.ears.run(), name="kv-events"),
             asyncio.create_task(owner.share.run(), name="share"),
+            asyncio.create_task(owner.schedule.run(), name="calibrate"),
+            asyncio.create_task(parts.own.following.run(), name="policy"),
             *(asyncio.create_task(watch.run(), name="discovery") for watch in owner.watches),
         ]
         self._server = await listen(self._inherited.listening(), self._channel)
@@ -89,6 +91,7 @@ class DispatcherProcess:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.parts.node.hand_over()
         await self.parts.node.close()
+        await asyncio.to_thread(self.parts.owner.journal.close)
         await self.parts.owner.semantic.close()
         await self.parts.owner.exact.close()
         await self.parts.owner.limiter.close()

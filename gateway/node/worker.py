@@ -11,6 +11,7 @@ from gateway.app import tune_collector, watch_keys
 from gateway.build.apart import WorkerParts, build_worker
 from gateway.config import Config
 from gateway.dispatch import messages as m
+from gateway.dispatch.learning import hear_rated
 from gateway.logs import JsonLog, NullLog, RequestLog
 from gateway.node.child import END, RETIRE, Child
 from gateway.node.inherited import Inherited
@@ -28,7 +29,12 @@ class WorkerProcess:
         self._log = log or (JsonLog(worker=number) if config.observability.log == "json" else NullLog())
         self.parts: WorkerParts = build_worker(config, inherited.secret, inherited, inherited.path, number, self._log)
         self.parts.link.on_welcome = self._welcomed
-        self.parts.link.verbs = {"keys": self._refresh_keys, "counts": self._report_now, "only": self._only}
+        self.parts.link.verbs = {
+            "keys": self._refresh_keys,
+            "counts": self._report_now,
+            "only": self._only,
+            "rated": hear_rated(self.parts.own.learning),
+        }
         self.serving = Serving(config, self.parts.edge, self.parts.link.served_others)
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -40,6 +46,7 @@ class WorkerProcess:
             asyncio.create_task(parts.link.run(), name="link"),
             asyncio.create_task(parts.link.watch(), name="link-watch"),
             asyncio.create_task(watch_keys(parts.own.ring), name="keys"),
+            asyncio.create_task(parts.own.following.run(), name="policy"),
             asyncio.create_task(self._report(), name="report"),
             asyncio.create_task(self.serving.watch_certificate(), name="certificate"),
         ]

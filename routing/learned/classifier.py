@@ -25,9 +25,11 @@ class Learned:
 
     def ask(self, text: str, depth: int) -> tuple[Verdict, int, bool]:  # noqa: ARG002 - the interface of every judging
         grams = grams_of(text)
-        judged = self.policy.judge_grams(grams)
+        policy = self.policy
+        judged = policy.judge_grams(grams)
         score = (1 + judged.large - judged.small) / 2 if judged.known else None
-        return Verdict(score, None, judged.terms, judged.small, judged.large), grams.reading.units, stands_alone(grams.reading)
+        verdict = Verdict(score, None, judged.terms, judged.small, judged.large, policy.version)
+        return verdict, grams.reading.units, stands_alone(grams.reading)
 
     def proposal(self, reply: str) -> Verdict:
         return self.ask(reply, 0)[0] if proposes(read(reply), reply) else UNSURE

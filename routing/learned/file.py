@@ -33,11 +33,11 @@ def write_policy(policy: Policy) -> bytes:
     keys = [policy.keys[place] for place in order]
     gaps = [key - before for before, key in zip([0, *keys], keys, strict=False)]
     planes = b"".join(bytes(gap >> shift & 255 for gap in gaps) for shift in (0, 8, 16, 24))
-    weights = [bytes(head.weights[place] & 255 for place in order) for head in (policy.small, policy.large)]
+    weights = [bytes(head.weights[place] & 255 for place in order) for head in (policy.gap, policy.mean)]
+    numbers = [policy.unmet, policy.familiar, policy.strange, *policy.usual, *policy.spread]
+    for head in (policy.gap, policy.mean):
+        numbers += [head.bias, head.step, head.base, *head.amounts]
     base = b"" if policy.base is None else write_policy(policy.base)
-    numbers = [policy.unmet, policy.familiar, *policy.calibration[0], *policy.calibration[1], *policy.slopes]
-    for head in (policy.small, policy.large):
-        numbers += [head.bias, head.step, *head.amounts]
     prior = [value for pair in policy.prior for value in pair]
     packed = zlib.compress(
         planes
@@ -72,26 +72,28 @@ def read_policy(data: bytes, *, alone: bool = False) -> Policy:
         raise BadPolicy("the policy is damaged: its digest is not that of its content")
     grams, prior = _count(line, "grams", MOST_GRAMS), _count(line, "prior", MOST_PRIOR)
     base = _count(line, "base", 0 if alone else MOST_BASE)
-    numbers = 8 + 2 * (2 + len(AMOUNTS))
+    half, many = 3 + len(AMOUNTS), len(AMOUNTS)
+    numbers = 3 + 2 * many + 2 * half
     size = 7 * grams + 8 * numbers + 8 * prior + base
     raw = _inflated(packed, size)
     values = struct.unpack_from(f"<{numbers}d", raw, 7 * grams)
     pairs = struct.unpack_from(f"<{2 * prior}f", raw, 7 * grams + 8 * numbers)
     if not all(map(math.isfinite, (*values, *pairs))):
         raise BadPolicy("the policy holds numbers that are none")
-    half = 2 + len(AMOUNTS)
+    heads = values[3 + 2 * many :]
     return Policy(
         version=str(line.get("version"))[:64],
         keys=_keys(raw, grams),
         idf=raw[4 * grams : 5 * grams],
         unmet=values[0],
-        small=_head(values[8 : 8 + half], raw[5 * grams : 6 * grams]),
-        large=_head(values[8 + half :], raw[6 * grams : 7 * grams]),
-        calibration=((values[2], values[3]), (values[4], values[5])),
+        gap=_head(heads[:half], raw[5 * grams : 6 * grams]),
+        mean=_head(heads[half:], raw[6 * grams : 7 * grams]),
         familiar=values[1],
+        usual=values[3 : 3 + many],
+        spread=values[3 + many : 3 + 2 * many],
+        strange=values[2],
         prior=tuple(zip(pairs[::2], pairs[1::2], strict=True)),
         base=read_policy(raw[size - base :], alone=True) if base else None,
-        slopes=(values[6], values[7]),
     )
 
 
@@ -136,4 +138,4 @@ def _keys(raw: bytes, grams: int) -> array[int]:
 
 
 def _head(values: tuple[float, ...], weights: bytes) -> Head:
-    return Head(values[0], values[1], array("b", weights), tuple(values[2:]))
+    return Head(values[0], values[1], array("b", weights), values[3:], values[2])

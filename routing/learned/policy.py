@@ -1,9 +1,11 @@
 """What was learned, and a text judged by it.
 
-Two linear heads over the grams and amounts of a text, P(small is good enough) and P(large is good enough). A gram weighs by its
-rarity (TF-IDF: its presence times `idf`, over the length of the vector), and grams that training never met lengthen the vector:
-a text of unknown words is pulled towards what is usual, and where too little of it is known nothing is claimed (`known`).
-The heads are linear, so their difference is itself a ridge regression on the gap, which is what a decision needs.
+Two linear functions of the grams and amounts of a text: the gap (how much likelier the dearest tier is good enough than the
+cheapest) and the mean of both chances. The heads P(small is good enough) and P(large is good enough) are mean ∓ gap / 2.
+
+A gram weighs by its rarity (TF-IDF: its presence times `idf`, over the length of the vector), and grams that training never met
+lengthen the vector: a text of unknown words is pulled towards what is usual. Where too little of its words is known, or its
+amounts lie far from all that was met (`strangeness`), nothing is claimed.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import mul
 from pathlib import Path
 
 from routing.grams import AMOUNTS, Grams, grams_of, hashes, pairs
@@ -21,50 +24,57 @@ from routing.grams import AMOUNTS, Grams, grams_of, hashes, pairs
 TERMS = 6
 IDF_STEP = 24  # an idf is kept as a byte, in steps of 1/24
 LEAST, MOST = 0.01, 0.99
+_LEAST_SPREAD = 0.02  # variance that any amount may have, though training showed less
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
     """P(good enough) of either end of the tiers, whether enough of the text was known to say so, and what spoke, by its part in
-    the difference `large - small`, strongest first. A gram is named only if training met it in several texts.
+    the gap, strongest first. A gram is named only if training met it in several texts. `gap`, `mean`: unbounded.
     """
 
     small: float
     large: float
     known: bool
     terms: tuple[tuple[str, float], ...]
+    gap: float
+    mean: float
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """`weights` of the grams in steps of `step`, idf included; `amounts` in the order of AMOUNTS."""
+    """`weights` of the grams in steps of `step`, idf included; `amounts` in the order of AMOUNTS; `base`: how much the same head
+    of the policy below counts.
+    """
 
     bias: float
     step: float
     weights: array[int]
     amounts: Sequence[float]
+    base: float = 0.0
 
 
 @dataclass(frozen=True)
 class Policy:
     """`keys`: hashes of the grams in the order of the heads' weights. `idf`: theirs, in steps. `unmet`: the idf of all others.
 
-    `calibration`: (intercept, slope) of the gap and of the mean of both heads. `familiar`: the least share of a text's weight
-    that must have been met in training. `prior`: what held-out texts of the training were judged, (small, large) each. `base`:
-    the policy that this one corrects, and `slopes`: how much its gap and its mean count.
+    `familiar`: the least share of a text's weight that must have been met in training. `usual`, `spread`: mean and variance of
+    each amount there; `strange`: the most that a text's may be away from them. `prior`: what held-out texts of the training were
+    judged, (small, large) each. `base`: the policy that this one corrects.
     """
 
     version: str
     keys: Sequence[int]
     idf: bytes
     unmet: float
-    small: Head
-    large: Head
-    calibration: tuple[tuple[float, float], tuple[float, float]]
+    gap: Head
+    mean: Head
     familiar: float
+    usual: Sequence[float]
+    spread: Sequence[float]
+    strange: float
     prior: Sequence[tuple[float, float]]
     base: Policy | None = None
-    slopes: tuple[float, float] = (0.0, 0.0)
 
     @cached_property
     def _places(self) -> Mapping[int, int]:
@@ -79,42 +89,48 @@ class Policy:
         return self.judge_grams(grams_of(text))
 
     def judge_grams(self, grams: Grams) -> Judged:
+        below = None if self.base is None else self.base.judge_grams(grams)
+        met, scale, share = self._met(grams)
+        gap, mean = self._head(self.gap, grams, met, scale), self._head(self.mean, grams, met, scale)
+        known = share >= self.familiar and share > 0 and self.strangeness(grams.amounts) <= self.strange
+        terms = self._terms(grams, met, scale)
+        if below is not None:
+            gap += self.gap.base * below.gap
+            mean += self.mean.base * below.mean
+            known = known or below.known
+            terms += [(name, part * self.gap.base) for name, part in below.terms]
+        terms.sort(key=_weight)
+        return Judged(_bounded(mean - gap / 2), _bounded(mean + gap / 2), known, tuple(terms[:TERMS]), gap, mean)
+
+    def strangeness(self, amounts: Sequence[float]) -> float:
+        """How far amounts are from those of the training: the sum of squares, each over its variance."""
+        return sum(
+            (amount - usual) ** 2 / (spread + _LEAST_SPREAD)
+            for amount, usual, spread in zip(amounts, self.usual, self.spread, strict=True)
+        )
+
+    def _met(self, grams: Grams) -> tuple[list[int], float, float]:
+        """The places of the grams that are known, what a weight is scaled by, and the known share of the text's weight."""
         find = self._places.get
         met = [place for gram in grams.ids if (place := find(gram)) is not None]
         met_square = sum(map(self._squares.__getitem__, met))
         square = met_square + (len(grams.ids) - len(met)) * self.unmet**2
-        scale = 1.0 / math.sqrt(square) if square else 0.0
-        small, large = self._raw(self.small, grams, met, scale), self._raw(self.large, grams, met, scale)
-        (gap_at, gap_slope), (mean_at, mean_slope) = self.calibration
-        gap = gap_at + gap_slope * (large - small)
-        mean = mean_at + mean_slope * (large + small) / 2
-        known = bool(square) and met_square >= self.familiar * square
-        terms = self._terms(grams, met, scale)
-        if self.base is not None:
-            below = self.base.judge_grams(grams)
-            gap += gap_slope * self.slopes[0] * (below.large - below.small)
-            mean += mean_slope * self.slopes[1] * (below.large + below.small) / 2
-            known = known or below.known
-            terms += [(name, part * self.slopes[0] * gap_slope) for name, part in below.terms]
-        terms.sort(key=_weight)
-        return Judged(_bounded(mean - gap / 2), _bounded(mean + gap / 2), known, tuple(terms[:TERMS]))
+        return (met, 1.0 / math.sqrt(square), met_square / square) if square else (met, 0.0, 0.0)
 
     @staticmethod
-    def _raw(head: Head, grams: Grams, met: list[int], scale: float) -> float:
+    def _head(head: Head, grams: Grams, met: list[int], scale: float) -> float:
         spoken = sum(map(head.weights.__getitem__, met)) * head.step * scale
-        return head.bias + spoken + sum(weight * amount for weight, amount in zip(head.amounts, grams.amounts, strict=True))
+        return head.bias + spoken + sum(map(mul, head.amounts, grams.amounts), 0.0)
 
     def _terms(self, grams: Grams, met: list[int], scale: float) -> list[tuple[str, float]]:
-        """The strongest grams and amounts, by what they add to the gap."""
-        small, large, slope = self.small, self.large, self.calibration[0][1]
-        up, down = large.step * scale * slope, small.step * scale * slope
-        parts = [(large.weights[place] * up - small.weights[place] * down, place) for place in met]
-        strongest = [(part, self.keys[place]) for part, place in heapq.nlargest(TERMS, parts, key=_strength) if part]
-        named = _names(grams.words, {key for _, key in strongest})
-        terms = [(named[key], part) for part, key in strongest]
-        for name, amount, more, less in zip(AMOUNTS, grams.amounts, large.amounts, small.amounts, strict=True):
-            if amount and more != less:
-                terms.append((name, (more - less) * amount * slope))
+        """The strongest grams, and the amounts, by what they add to the gap; an amount against what is usual of it."""
+        weights, scale = self.gap.weights, scale * self.gap.step
+        strongest = heapq.nlargest(TERMS, [(abs(weights[place]), place) for place in met])
+        named = _names(grams.words, {self.keys[place] for _, place in strongest})
+        terms = [(named[self.keys[place]], weights[place] * scale) for size, place in strongest if size]
+        for name, amount, weight, usual in zip(AMOUNTS, grams.amounts, self.gap.amounts, self.usual, strict=True):
+            if weight and amount:
+                terms.append((name, weight * (amount - usual)))
         return terms
 
     @classmethod
@@ -132,10 +148,6 @@ class Policy:
 
 def _weight(term: tuple[str, float]) -> float:
     return -abs(term[1])
-
-
-def _strength(part: tuple[float, int]) -> float:
-    return abs(part[0])
 
 
 def _bounded(value: float) -> float:

@@ -1,56 +1,59 @@
 """Outcomes of real models → a policy.
 
 Method
-- Features: TF-IDF of the hashed words and pairs that LEAST_TEXTS texts have, the amounts, and, where there is a base policy, what
-  it judges. Each head is a ridge regression on its own scores; one penalty serves both, so that their difference is a ridge
-  regression on the gap. The penalty is the one whose held-out error of the gap is least.
-- The base policy is a prior: its gap is offered as a feature, and the fewer labels there are the less is moved away from it.
+- Features: TF-IDF of the hashed words and pairs that several texts have, and the amounts. Two ridge regressions: on the gap
+  (large - small), for that is what a decision needs, and on the mean of both; the two heads are mean ∓ gap / 2.
+- The penalty of the gap is the largest that ranks held-out texts about as well as the best does (the sum of rank times gap, with
+  which the area under the curve of quality against share grows), that of the mean the one with the least held-out error.
+- A base policy is a prior: what it judges is believed as far as the labels say, and corrected.
 - Held out are whole groups: texts that begin alike, since those share a template.
-- Calibration: a straight line from what held-out texts were judged to what they scored, for the gap and for the mean of both
-  heads, its slope between 0 and 1.
+- Calibration: a straight line from what held-out texts were judged to what they scored, for gap and mean.
+- A row with one score says something of the mean only, once the gap is known.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
-import re
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from zlib import crc32
 
 import numpy as np
 
 from routing.grams import Grams, grams_of
 from routing.learned.file import write_policy
 from routing.learned.policy import IDF_STEP, LEAST, MOST, Head, Policy
-from routing.learned.ridge import Floats, Ints, Sparse, folds, ridge
+from routing.learned.ridge import Floats, Ints, folds, ridge
+from routing.learned.table import Row, Table, Vocabulary, table_of
 
-LEAST_TEXTS = 3  # texts that a gram must be in: it is named in explanations, and a word of one text is that text's own
+__all__ = ["LEAST_ROWS", "Row", "TooFewRows", "train"]
+
 LEAST_ROWS = 20
-PENALTIES = (3.0, 10.0, 30.0, 100.0)
 FOLDS = 5
 MOST_PRIOR = 512
-_OPENING = 60  # characters that two texts of one template have in common
+MOST_SLOPE = 1.5
+SLOPE_ROWS = 500  # labels that it takes to believe that a held-out slope is not 1
+BASE_ROWS = 200  # labels that it takes to believe that a base policy's slope is not the usual one
+USUAL_SLOPES = (0.6, 0.8)  # what the gap and the mean of a base policy are worth on other traffic
+FAMILIAR = 0.01  # the share of held-out texts that may be called unknown, for their words and for their amounts each
+FAMILIAR_PART = 0.5  # of what they have of the vocabulary: held-out texts have less of it than those it was made of
+STRANGE = 1.5  # how much further from the usual than those an amount may be
+DOUBT = 0.5  # standard errors of that sum that are about as well
 _FREE = 1e-3
-AMOUNT_PENALTY = 10.0  # of an amount, in penalties of a gram: they are common, and few
-# What a base policy's gap and mean are worth elsewhere, as slopes, and the labels that it takes to think otherwise.
-USUAL_GAP_SLOPE = 0.5
-USUAL_MEAN_SLOPE = 0.7
-_BASE = 100.0
-_SPREAD = 0.01  # variance of what a base policy says
-FAMILIAR = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One outcome: how good an answer of the cheapest and of the dearest tier was, 0-1; None is not known."""
+class Penalty:
+    """What a squared coefficient costs: of a gram, and of an amount."""
 
-    text: str
-    small: float | None
-    large: float | None
-    weight: float = 1.0
+    grams: float
+    amounts: float
+
+
+# Amounts are few and in every text. At the price of grams they outweigh them in the gap, where they tell sets apart, not asks.
+AMOUNTS_COST = 100.0
+GAP_GRAMS = (5.0, 12.0, 30.0, 80.0, 400.0, 4000.0)
+MEAN_PENALTIES = tuple(Penalty(grams, 10 * grams) for grams in (1.0, 3.0, 8.0, 20.0, 60.0, 400.0))
 
 
 class TooFewRows(ValueError):  # noqa: N818 - says what is the matter
@@ -58,202 +61,153 @@ class TooFewRows(ValueError):  # noqa: N818 - says what is the matter
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
-    """The rows as numbers. `scores` and `base`: of small and of large, two columns; scores are NaN where not known."""
+class _Line:
+    """A regression: coefficients of the grams and of the dense columns, and of what the base says."""
 
-    grams: Sparse
+    grams: Floats
     dense: Floats
-    base: Floats
-    scores: Floats
-    weights: Floats
-    groups: Sequence[int]
-    familiar: Floats
+    slope: float
 
-    def take(self, chosen: Ints) -> _Table:
-        return _Table(
-            self.grams.take(chosen),
-            self.dense[chosen],
-            self.base[chosen],
-            self.scores[chosen],
-            self.weights[chosen],
-            [self.groups[row] for row in chosen],
-            self.familiar[chosen],
-        )
+    def judge(self, table: Table, base: Floats) -> Floats:
+        judged: Floats = table.grams.times(self.grams) + table.dense @ self.dense + self.slope * base
+        return judged
+
+    def straightened(self, at: float, slope: float) -> _Line:
+        dense = self.dense * slope
+        dense[0] += at
+        return _Line(self.grams * slope, dense, self.slope * slope)
 
 
 @dataclass(frozen=True, slots=True)
-class _Heads:
-    """Coefficients of small and of large: the grams', the dense columns'; and the base's slopes in gap and mean."""
+class _Aim:
+    """What is regressed: a column of the table, and the base's judgement of it."""
 
-    grams: tuple[Floats, Floats]
-    dense: tuple[Floats, Floats]
-    slopes: tuple[float, float]
+    wanted: Callable[[Table], Floats]
+    base: Callable[[Table], Floats]
+    usual: float
 
-    def judge(self, table: _Table) -> Floats:
-        """Two columns: small and large."""
-        heads = [table.grams.times(self.grams[side]) + table.dense @ self.dense[side] for side in (0, 1)]
-        return np.stack(heads, axis=1) + _offset(table, self.slopes)
+    def fit(self, table: Table, penalty: Penalty) -> _Line:
+        wanted, base, weights = self.wanted(table), self.base(table), table.weights
+        slope = _slope(base, wanted, weights, self.usual, BASE_ROWS, 1.0)
+        costs = np.full(table.dense.shape[1], penalty.amounts)
+        costs[0] = _FREE
+        grams, dense = ridge(table.grams, table.dense, wanted - slope * base, weights, penalty.grams, costs)
+        return _Line(grams, dense, slope)
 
-
-def train(rows: Sequence[Row], *, base: Policy | None, seed: int, read: Sequence[Grams] | None = None) -> Policy:
-    """A policy for what these rows came from; `read`: their grams, where they were read before. Raises TooFewRows."""
-    both = sum(row.small is not None and row.large is not None for row in rows)
-    if both < LEAST_ROWS:
-        raise TooFewRows(f"{both} rows have a score of either tier; {LEAST_ROWS} is the least")
-    rng = np.random.default_rng(seed)
-    read = [grams_of(row.text) for row in rows] if read is None else read
-    keys, idf, unmet = _vocabulary(read)
-    table = _table(rows, read, base, keys, idf, unmet)
-    fold = folds(table.groups, FOLDS, rng)
-    tried = [(_held_out(table, fold, penalty), penalty) for penalty in PENALTIES]
-    held, penalty = min(tried, key=lambda one: _gap_error(one[0], table))
-    heads = _fit(table, penalty)
-    calibration = _calibration(held, table)
-    return _policy(heads, keys, idf, unmet, calibration, _prior(held, calibration, rng), base)
+    def held_out(self, table: Table, fold: Ints, penalty: Penalty) -> Floats:
+        """What each row is judged by a regression that has not seen its group."""
+        judged = np.zeros(len(fold))
+        for one in range(FOLDS):
+            away, here = np.flatnonzero(fold == one), np.flatnonzero(fold != one)
+            if len(away) and len(here):
+                told = table.take(away)
+                judged[away] = self.fit(table.take(here), penalty).judge(told, self.base(told))
+        return judged
 
 
-def _vocabulary(read: Sequence[Grams]) -> tuple[Ints, Floats, float]:
-    """The grams that LEAST_TEXTS texts have, in rising order, their idf in whole steps, and the idf of any other."""
-    flat = np.fromiter((gram for grams in read for gram in grams.ids), dtype=np.int64)
-    keys, counts = np.unique(flat, return_counts=True)
-    kept = counts >= LEAST_TEXTS
-    idf = np.log((1 + len(read)) / (1 + counts[kept])) + 1
-    return keys[kept], np.minimum(np.round(idf * IDF_STEP), 255) / IDF_STEP, math.log((1 + len(read)) / 2) + 1
+_GAP = _Aim(lambda table: table.gap, lambda table: table.base_gap, USUAL_SLOPES[0])
+_MEAN = _Aim(lambda table: table.mean, lambda table: table.base_mean, USUAL_SLOPES[1])
 
 
-def _table(rows: Sequence[Row], read: Sequence[Grams], base: Policy | None, keys: Ints, idf: Floats, unmet: float) -> _Table:
-    sizes = np.array([len(grams.ids) for grams in read])
-    flat = np.fromiter((gram for grams in read for gram in grams.ids), dtype=np.int64)
-    owners = np.repeat(np.arange(len(rows)), sizes)
-    places = np.minimum(np.searchsorted(keys, flat), max(0, len(keys) - 1))
-    met = keys[places] == flat if len(keys) else np.zeros(len(flat), dtype=bool)
-    weight = np.where(met, idf[places], unmet) if len(keys) else np.full(len(flat), unmet)
-    squares = np.bincount(owners, weights=weight**2, minlength=len(rows))
-    known = np.bincount(owners, weights=weight**2 * met, minlength=len(rows))
-    values = weight / np.sqrt(np.maximum(squares, 1e-12))[owners]
-    judged = [base.judge_grams(grams) for grams in read] if base is not None else []
-    nan = float("nan")
-    return _Table(
-        grams=Sparse.of(owners[met], places[met], values[met], (len(rows), len(keys))),
-        dense=np.array([[1.0, *grams.amounts] for grams in read]),
-        base=np.array([[one.small, one.large] for one in judged]) if judged else np.zeros((len(rows), 2)),
-        scores=np.array([[nan if score is None else score for score in (row.small, row.large)] for row in rows]),
-        weights=np.array([row.weight for row in rows], dtype=float),
-        groups=[
-            crc32(re.sub(r"\W+", " ", row.text[: 4 * _OPENING].lower())[:_OPENING].encode("utf-8", "replace")) for row in rows
-        ],
-        familiar=known / np.maximum(squares, 1e-12),
-    )
-
-
-def _fit(table: _Table, penalty: float) -> _Heads:
-    slopes = _slopes(table)
-    left = table.scores - _offset(table, slopes)
-    dense_penalty = np.full(table.dense.shape[1], AMOUNT_PENALTY * penalty)
-    dense_penalty[0] = _FREE
-    found = []
-    for side in (0, 1):
-        has = ~np.isnan(table.scores[:, side])
-        weights = np.where(has, table.weights, 0.0)
-        wanted = np.where(has, left[:, side], 0.0)
-        found.append(ridge(table.grams, table.dense, wanted, weights, penalty, dense_penalty))
-    return _Heads((found[0][0], found[1][0]), (found[0][1], found[1][1]), slopes)
-
-
-def _slopes(table: _Table) -> tuple[float, float]:
-    """How far the base's gap and mean are to be believed here: least squares, pulled towards what is usual elsewhere."""
-    has = ~np.isnan(table.scores).any(axis=1)
-    weights = table.weights[has]
-    found = []
-    for of, usual in ((_gap, USUAL_GAP_SLOPE), (_mean, USUAL_MEAN_SLOPE)):
-        said, was = of(table.base[has]), of(table.scores[has])
-        said = said - np.average(said, weights=weights)
-        was = was - np.average(was, weights=weights)
-        found.append(float((weights @ (said * was) + _BASE * usual * _SPREAD) / (weights @ said**2 + _BASE * _SPREAD)))
-    return max(0.0, found[0]), max(0.0, found[1])
-
-
-def _offset(table: _Table, slopes: tuple[float, float]) -> Floats:
-    gap, mean = slopes[0] * _gap(table.base), slopes[1] * _mean(table.base)
-    return np.stack([mean - gap / 2, mean + gap / 2], axis=1)
-
-
-def _gap(pair: Floats) -> Floats:
-    return pair[:, 1] - pair[:, 0]
-
-
-def _mean(pair: Floats) -> Floats:
-    return (pair[:, 0] + pair[:, 1]) / 2
-
-
-def _held_out(table: _Table, fold: Ints, penalty: float) -> Floats:
-    """What each row is judged by heads that have not seen its group."""
-    judged = np.zeros((len(fold), 2))
-    for one in range(int(fold.max()) + 1):
-        away = np.flatnonzero(fold == one)
-        heads = _fit(table.take(np.flatnonzero(fold != one)), penalty)
-        judged[away] = heads.judge(table.take(away))
-    return judged
-
-
-def _gap_error(held: Floats, table: _Table) -> float:
-    has = ~np.isnan(table.scores).any(axis=1)
-    error = _gap(held[has]) - _gap(table.scores[has])
-    return float(np.average(error**2, weights=table.weights[has]))
-
-
-def _calibration(held: Floats, table: _Table) -> tuple[tuple[float, float], tuple[float, float]]:
-    has = ~np.isnan(table.scores).any(axis=1)
-    weights, said, was = table.weights[has], held[has], table.scores[has]
-    return _line(_gap(said), _gap(was), weights), _line(_mean(said), _mean(was), weights)
-
-
-def _line(said: Floats, was: Floats, weights: Floats) -> tuple[float, float]:
-    """Intercept and slope, the slope from 0 to 1."""
-    middle, target = np.average(said, weights=weights), np.average(was, weights=weights)
-    spread = weights @ (said - middle) ** 2
-    slope = float(weights @ ((said - middle) * (was - target)) / spread) if spread > 0 else 0.0
-    slope = min(1.0, max(0.0, slope))
-    return float(target - slope * middle), slope
-
-
-def _prior(
-    held: Floats, calibration: tuple[tuple[float, float], tuple[float, float]], rng: np.random.Generator
-) -> list[tuple[float, float]]:
-    chosen = rng.permutation(len(held))[:MOST_PRIOR]
-    (gap_at, gap_slope), (mean_at, mean_slope) = calibration
-    gap, mean = gap_at + gap_slope * _gap(held[chosen]), mean_at + mean_slope * _mean(held[chosen])
-    pairs = np.clip(np.stack([mean - gap / 2, mean + gap / 2], axis=1), LEAST, MOST)
-    return [(float(small), float(large)) for small, large in pairs]
-
-
-def _policy(
-    heads: _Heads,
-    keys: Ints,
-    idf: Floats,
-    unmet: float,
-    calibration: tuple[tuple[float, float], tuple[float, float]],
-    prior: list[tuple[float, float]],
+def train(
+    rows: Sequence[Row],
+    *,
     base: Policy | None,
+    seed: int,
+    read: Sequence[Grams] | None = None,
+    amounts_cost: float = AMOUNTS_COST,
 ) -> Policy:
-    sides = [_head(heads.grams[side] * idf, heads.dense[side]) for side in (0, 1)]
+    """A policy for what these rows came from; `read`: their grams, where they were read before. `amounts_cost`: of an amount in
+    the gap, in penalties of a gram. Raises TooFewRows.
+    """
+    scored = [place for place, row in enumerate(rows) if row.small is not None or row.large is not None]
+    read = [grams_of(rows[place].text) for place in scored] if read is None else [read[place] for place in scored]
+    words = Vocabulary.of(read)
+    table = table_of([rows[place] for place in scored], read, base, words)
+    both = table.with_both()
+    if len(both.gap) < LEAST_ROWS:
+        raise TooFewRows(f"{len(both.gap)} rows have a score of either tier; {LEAST_ROWS} is the least")
+    rng = np.random.default_rng(seed)
+    fold = folds(both.groups, FOLDS, rng)
+    costs = [Penalty(grams, amounts_cost * grams) for grams in GAP_GRAMS]
+    gap, held_gap = _gap(both, fold, costs)
+    mean, held_mean = _mean(_completed(table, gap), both, fold)
+    prior = np.clip(np.stack([held_mean - held_gap / 2, held_mean + held_gap / 2], axis=1), LEAST, MOST)
+    kept = prior[rng.permutation(len(prior))[:MOST_PRIOR]]
+    return _policy(words, gap, mean, table, kept, base)
+
+
+def _gap(both: Table, fold: Ints, penalties: Sequence[Penalty]) -> tuple[_Line, Floats]:
+    """The regression on the gap, calibrated, and what it says of held-out rows."""
+    held = [_GAP.held_out(both, fold, penalty) for penalty in penalties]
+    ranked = [float((both.weights * _ranks(judged)) @ both.gap) for judged in held]
+    doubt = DOUBT * float(np.sqrt((both.weights**2) @ (both.gap - both.gap.mean()) ** 2 / 12))
+    best = max(place for place, gained in enumerate(ranked) if gained >= max(ranked) - doubt)
+    return _calibrated(_GAP.fit(both, penalties[best]), held[best], both.gap, both.weights)
+
+
+def _mean(table: Table, both: Table, fold: Ints) -> tuple[_Line, Floats]:
+    """The same of the mean; `table` has the rows with one score as well."""
+    held = [_MEAN.held_out(both, fold, penalty) for penalty in MEAN_PENALTIES]
+    errors = [float(both.weights @ (judged - both.mean) ** 2) for judged in held]
+    best = int(np.argmin(errors))
+    return _calibrated(_MEAN.fit(table, MEAN_PENALTIES[best]), held[best], both.mean, both.weights)
+
+
+def _completed(table: Table, gap: _Line) -> Table:
+    """Rows with one score become means, by the gap that they are judged to have."""
+    judged = gap.judge(table, table.base_gap)
+    return replace(table, mean=table.mean - table.side * judged / 2)
+
+
+def _ranks(values: Floats) -> Floats:
+    ranks: Floats = np.argsort(np.argsort(values, kind="stable"), kind="stable") / max(1, len(values) - 1) - 0.5
+    return ranks
+
+
+def _calibrated(line: _Line, held: Floats, was: Floats, weights: Floats) -> tuple[_Line, Floats]:
+    slope = _slope(held, was, weights, 1.0, SLOPE_ROWS, MOST_SLOPE)
+    at = float(np.average(was, weights=weights) - slope * np.average(held, weights=weights))
+    return line.straightened(at, slope), at + slope * held
+
+
+def _slope(said: Floats, was: Floats, weights: Floats, usual: float, rows: float, most: float) -> float:
+    """Least squares, as if so many more rows had shown the usual slope; from 0 to the most."""
+    total = float(weights.sum())
+    apart = said - np.average(said, weights=weights)
+    spread = float(weights @ apart**2)
+    if spread <= 0 or total <= 0:
+        return usual
+    more = rows * spread / total
+    slope = (float(weights @ (apart * (was - np.average(was, weights=weights)))) + more * usual) / (spread + more)
+    return min(most, max(0.0, slope))
+
+
+def _policy(words: Vocabulary, gap: _Line, mean: _Line, table: Table, prior: Floats, base: Policy | None) -> Policy:
+    amounts = table.dense[:, 1:]
+    usual, spread = amounts.mean(axis=0), amounts.var(axis=0)
     unnamed = Policy(
         version="",
-        keys=array("Q", keys.tolist()),
-        idf=bytes(np.round(idf * IDF_STEP).astype(int).tolist()),
-        unmet=unmet,
-        small=sides[0],
-        large=sides[1],
-        calibration=calibration,
-        familiar=FAMILIAR,
-        prior=prior,
+        keys=array("Q", words.keys.tolist()),
+        idf=bytes(np.round(words.idf * IDF_STEP).astype(int).tolist()),
+        unmet=words.unmet,
+        gap=_head(gap, words),
+        mean=_head(mean, words),
+        familiar=FAMILIAR_PART * float(np.quantile(table.familiar, FAMILIAR)),
+        usual=tuple(usual.tolist()),
+        spread=tuple(spread.tolist()),
+        strange=0.0,
+        prior=[(float(small), float(large)) for small, large in prior],
         base=base,
-        slopes=heads.slopes,
     )
-    return replace(unnamed, version=hashlib.sha256(write_policy(unnamed)).hexdigest()[:12])
+    strangeness = [unnamed.strangeness(row) for row in amounts.tolist()]
+    told = replace(unnamed, strange=STRANGE * float(np.quantile(strangeness, 1 - FAMILIAR)))
+    return replace(told, version=hashlib.sha256(write_policy(told)).hexdigest()[:12])
 
 
-def _head(weights: Floats, dense: Floats) -> Head:
+def _head(line: _Line, words: Vocabulary) -> Head:
+    weights = line.grams * words.idf
     most = float(np.abs(weights).max(initial=0.0))
     step = most / 127 if most else 1.0
-    return Head(float(dense[0]), step, array("b", np.round(weights / step).astype(int).tolist()), tuple(dense[1:].tolist()))
+    steps = array("b", np.round(weights / step).astype(int).tolist())
+    return Head(float(line.dense[0]), step, steps, tuple(line.dense[1:].tolist()), line.slope)

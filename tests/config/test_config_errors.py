@@ -138,10 +138,25 @@ CASES = {
         "limits: {store: file}\nrouting:",
         '11:17: limits.store: unknown limits store "file"; expected one of memory, redis',
     ),
-    "a classifier to come": (
+    "a remote classifier without an address": (
         "routing:",
-        "routing:\n  classifier: {kind: learned}",
-        '12:22: routing.classifier.kind: classifier kind "learned" is not built yet; built: fixed, rules',
+        "routing:\n  classifier: {kind: remote}",
+        "12:22: routing.classifier.kind: classifier kind remote needs a url",
+    ),
+    "a cascade of two models where there is one": (
+        "routing:",
+        "routing:\n  routes: {auto: {cascade: {check: models}}}",
+        '12:36: routing.routes.auto.cascade.check: needs two models of the tier "small"',
+    ),
+    "examples of one tier": (
+        "routing:",
+        "routing:\n  classifier: {kind: embedding, examples: {small: [x]}}",
+        "12:22: routing.classifier.kind: classifier kind embedding needs examples of two tiers",
+    ),
+    "examples that nobody reads": (
+        "routing:",
+        "routing:\n  classifier: {examples: {small: [x], large: [y]}}",
+        "12:26: routing.classifier.examples: classifier kind rules has no examples",
     ),
     "a fixed classifier without a tier": (
         "routing:",

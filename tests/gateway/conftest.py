@@ -26,47 +26,49 @@ WORKERS = int(os.environ.get("TIERGATE_TEST_WORKERS", "0"))
 
 BOTH = {
     f"test_gateway_{name}.py"
-    for name in """
-        adaptive
-        admin
-        bad_one
-        between
-        budgets
-        cache
-        caching
-        crash_matrix
-        explain
-        failover
-        flight
-        hits
-        hostile
-        isolation
-        limits
-        loads
-        log
-        metrics
-        outcomes
-        patience
-        placing
-        precise
-        preempt
-        prewarm
-        queue
-        random
-        scheduling
-        scopes
-        semantic
-        semantic_crossencoder
-        semantic_delete
-        semantic_verify
-        shared_limits
-        standing
-        stream
-        talks
-        targets
-        told
-        twins
-    """.split()
+    for name in (
+        "adaptive",
+        "admin",
+        "bad_one",
+        "between",
+        "budgets",
+        "cache",
+        "caching",
+        "cascade",
+        "classify",
+        "crash_matrix",
+        "explain",
+        "failover",
+        "flight",
+        "hits",
+        "hostile",
+        "isolation",
+        "limits",
+        "loads",
+        "log",
+        "metrics",
+        "outcomes",
+        "patience",
+        "placing",
+        "precise",
+        "preempt",
+        "prewarm",
+        "queue",
+        "random",
+        "scheduling",
+        "scopes",
+        "semantic",
+        "semantic_crossencoder",
+        "semantic_delete",
+        "semantic_verify",
+        "shared_limits",
+        "standing",
+        "stream",
+        "talks",
+        "targets",
+        "told",
+        "twins",
+    )
 }
 """Those that touch what a dispatcher decides run in both forms without being asked to."""
 

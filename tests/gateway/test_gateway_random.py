@@ -90,6 +90,10 @@ def config():
             "max_wait": {"realtime": "300ms", "standard": "300ms", "batch": "100ms"},
             "preempt": {"kind": "requeue", "within": "5s"},
         },
+        "routing": {  # at this price a cascade stays on while it answers one in ten
+            "fallback": {"small": "large", "large": "small"},
+            "routes": {"thrifty": {"cascade": {"price": 1000.0, "floor": 0.0}}},
+        },
         "cache": {"secret": "s", "prefix": {"isolate": "tenant"}, "exact": {"max_bytes": "200KiB", "max_entry": "64KiB"}},
         "tenants": [
             acme,
@@ -114,7 +118,9 @@ class Draw:
         rng = self.rng
         cacheable = rng.random() < 0.6
         content = f"prompt {rng.randrange(12)}" if cacheable else f"prompt {self.number}"
-        fields = {"model": rng.choice(["small-model", "large-model", "auto"])}
+        fields = {"model": rng.choice(["small-model", "large-model", "auto", "thrifty"])}
+        if fields["model"] == "thrifty" and self.number % 2:
+            content += " [[say: 12]]"  # what the small tier agrees on
         fields |= {"temperature": 0} if cacheable else {}
         fields |= rng.choice([{}, {}, {"max_tokens": 40}, {"max_completion_tokens": 40}, {"max_tokens": 3}])
         fields |= rng.choice([{}, {"stream": True}, {"stream": True, "stream_options": {"include_usage": True}}])
@@ -215,6 +221,8 @@ async def test_random_traffic_adds_up(start, seed):
     await stack.until(lambda: all(not f.app.engine.running and not f.app.engine.waiting for f in stack.fakes.values()))
     seen = Counter(line["outcome"] for line in log)
     assert len(seen) == 8, f"the draw reaches every outcome: {seen}"
+    tried = Counter(line["cascade"] for line in log if "cascade" in line)
+    assert {"answered", "unchecked", "failed"} <= set(tried), f"and every end of a cascade: {tried}"
 
 
 def check_lines(log, draws):

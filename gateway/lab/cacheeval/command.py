@@ -18,9 +18,9 @@ from gateway.lab.cacheeval.embedders import DEFAULT, open_embedder
 from gateway.lab.cacheeval.evaluation import Evaluation, whole
 from gateway.lab.cacheeval.formats import load
 from gateway.lab.cacheeval.guarded import Asking, ProductGuards
-from gateway.lab.cacheeval.progress import Progress
 from gateway.lab.cacheeval.settings import Opened, Settings
 from gateway.lab.cacheeval.table import table
+from gateway.lab.progress import Progress
 
 NAME = "tiergate cache eval"
 

@@ -21,13 +21,13 @@ from gateway.lab.cacheeval.lookups import Lookup, look_up, lookups
 from gateway.lab.cacheeval.pairs import BadData, Data, Kind
 from gateway.lab.cacheeval.policies import ALL, Cosine, Policy, Verdict
 from gateway.lab.cacheeval.product import run as run_product
-from gateway.lab.cacheeval.progress import Progress
 from gateway.lab.cacheeval.scoring import Candidate, candidates, rule, score
 from gateway.lab.cacheeval.settings import Guards, Opened, Settings
 from gateway.lab.cacheeval.shadow import Shadow
 from gateway.lab.cacheeval.shelf import choose
 from gateway.lab.cacheeval.stream import run as run_policy
 from gateway.lab.cacheeval.vectors import Vectors
+from gateway.lab.progress import Progress
 
 _LEAST = 0.01  # the lowest cut that a config takes
 Scored = list[tuple[float | None, bool]]

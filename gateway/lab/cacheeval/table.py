@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from gateway.lab.columns import columns
+
 Json = Mapping[str, Any]
 
 
@@ -34,7 +36,7 @@ def _scores(part: Json) -> Iterator[str]:
         [it["policy"], *(_share(it[name]) for name in ("served", "traps_served", "precision")), *_asked(it)]
         for it in part["scores"]
     ]
-    yield from _columns(["policy", "served of wanted", "served of traps", "right of served", "judge asked"], rows)
+    yield from columns(["policy", "served of wanted", "served of traps", "right of served", "judge asked"], rows)
     yield from _curves(part["curves"], "served of wanted")
     yield from _categories(part["scores"])
 
@@ -49,12 +51,12 @@ def _categories(scores: Sequence[Json]) -> Iterator[str]:
                 rows.append([what, name, *(f"{cell['hits']}/{cell['of']}" for cell in cells)])
     if rows:
         yield ""
-        yield from _columns(["served of", "category", *(it["policy"] for it in scores)], rows)
+        yield from columns(["served of", "category", *(it["policy"] for it in scores)], rows)
 
 
 def _lookups(part: Json) -> Iterator[str]:
     rows = [[it["policy"], *(_share(it[name]) for name in ("hits", "right", "wrong")), *_asked(it)] for it in part["lookups"]]
-    yield from _columns(["policy", "hits", "right", "wrong", "judge asked"], rows)
+    yield from columns(["policy", "hits", "right", "wrong", "judge asked"], rows)
     yield from _curves(part["curves"], "right of all")
 
 
@@ -64,7 +66,7 @@ def _curves(curves: Sequence[Json], what: str) -> Iterator[str]:
     yield ""
     bounds = [f"<= {point['bound']:.1%}" for point in curves[0]["at_error"]]
     rows = [[it["name"], *(_at(point) for point in it["at_error"])] for it in curves]
-    yield from _columns([f"{what}, error", *bounds], rows)
+    yield from columns([f"{what}, error", *bounds], rows)
 
 
 def _stream(part: Json) -> Iterator[str]:
@@ -81,7 +83,7 @@ def _stream(part: Json) -> Iterator[str]:
             rows.append(_course(f"  from question {course['after_learning']['from']:,} on", course["after_learning"]))
             rows.append(_course("  without learning", course["without_learning"]))
     head = ["policy", "hits", "exact", "by meaning", "wrong", "each question once", "by a label", "embedded", "verified"]
-    yield from _columns(head, rows)
+    yield from columns(head, rows)
 
 
 def _course(name: str, ends: Json, whole: Json | None = None) -> list[str]:
@@ -106,7 +108,7 @@ def _calibration(part: Json) -> Iterator[str]:
             rows += [_half(it, f"{it['cut']:.4f}", half, it) for half in ("chosen", "told")]
         else:
             rows.append([it["preset"], "none", *[f"no cut shows it on {it['chosen_on']:,} pairs", "-", "-", "-"]])
-    yield from _columns(["preset", "cut", "half", "served of wanted", "served of traps", "right of served"], rows)
+    yield from columns(["preset", "cut", "half", "served of wanted", "served of traps", "right of served"], rows)
     yield ""
     yield from part["config"]
 
@@ -122,7 +124,7 @@ def _costs(embedders: Sequence[Json]) -> Iterator[str]:
         for what, cost in it["cost"].items():
             rows.append([f"{it['name']}, one {what}", *(f"{cost[name]:.3f}" for name in ("mean_ms", "p50_ms", "p95_ms"))])
     if rows:
-        yield "\n".join(_columns(["ms of CPU", "mean", "p50", "p95"], rows))
+        yield "\n".join(columns(["ms of CPU", "mean", "p50", "p95"], rows))
 
 
 def _asked(it: Json) -> list[str]:
@@ -141,12 +143,3 @@ def _share(it: Json, digits: int = 1) -> str:
 
 def _percent(it: Json) -> str:
     return "-" if it["share"] is None else f"{it['share']:.1%}"
-
-
-def _columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Left-aligned, as wide as they must be; a column that is empty everywhere is left out."""
-    kept = [place for place in range(len(head)) if any(row[place] not in {"", "-"} for row in rows)]
-    grid = [[row[place] for place in kept] for row in (head, *rows)]
-    widths = [max(len(row[place]) for row in grid) for place in range(len(kept))]
-    for row in grid:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

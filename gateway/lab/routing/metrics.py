@@ -40,6 +40,17 @@ def placed(scores: Sequence[float | None] | Floats, default: Side = "large") -> 
     return np.where(np.isnan(known), np.inf if default == "large" else -np.inf, known)
 
 
+def ranked(scores: Floats) -> Floats:
+    """Scores as their middle ranks, 0-1, ties alike; "don't know" stays what it is and counts as above all others.
+
+    For orders that are to be put together though their scores mean different things.
+    """
+    ordered = placed(scores)
+    _, which, counts = np.unique(ordered, return_inverse=True, return_counts=True)
+    middle = (np.cumsum(counts) - counts / 2) / max(1, len(scores))
+    return np.where(np.isnan(scores), np.nan, middle[which])
+
+
 @dataclass(frozen=True, slots=True)
 class Curves:
     """Curves of quality against share, one a row; each is straight between its points.
