@@ -12,7 +12,8 @@ Sources (per-prompt outcomes, gzipped JSON lines in the folder DATA; each file's
                                                                     qwen2-7b, gemma-2-9b      qwen2-72b
 
 Rules
-- All rows of each file are used, but a prompt whose first 90 letters came before: MMLU-Pro repeats MMLU, LLMRouter both and GSM8K.
+- All rows of each file are used, but a prompt whose first 90 letters came before: MMLU-Pro repeats MMLU, LLMRouter repeats
+  both and GSM8K.
 - A file's level is that of its models, not of its prompts: its scores are shifted to the mean of all files.
 - Files weigh by the square root of their size, so that the many questions of one examination do not drown all else.
 - Everyday asks are in none of the files: some are added by assumption (`assumed`), each as ASSUMED rows.
