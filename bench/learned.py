@@ -7,20 +7,21 @@ import random
 import time
 from collections.abc import Callable
 
+from routing.learned.assumed import EASY_PAIRS, HARD_PAIRS
 from routing.learned.classifier import Learned
 from routing.learned.shipped import shipped
-from routing.lexicon import TERMS
 
 ROUNDS = 1500
 
 
 def asks(size: int, rng: random.Random, *, chinese: bool) -> list[str]:
-    """Asks of so many characters, of words that the lexicon has: nearly all of them are known."""
-    terms = [term for group in TERMS.values() for term in group]
-    words = sorted({word for group in TERMS.values() for words in group.values() for word in words})
+    """Asks of so many characters, of sentences that training had: all of their words are known."""
+    sentences = [pair[chinese] for pair in (*EASY_PAIRS, *HARD_PAIRS)]
     made = []
     for _ in range(50):
-        text = ("" if chinese else " ").join(rng.choice(terms if chinese else words) for _ in range(size))
+        text = ""
+        while len(text) < size:
+            text += rng.choice(sentences) + " "
         made.append(text[:size])
     return made
 
