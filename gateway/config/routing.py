@@ -19,7 +19,9 @@ class Classifier:
         "rules", "How `auto` rates a request."
     )
     tier: t.Name | None = key(None, "kind fixed: the tier of every request.")
-    policy: t.File | None = key(None, "kind learned: a file of `tiergate calibrate` or of `make route-weights`; null: what ships.")
+    policy: t.File | None = key(
+        None, "kind learned: a file of `tiergate calibrate` or of `make route-weights`; null: what ships."
+    )
     threshold: t.Share = key(0.5, "The score from which a request goes up a tier, where nothing else is aimed at.")
     default_tier: t.Name | None = key(None, "Where a request goes that the classifier cannot rate; default: the dearest tier.")
 

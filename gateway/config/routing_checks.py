@@ -28,6 +28,9 @@ def check_routes(config: Config, report: Report) -> None:
         report.twice(
             (((*here, index), model) for index, model in enumerate(route.models or ())), lambda known: f"the model {known}"
         )
+        tiers = {model.tier for model in config.models if not route.models or model.name in route.models}
+        if route.target is not None and len(tiers) == 1:
+            report(("routing", "routes", name, "target"), "its models are all of one tier, so there is nothing to choose")
     _policy(config, report)
     for where, target in _targets(config):
         _target(config, where, target, report)
