@@ -22,7 +22,11 @@ class Classifier:
     policy: t.File | None = key(
         None, "kind learned: a file of `tiergate calibrate` or of `make route-weights`; null: what ships."
     )
-    threshold: t.Share = key(0.5, "The score from which a request goes up a tier, where nothing else is aimed at.")
+    threshold: t.Share | None = key(
+        None,
+        "The score from which a request goes up a tier, where nothing else is aimed at; null: 0.5, or of kind "
+        "learned the middle of the scores that it gave when it was tried.",
+    )
     default_tier: t.Name | None = key(None, "Where a request goes that the classifier cannot rate; default: the dearest tier.")
 
 
