@@ -1,4 +1,4 @@
-"""What one decision costs: time of the CPU of one thread, so that a busy machine does not make it longer."""
+"""What one decision costs: CPU time of all threads, so that a busy machine does not make it longer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def long_asks(prompts: Sequence[str]) -> list[str]:
     return [text[start : start + LONG] for start in starts]
 
 
-def latency(judge: Judge, prompts: Sequence[str], clock: Callable[[], int] = time.thread_time_ns) -> dict[str, float]:
+def latency(judge: Judge, prompts: Sequence[str], clock: Callable[[], int] = time.process_time_ns) -> dict[str, float]:
     """Milliseconds at the middle and at the end."""
     for prompt in prompts[:_WARM]:
         judge(prompt)
