@@ -64,7 +64,7 @@ def journal_of(config: Config) -> Keeps:
 def schedule_of(config: Config) -> Runs:
     """The owner's."""
     own = config.routing.learning
-    return NeverDue() if own.calibrate is None else Schedule(own.path, own.calibrate)
+    return NeverDue() if own.calibrate is None else Schedule(own.path, own.calibrate, config.routing.classifier.policy)
 
 
 def watching_of(

@@ -26,16 +26,18 @@ _log = logging.getLogger("tiergate.learning")
 
 
 class Schedule:
-    """`folder`: of the journal's `log` and the policies' `policies`."""
+    """`folder`: of the journal's `log` and the policies' `policies`. `base`: where to begin, if not with what ships."""
 
-    def __init__(self, folder: Path, every: float, *, soon: float = _SOON, command: Sequence[str] = ()) -> None:
+    def __init__(
+        self, folder: Path, every: float, base: Path | None = None, *, soon: float = _SOON, command: Sequence[str] = ()
+    ) -> None:
         self._folder = folder
         self._stamp = folder / "calibrated"
         self._every = every
         self._soon = soon
         self._command = list(command) or [
             sys.executable, "-m", "gateway.cli", "calibrate", str(folder / "log"), "--policies", str(folder / "policies"),
-            "--seconds", str(SECONDS), "--nice", "15", "--brief",
+            "--seconds", str(SECONDS), "--nice", "15", "--brief", *(() if base is None else ("--base", str(base))),
         ]  # fmt: skip
 
     async def run(self) -> None:

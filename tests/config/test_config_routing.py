@@ -49,6 +49,7 @@ tenants: [{name: acme, plan: pro, target: {large: 0}}]
         ("routing: {classifier: {kind: fixed, tier: small}, routes: {x: {target: {large: 0.1}}}}", "fixed makes no"),
         ("tenants: [{name: a, target: {large: 1.5}}]", "tenants[0].target.large: expected a number from 0 to 1"),
         ("routing: {routes: {x: {models: [s, lx]}}}", 'routing.routes.x.models[1]: unknown model "lx"'),
+        ("routing: {routes: {x: {models: [l], target: {large: 0.1}}}}", "routing.routes.x.target: its models are all of"),
         ("routing: {routes: {x: {models: []}}}", "routing.routes.x.models: must not be empty"),
         ("routing: {routes: {x: {models: [s, s]}}}", "routing.routes.x.models[1]: the model"),
         ("routing: {routes: {l: {}}}", 'the model name "l" is taken already'),

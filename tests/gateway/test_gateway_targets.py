@@ -3,8 +3,12 @@
 import asyncio
 import logging
 
+import msgspec
 import pytest
 from gateway_talk import ACME, ADMIN_KEY, GLOBEX, KEY, OTHER_KEY, ask, chat, hold, lines, posts, scrape, tenant, total
+
+from gateway.commands.explain_text import text
+from gateway.explanation import Explanation
 
 EASY, UNKNOWN = "Translate this word into French:", "xyzzy"
 HARD = "Prove by induction that the theorem holds, derive the complexity step by step."
@@ -198,6 +202,9 @@ async def test_explain_tells_the_target_the_cut_and_where_it_stands(start):
     assert target["share"] == len(posts(stack.large)) / 20
     assert (target["overall"], target["sent"]) == (target["share"], 20)
     assert (route["score"] >= route["threshold"]) == (route["tier"] == "large")
+    words = text(msgspec.convert(told[0], Explanation))
+    assert f"target    of auto: at most 50.0% above the cheapest tier; the cut is at {target['cut']:.4f} now" in words
+    assert f"of its last 20 {target['share']:.1%} went up; of all 20 since the start {target['share']:.1%}" in words
     pinned = await stack.client.post("/admin/explain", json={"tenant": "acme", "body": chat()}, headers=OWNER)
     assert pinned.json()["route"]["target"] is None
 

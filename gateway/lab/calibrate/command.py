@@ -36,6 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--config", default="config.yaml", help="the config whose routing.learning.path counts (config.yaml)")
     parser.add_argument("--policies", type=Path, metavar="DIR", help="folder of the policies; default: that of the config")
+    parser.add_argument(
+        "--base", type=Path, metavar="FILE", help="the policy to begin with; default: the config's, or what ships"
+    )
     parser.add_argument("--dry-run", action="store_true", help="measure, and change nothing")
     parser.add_argument("--rollback", action="store_true", help="put the policy in force that was before this one, and end")
     parser.add_argument("--seed", type=int, default=0, help="of the draws (0)")
@@ -74,7 +77,8 @@ def _places(args: argparse.Namespace) -> tuple[list[Path], Versions]:
     """Raises ConfigError where the config is needed and is none."""
     if args.policies is not None and (args.log or args.rollback):
         return args.log, Versions(args.policies)
-    path = load(args.config).routing.learning.path
+    routing = load(args.config).routing
+    path, args.base = routing.learning.path, args.base or routing.classifier.policy
     return args.log or [path / "log"], Versions(args.policies or path / "policies")
 
 
@@ -89,9 +93,8 @@ def _calibrate(args: argparse.Namespace, logs: list[Path], versions: Versions) -
     from gateway.lab.calibrate.measure import BLOCKS  # noqa: PLC0415 - as above
     from gateway.lab.calibrate.samples import gather  # noqa: PLC0415 - as above
     from gateway.lab.calibrate.study import TooFewLabels, study  # noqa: PLC0415 - as above
-    from routing.learned.shipped import shipped  # noqa: PLC0415 - as above
 
-    first = shipped()
+    first = _base(args.base)
     current, since = _in_force(versions, first)
     found = gather(logs)
     told = {} if args.brief else {"told": Progress(sys.stderr, NAME).step("policies made and measured", BLOCKS + 1)}
@@ -113,8 +116,20 @@ def _calibrate(args: argparse.Namespace, logs: list[Path], versions: Versions) -
     return 0
 
 
+def _base(path: Path | None) -> Policy:
+    """Raises BadVersions and OSError."""
+    from routing.learned.file import BadPolicy  # noqa: PLC0415 - loaded when it is needed
+    from routing.learned.policy import Policy  # noqa: PLC0415 - as above
+    from routing.learned.shipped import shipped  # noqa: PLC0415 - as above
+
+    try:
+        return shipped() if path is None else Policy.load(path)
+    except BadPolicy as error:
+        raise BadVersions(f"{path}: {error}") from None
+
+
 def _in_force(versions: Versions, first: Policy) -> tuple[Policy, float]:
-    """The policy, and when its newest label was written; `first` is the one that ships. Raises BadVersions."""
+    """The policy, and when its newest label was written; `first` where no other is. Raises BadVersions."""
     from routing.learned.file import BadPolicy, read_policy  # noqa: PLC0415 - loaded when it is needed
 
     manifest = versions.manifest()

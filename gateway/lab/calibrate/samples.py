@@ -21,7 +21,7 @@ from routing.features import Reading
 from routing.grams import AMOUNTS, Grams, grams_of
 from routing.learned.train import Row
 
-MOST = 20_000
+MOST = 10_000
 _KEPT_LINES = 4 * MOST
 _GOOD = 0.5
 
