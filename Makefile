@@ -16,6 +16,9 @@ HERE   := $(shell pwd | cksum | cut -d' ' -f1)
 LOCKED := $(VENV)/.locked-$(HERE)
 READY  := $(VENV)/.ready-$(HERE)
 
+# Where `make route-weights` reads.
+DATA ?= ../shared/data/routing
+
 # Where `make cross-encoder` writes.
 CROSS_ENCODER ?= cross-encoder
 
@@ -79,6 +82,12 @@ route-eval: $(READY) $(VENV)-route-eval/.ready  ## the complexity router on publ
 
 bench-vectors: $(READY)  ## the embedded vector store: searches in a partition, puts, memory, disk, at three sizes; a table
 	@$(BIN)/python -m bench.vectors $(ARGS)
+
+bench-learned: $(READY)  ## CPU of the learned classifier, short and long asks in two languages, a table
+	@$(BIN)/python -m bench.learned
+
+route-weights: $(READY)  ## train the classifier that is shipped (DATA=folder of outcomes; a few minutes of one core)
+	$(BIN)/python -m routing.learned.sources $(DATA) routing/learned/shipped.policy
 
 e2e: $(READY) $(ENGINES)  ## run the gateway before real vLLM on the CPU (5 GB in .venv-e2e at first, then minutes)
 	$(BIN)/python -m pytest tests/e2e -m e2e -v --timeout 900 $(ARGS)

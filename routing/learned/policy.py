@@ -53,6 +53,9 @@ class Head:
     amounts: Sequence[float]
     base: float = 0.0
 
+    def of(self, steps: float, grams: Grams) -> float:
+        return self.bias + steps * self.step + sum(map(mul, self.amounts, grams.amounts), 0.0)
+
 
 @dataclass(frozen=True)
 class Policy:
@@ -91,9 +94,11 @@ class Policy:
     def judge_grams(self, grams: Grams) -> Judged:
         below = None if self.base is None else self.base.judge_grams(grams)
         met, scale, share = self._met(grams)
-        gap, mean = self._head(self.gap, grams, met, scale), self._head(self.mean, grams, met, scale)
+        weights = list(map(self.gap.weights.__getitem__, met))
+        gap = self.gap.of(sum(weights) * scale, grams)
+        mean = self.mean.of(sum(map(self.mean.weights.__getitem__, met)) * scale, grams)
         known = share >= self.familiar and share > 0 and self.strangeness(grams.amounts) <= self.strange
-        terms = self._terms(grams, met, scale)
+        terms = self._terms(grams, met, weights, scale)
         if below is not None:
             gap += self.gap.base * below.gap
             mean += self.mean.base * below.mean
@@ -117,17 +122,12 @@ class Policy:
         square = met_square + (len(grams.ids) - len(met)) * self.unmet**2
         return (met, 1.0 / math.sqrt(square), met_square / square) if square else (met, 0.0, 0.0)
 
-    @staticmethod
-    def _head(head: Head, grams: Grams, met: list[int], scale: float) -> float:
-        spoken = sum(map(head.weights.__getitem__, met)) * head.step * scale
-        return head.bias + spoken + sum(map(mul, head.amounts, grams.amounts), 0.0)
-
-    def _terms(self, grams: Grams, met: list[int], scale: float) -> list[tuple[str, float]]:
+    def _terms(self, grams: Grams, met: list[int], weights: list[int], scale: float) -> list[tuple[str, float]]:
         """The strongest grams, and the amounts, by what they add to the gap; an amount against what is usual of it."""
-        weights, scale = self.gap.weights, scale * self.gap.step
-        strongest = heapq.nlargest(TERMS, [(abs(weights[place]), place) for place in met])
+        strongest = heapq.nlargest(TERMS, zip(map(abs, weights), met, strict=True))
         named = _names(grams.words, {self.keys[place] for _, place in strongest})
-        terms = [(named[self.keys[place]], weights[place] * scale) for size, place in strongest if size]
+        step, of = scale * self.gap.step, self.gap.weights
+        terms = [(name, of[place] * step) for size, place in strongest if size and (name := named.get(self.keys[place]))]
         for name, amount, weight, usual in zip(AMOUNTS, grams.amounts, self.gap.amounts, self.usual, strict=True):
             if weight and amount:
                 terms.append((name, weight * (amount - usual)))
@@ -157,8 +157,10 @@ def _bounded(value: float) -> float:
 def _names(words: Sequence[str], wanted: set[int]) -> dict[int, str]:
     """The words or pairs that the hashes stand for in this text, in quotation marks: they are words, not features."""
     hashed = hashes(words)
-    named = {gram: f'"{word}"' for word, gram in zip(words, hashed, strict=True) if gram in wanted}
-    for place, gram in enumerate(pairs(hashed)):
-        if gram in wanted:
-            named[gram] = f'"{words[place]} {words[place + 1]}"'
-    return named
+    named = {hashed[place]: f'"{words[place]}"' for place in _places(hashed, wanted)}
+    paired = pairs(hashed)
+    return named | {paired[place]: f'"{words[place]} {words[place + 1]}"' for place in _places(paired, wanted)}
+
+
+def _places(hashed: Sequence[int], wanted: set[int]) -> list[int]:
+    return [place for place, gram in enumerate(hashed) if gram in wanted]
