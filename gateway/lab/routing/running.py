@@ -14,7 +14,7 @@ from gateway.lab.progress import Progress
 from gateway.lab.routing import litellm
 from gateway.lab.routing.answers import Question, load_answers
 from gateway.lab.routing.cascade import cascades
-from gateway.lab.routing.data import load
+from gateway.lab.routing.data import drawn, load
 from gateway.lab.routing.outcomes import Outcomes, outcomes
 from gateway.lab.routing.replay import Trio
 from gateway.lab.routing.scored import SHIPPED, Judge, by
@@ -48,7 +48,7 @@ def _cascades(args: argparse.Namespace, questions: Sequence[Question], sets: Seq
 
 def sets_of(args: argparse.Namespace) -> list[Outcomes]:
     pairs = [(weak, strong) for weak, strong in args.pair]
-    sets = [outcomes(load(path), pairs) for path in args.data]
+    sets = [outcomes(drawn(load(path), args.rows, args.seed), pairs) for path in args.data]
     names = [rows.name for rows in sets]
     if len(set(names)) < len(names):
         raise ValueError(f"two files are called {next(name for name in names if names.count(name) > 1)}; rename one")
