@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bench.route_prose import CALIBRATION, CASCADES, LEARNED_FROM, STREAMS, TOP, TRAVEL
+from bench.route_prose import AS_SHIPPED, CALIBRATION, CASCADES, LEARNED_FROM, STREAMS, TOP, TRAVEL
 from gateway.lab.routing import table
+from gateway.lab.routing.scored import SHIPPED
 from gateway.lab.routing.table import figure, number, origin
+from routing.learned.sources import SOURCES as SHIPPED_SOURCES
 
 Json = Mapping[str, Any]
 
+TRAINED_ON = {source.file for source in SHIPPED_SOURCES}
 FEW = 300  # labels after which calibration is told in short
 MANY = 1000  # rows of a set of which that is told
 SOURCES = {
@@ -28,7 +31,7 @@ def page(document: Json, command: str) -> str:
         _data(document["sets"]),
         "## In short\n\n" + "\n".join([*_short(document), *_also_short(document)]),
         "![quality against the share of the strong model](routing-eval.png)",
-        LEARNED_FROM,
+        LEARNED_FROM + (AS_SHIPPED if document["parameters"]["shipped"] else ""),
         *(_set(document, rows) for rows in document["sets"]),
         _travel(document),
         _calibration(document),
@@ -44,20 +47,23 @@ def _data(sets: Sequence[Json]) -> str:
     for it in sets:
         source, licence = SOURCES.get(it["name"], ("", ""))
         pair = f"{it['weak']} ({number(it['weak_mean'])}) and {it['strong']} ({number(it['strong_mean'])})"
-        rows.append([it["name"], source, licence, f"{it['rows']:,}", pair])
+        drawn = f" of {it['of']:,}" if it["of"] > it["rows"] + it["unpaired"] else ""
+        rows.append([it["name"], source, licence, f"{it['rows']:,}{drawn}", pair])
     return "## Data\n\n" + _markdown(["set", "source", "licence", "rows", "weak and strong model (mean quality)"], rows)
 
 
 def _short(document: Json) -> Iterator[str]:
     """What stands in the tables, said plainly, the bad things too."""
-    results = [it for it in document["results"] if it["protocol"] != "yardstick"]
+    results = [it for it in document["results"] if it["protocol"] != "yardstick" and not _seen(it)]
     under = [it for it in results if it["apgr"]["high"] is not None and it["apgr"]["high"] < 0.5]
     unsure = [it for it in results if _holds_chance(it)]
     yield f"- **Worse than chance** (the interval's upper end is below .500): {_list(under)}."
-    yield f"- Not to be told from chance: {len(unsure)} of {len(results)}, namely {_list(unsure)}."
+    yield f"- Not to be told from chance: {_counts(unsure, results)}."
     worse = [it for it in results if it["over_length"]["high"] is not None and it["over_length"]["high"] < 0]
     better = [it for it in results if it["over_length"]["low"] is not None and it["over_length"]["low"] > 0]
-    yield f"- Surely better than the prompt's length: {_list(better)}. Surely worse than it: {_list(worse)}."
+    others = [it for it in results if it["router"] != "length"]
+    yield f"- Surely better than the length of the prompt: {_counts(better, others)}."
+    yield f"- Surely worse than the length of the prompt: {_counts(worse, others)}."
     own = [it for it in results if it["protocol"] in {"own", "based"}]
     for name in (rows["name"] for rows in document["sets"]):
         best = max((it for it in own if it["set"] == name), key=_value, default=None)
@@ -103,6 +109,18 @@ def _holds_chance(it: Json) -> bool:
     return found["low"] is None or found["low"] <= 0.5 <= found["high"]
 
 
+def _counts(some: Sequence[Json], results: Sequence[Json]) -> str:
+    """How many of how many, by how they were trained."""
+    words = {"alone": "of routers as they are", "own": "on labels of the set", "task": "on its other tasks"}
+    words |= {"cross": "on other files", "based": "on other files and then labels of the set"}
+    told = []
+    for protocol, what in words.items():
+        of = sum(it["protocol"] == protocol for it in results)
+        if of:
+            told.append(f"{sum(it['protocol'] == protocol for it in some)} of {of} {what}")
+    return ", ".join(told)
+
+
 def _list(results: Sequence[Json]) -> str:
     return "; ".join(f"{_who(it)} on {it['set']}" for it in results) or "none"
 
@@ -119,8 +137,17 @@ def _value(it: Json) -> float:
 def _set(document: Json, rows: Json) -> str:
     results = [it for it in document["results"] if it["set"] == rows["name"]]
     head = [name for name in table.HEAD if not name.startswith("ECE")]
-    body = [table.cells(it)[: len(head)] for it in results]
+    body = [[_named(it), *table.cells(it)[1 : len(head)]] for it in results]
     return f"## {rows['name']}\n\n{table.told_of(rows)}.\n\n" + _markdown(head, body)
+
+
+def _named(it: Json) -> str:
+    return f"{it['router']} (has seen these rows)" if _seen(it) else str(it["router"])
+
+
+def _seen(it: Json) -> bool:
+    """Whether the figures are of the very rows that the shipped policy was trained on."""
+    return it["router"] == SHIPPED and it["set"] in TRAINED_ON
 
 
 def _travel(document: Json) -> str:

@@ -63,3 +63,8 @@ one greedy answer of each model: two models stand for two samples of one, whose 
 share that the cascade's own switch lets through, which sees only whether the answers agreed. *Over large* is accuracy
 less that of the large model alone.
 """
+
+AS_SHIPPED = """
+`learned, as shipped` is the policy in this repository (`make route-weights`). It was trained on all of these sets but
+MT-Bench, so that its figures on the others are no evidence; what a policy of all other files gives there is.
+"""

@@ -117,6 +117,8 @@ def _line(x: Exchange, duration: float, queued: float, overhead: float, *, first
         line["semantic_score"] = round(x.similar_score, 4)
     if x.feedback:
         line["feedback_on"], line["feedback_score"] = x.feedback
+    if work.cascade:
+        line["cascade"], line["small_tokens"] = work.cascade, work.small_tokens if first else 0
     if work.policy:
         line["policy"] = work.policy
     if work.score is not None and work.cut is not None:

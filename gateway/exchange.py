@@ -26,6 +26,8 @@ class Work:
     score: float | None = None
     terms: tuple[tuple[str, float], ...] = ()
     policy: str = ""  # the version of what the classifier had learned
+    cascade: str = ""  # what became of asking the small tier first
+    small_tokens: int = 0  # that this took
     expected: Expected | None = None  # it is in the account of a target, and has not been sent yet
     cut: float | None = None  # the score from which it would have gone up a tier
     replica: str = ""

@@ -104,7 +104,7 @@ async def _explain(
     if job.wishes.cache.only_if_cached and told.cache.verdict != "exact":
         raise not_cached()
     keyed = clock()
-    decision = pipeline.decide(job)
+    decision = await pipeline.weigh(job)
     decided = clock()
     told.route = _route(pipeline, job, decision)
     told.attempts = await _attempts(node, job, decision)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from caches.directives import BadDirective, Directives, directives
@@ -66,6 +66,7 @@ class Plan:
     station: Station
     call: Call
     ask: WorkAsk
+    bill: Callable[[int], int] = int  # of what it cost, what its tenant pays
 
 
 @dataclass(slots=True)
@@ -91,6 +92,7 @@ class Job:
     key: bytes | None = None  # in the cache, where it has a part in it
     decision: Decision | None = None
     verdict: Verdict | None = None  # of the classifier, where it was asked
+    foreseen: Verdict | None = None  # of one that has to be awaited, once it was
     cut: float | None = None  # the score from which it goes up a tier, where that is to be chosen
     plan: Plan | None = None  # of the model that is asked now, or first
     waiting: WorkScope | None = None  # while it waits for a slot

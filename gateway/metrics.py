@@ -97,6 +97,22 @@ class Metrics(Collector):
         self.route_one_sided = Counter(
             p + "route_one_sided", "Times that 500 requests in a row whose tier was open all went to one model.", ("route",)
         )
+        self.classified = Counter(
+            p + "route_classified",
+            "Requests that a classifier of kind remote or embedding was asked about: `answered`, `unknown`, or why not.",
+            ("result",),
+        )
+        self.cascades = Counter(
+            p + "cascades",
+            "Requests that the small tier was asked first, by what became of it: `answered`, or why the dear tier was asked.",
+            ("route", "result"),
+        )
+        self.cascade_tokens = Counter(
+            p + "cascade_tokens", "Tokens of such requests, by the tier that they were used in.", ("route", "tier")
+        )
+        self.cascade_switches = Counter(
+            p + "cascade_switches", "Times that a cascade was switched off, since it did not pay, or on again.", ("route", "to")
+        )
         self.prefix_tokens = Counter(
             p + "prefix_tokens", "Prompt tokens by whether the replica had them cached.", ("model", "result")
         )

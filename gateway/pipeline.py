@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from gateway import multipart, wire
 from gateway.answers import Answers
 from gateway.auth import Authenticator, Principal
+from gateway.cascade import NoCascades
 from gateway.chains import Chains
 from gateway.choosing import Choosing, forgo
 from gateway.dispatch.types import Admit, Dispatcher, Grant, NoReplica, Question, WorkAsk
@@ -55,6 +56,7 @@ from gateway.tokenizing import Tokens
 from limits.estimate import longest, prompt_tokens, reservation
 from limits.types import LimitExceeded
 from limits.waiting import Preempted, Priority, QueueFull, QueueTimeout, Spent, WaitTooLong
+from routing.asked import Asked, NobodyAsked, Undecided
 from routing.decide import decide
 from routing.needs import needs_of
 from routing.resolve import Catalog
@@ -65,6 +67,7 @@ _SMALL = 64 * 1024  # a larger body takes longer to parse than its admission may
 _MOST_TOKENS = 1 << 40  # no request uses more: a larger wish is cut to it
 _CLASS = {priority: priority.name.lower() for priority in Priority}
 _ENDS: Mapping[type[BaseException], str] = {QueueFull: "refused", WaitTooLong: "refused", QueueTimeout: "expired"}
+_UNTOLD: tuple[type[Exception], ...] = (*REFUSED, Undecided)
 _SSE = b"text/event-stream; charset=utf-8"
 
 
@@ -72,9 +75,10 @@ _SSE = b"text/event-stream; charset=utf-8"
 class RoutingRules:
     """How `auto` chooses."""
 
-    classifier: Classifier
+    classifier: Classifier  # where `asked` is, for who may not wait
     order: tuple[str, ...]
     fallback: Mapping[str, str]
+    asked: Asked | None = None  # one that has to be awaited
 
 
 class Pipeline:
@@ -102,6 +106,7 @@ class Pipeline:
         tokens: Tokens,
         recurring: NothingRecurs,
         learning: NothingLearned,
+        cascades: NoCascades,
         clock: Callable[[], float],
     ) -> None:
         self.authenticator = authenticator
@@ -119,7 +124,10 @@ class Pipeline:
         self._tokens = tokens
         self._recurring = recurring
         self._learning = learning
-        self._made = learning.wraps(self)
+        self._cascades = cascades
+        self._made = learning.wraps(cascades.over(self))
+        self._asked = rules.asked or NobodyAsked(rules.classifier)
+        self._judge = self._classified if rules.asked is None else self._foreseen
         self._clock = clock
 
     def authenticate(self, request: Request) -> Principal:
@@ -213,9 +221,12 @@ class Pipeline:
         if job.wishes.cache.only_if_cached:
             return None
         try:
-            plan = self.plan(job, self._decision(job).target)
+            if self._cascades.may(job):  # what it asks first depends on more than who is decided
+                return None
+            decision = job.decision or self.choose(job, self.decide(job))
+            plan = self.plan(job, decision.target)
             return None if self._tokens.wanted(plan.station) else plan.ask  # token ids are asked for once nothing is cached
-        except REFUSED:  # told when it is met again, after the caches
+        except _UNTOLD:  # told when it is met again, after the caches
             return None
 
     def understand(
@@ -247,14 +258,10 @@ class Pipeline:
 
     async def produce(self, job: Job, sink: Sink) -> None:
         """Decide, reserve, queue, forward; then the fallback, or one move up for a prompt that is too long."""
-        decision = self._decision(job)
-        self._metrics.decisions.add((decision.target.model.tier, decision.reason))
-        self.choosing.tell(job, decision)
+        decision = job.decision or await self.decision(job)
+        self.chosen(job, decision)
         left = list(decision.alternatives)
         target: Target | None = decision.target
-        job.work.score, job.work.terms = decision.score, decision.terms
-        job.work.policy = "" if job.verdict is None else job.verdict.policy
-        job.work.cut = job.cut
         reason: str = decision.reason
         moved = False
         while target is not None:
@@ -274,6 +281,13 @@ class Pipeline:
                 target, reason, left, moved = roomier, "context", [], True
         raise job.failures.error()
 
+    def chosen(self, job: Job, decision: Decision) -> None:
+        """A model is asked, or has answered, for that reason. Told once of each request."""
+        self._metrics.decisions.add((decision.target.model.tier, decision.reason))
+        self.choosing.tell(job, decision)
+        job.work.score, job.work.terms, job.work.cut = decision.score, decision.terms, job.cut
+        job.work.policy = "" if job.verdict is None else job.verdict.policy
+
     def roomier(self, job: Job, target: Target, others: Sequence[Target]) -> Target | None:
         """Under `auto`: the next dearer of those that can do what the request needs; its context may hold the prompt."""
         if not job.resolution.auto:
@@ -283,7 +297,7 @@ class Pipeline:
         return min(dearer, key=lambda other: rank(other.model.tier), default=None)
 
     def decide(self, job: Job) -> Decision:
-        """Which model, why, and who comes next."""
+        """Which model, why, and who comes next. Raises Undecided where `decision` has to be awaited."""
         rules, job.verdict = self.rules, None
         threshold, unrated = self.choosing.ask(job)
         decision = decide(
@@ -298,15 +312,34 @@ class Pipeline:
         )
         return self.choosing.named(job, decision, unrated)
 
-    def _judge(self, job: Job) -> Verdict:
+    def _classified(self, job: Job) -> Verdict:
         job.verdict = verdict = self.rules.classifier.classify(job.ask.fields, job.endpoint.name)
         return verdict
 
-    def _decision(self, job: Job) -> Decision:
-        if job.decision is None:
-            job.decision = self.decide(job)
-            self.choosing.expect(job, job.decision)
-        return job.decision
+    def _foreseen(self, job: Job) -> Verdict:
+        if job.foreseen is None:
+            raise Undecided
+        job.verdict = job.foreseen
+        return job.foreseen
+
+    async def weigh(self, job: Job) -> Decision:
+        """As `decide`, once whoever has to be asked first has answered."""
+        try:
+            return self.decide(job)
+        except Undecided:
+            job.foreseen = await self._asked.judge(job.ask.fields, job.endpoint.name, job.principal.tenant)
+            return self.decide(job)
+
+    async def decision(self, job: Job) -> Decision:
+        """Where it goes, decided once for each request, and in the account of its target from then on."""
+        return job.decision or self.choose(job, await self.weigh(job))
+
+    def choose(self, job: Job, decision: Decision) -> Decision:
+        """It goes there, and not where it was to go before."""
+        forgo(job.work)
+        job.decision = decision
+        self.choosing.expect(job, decision)
+        return decision
 
     def plan(self, job: Job, target: Target) -> Plan:
         """What goes to one model, and what that takes. Made once for the model that comes first."""
@@ -390,6 +423,7 @@ class Pipeline:
         if call.usage is not None and call.ending is Ending.COMPLETE:
             learn(job, plan.station, self._metrics)
             self._recurring.note(job, plan.station.name, plan.target.served_name)
+        work.charged = plan.bill(work.charged)
         work.settled = True
         return work.charged
 

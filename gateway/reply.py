@@ -150,6 +150,8 @@ class Reply:
             text += f"x-tiergate-score: {work.score:.3f}\r\n"
         if work.policy:
             text += f"x-tiergate-policy: {work.policy}\r\n"
+        if work.cascade:
+            text += f"x-tiergate-cascade: {work.cascade}\r\n"
         if work.replica:
             text += f"x-tiergate-replica: {work.replica}\r\n"
         return b"content-type: %b\r\n%b" % (content_type, text.encode("ascii", "backslashreplace"))

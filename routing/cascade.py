@@ -30,7 +30,7 @@ _ENOUGH = 1.64  # 5 %: a mistake costs no more than the next sixteen tries
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """`price`: of a small call, in those of the dear tier. `calls`: of a try. `floor`: least share that small is good enough on."""
+    """`price`: of a small call, in those of the dear tier. `calls`: of a try. `floor`: how often small must be good enough."""
 
     price: float = 0.1
     calls: int = 2

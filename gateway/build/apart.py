@@ -16,6 +16,7 @@ from gateway.build.learning import Learns
 from gateway.build.owner import Owner, build_owner, provider_of, replica_maker
 from gateway.build.requests import Understanding, build_edge, build_pipeline
 from gateway.build.whole import build_calls
+from gateway.classify.examples import RemoteRates, rating_calls
 from gateway.config import Config
 from gateway.dispatch import precise
 from gateway.dispatch.both import RemoteBoth, both_calls
@@ -83,7 +84,7 @@ def build_node(
     tally = Tally(metrics)
     own = build_pipeline(
         config, owner.local, owner.semantic, owner.both, owner.warmings.hear,
-        lambda _: Learns(owner.journal.note), metrics, secret, clock, wall,
+        lambda _: Learns(owner.journal.note), owner.rates, metrics, secret, clock, wall,
     )  # fmt: skip
     status = Status(owner.lanes, owner.exact, owner.semantic, owner.limiter, owner.share)
     status.register(metrics)
@@ -119,7 +120,10 @@ def build_worker(config: Config, secret: bytes, path: str, number: int, log: Req
     front = Front(min(_FRONT, exact.max_bytes // _FRONT_SHARE) if exact.enabled else 0)
     link = Link(path, number=number, replicas=replicas, front=front, clock=clock)
     semantic, both = RemoteSemantic(link.call, _patience(config)), RemoteBoth(link.call)
-    own = build_pipeline(config, link, semantic, both, partial(_tell, link), partial(_learns, link), metrics, secret, clock, wall)
+    own = build_pipeline(
+        config, link, semantic, both, partial(_tell, link), partial(_learns, link),
+        RemoteRates(link.call, config.routing.classifier.deadline), metrics, secret, clock, wall,
+    )  # fmt: skip
     link.share(own.flights)
     edge = build_edge(config, own, Admin(config.admin.key.reveal(), RemoteCalls(link)), RemoteFace(link), log, clock)
     return WorkerParts(own, edge, link, replicas, metrics)
@@ -169,6 +173,7 @@ class NodeCalls:
             "come_back": self._come_back,
             **semantic_calls(self._owner.semantic),
             **both_calls(self._owner.both),
+            **rating_calls(self._owner.rates),
             **learning_calls(self._owner.journal.note, self._connected),
         }
 

@@ -37,7 +37,9 @@ from caches.types import ExactStore
 from gateway.between.desk import Desk
 from gateway.between.share import NoShare, Share, Shared
 from gateway.between.words import Seal
+from gateway.build.classify import rates_of
 from gateway.build.learning import Keeps, KeepsNothing, NeverDue, Runs, journal_of, schedule_of
+from gateway.classify.examples import Rates, RatesNothing
 from gateway.config import Config
 from gateway.config.certificates import client_context
 from gateway.config.reserved_checks import promises
@@ -99,6 +101,7 @@ class Owner:
     share: Share = field(default_factory=NoShare)
     journal: Keeps = field(default_factory=KeepsNothing)
     schedule: Runs = field(default_factory=NeverDue)
+    rates: Rates = field(default_factory=RatesNothing)
 
 
 def build_owner(config: Config, clock: Clock, wall: Clock, secret: bytes, vault: Vault | None = None) -> Owner:
@@ -119,7 +122,7 @@ def build_owner(config: Config, clock: Clock, wall: Clock, secret: bytes, vault:
     share = _share(config, lanes, clock, secret)
     return Owner(
         local, limiter, exact, lanes, fleet, watches, monitor, semantic, both, warmings, _ears(lanes, fleet), share,
-        journal_of(config), schedule_of(config),
+        journal_of(config), schedule_of(config), rates_of(config, semantic, local, clock),
     )  # fmt: skip
 
 

@@ -20,10 +20,13 @@ from gateway.accounts import Accounts
 from gateway.answers import Answers, models_of
 from gateway.auth import Authenticator
 from gateway.behind import Behind
+from gateway.build.cascade import cascades_of
+from gateway.build.classify import asked_of
 from gateway.build.learning import Learns, Runs, following_of, learned_classifier, watching_of
 from gateway.build.routing import choosing_of, default_tier
 from gateway.caching import cachings
 from gateway.chains import Chains
+from gateway.classify.examples import Rates
 from gateway.config import Config
 from gateway.config.schema import Model as ModelConfig
 from gateway.cors import Cors
@@ -47,6 +50,7 @@ from gateway.shadow import Budget, Shadows
 from gateway.similar import Similar
 from gateway.tokenizing import Tokens
 from gateway.verify import Judge, Verifier
+from routing.asked import Unknown
 from routing.fixed import Fixed
 from routing.resolve import Catalog
 from routing.rules import Rules
@@ -125,6 +129,7 @@ def build_pipeline(
     both: Deletes,
     tell: Tell,
     learns: Callable[[Behind], Learns],
+    rates: Rates,
     metrics: Metrics,
     secret: bytes,
     clock: Clock,
@@ -168,6 +173,7 @@ def build_pipeline(
     )
     salt = salts_of(config, secret)
     classifier = classifier_of(config)
+    asked = asked_of(config, rates, classifier, metrics, clock)
     learning = watching_of(config, learns(behind), behind, inner, metrics, clock, wall)
     warmed = [model.name for model in config.models if model.warm.learn]
     salted = config.cache.prefix.isolate == "tenant"
@@ -176,7 +182,7 @@ def build_pipeline(
         dispatcher=dispatcher,
         both=both,
         catalog=catalog,
-        rules=RoutingRules(classifier, config.routing.tiers, config.routing.fallback),
+        rules=RoutingRules(classifier, config.routing.tiers, config.routing.fallback, asked),
         choosing=choosing_of(config, classifier, metrics),
         answers=answers,
         stations=stations,
@@ -187,9 +193,10 @@ def build_pipeline(
         tokens=Tokens(secret, salt, dispatcher, {model.name: model.served_name for model in config.models}, metrics, clock),
         recurring=Recurring(warmed, tell, behind.spawn, clock, salted=salted) if warmed else NothingRecurs(),
         learning=learning,
+        cascades=cascades_of(config, metrics),
         clock=clock,
     )
-    return Understanding(pipeline, catalog, flights, behind, ring, metrics, learning, following_of(config, classifier))
+    return Understanding(pipeline, catalog, flights, behind, ring, metrics, learning, asked or following_of(config, classifier))
 
 
 def build_edge(config: Config, own: Understanding, admin: AdminCalls, face: Face, log: RequestLog, clock: Clock) -> Edge:
@@ -243,6 +250,8 @@ def classifier_of(config: Config) -> Classifier:
     routing = config.routing
     if routing.classifier.kind == "fixed":
         return Fixed(routing.classifier.tier or default_tier(config))
+    if routing.classifier.instead == "nobody" and routing.classifier.kind in ("remote", "embedding"):
+        return Unknown()
     return learned_classifier(config) if routing.classifier.kind == "learned" else Rules()
 
 

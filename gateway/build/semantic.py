@@ -55,7 +55,7 @@ def build_semantic(
     semantic = config.cache.semantic
     about = describe(config)
     cache = SemanticCache(
-        embedder=_embedder(config, about, dispatcher, clock),
+        embedder=embedder_of(config, about, dispatcher, clock),
         store=store_of(config, about, clock, wall),
         verifier=_verifier(config, clock),
         secret=secret,
@@ -126,7 +126,7 @@ def _folder(config: Config) -> Folder[Description]:
     return minilm.folder()
 
 
-def _embedder(config: Config, about: Description, dispatcher: Dispatcher, clock: Clock) -> Embedder:
+def embedder_of(config: Config, about: Description, dispatcher: Dispatcher, clock: Clock) -> Embedder:
     own = config.cache.semantic.embedder
     if own.kind == "pool":
         from caches.embed.pool import PoolEmbedder  # noqa: PLC0415 - each kind loads what it needs

@@ -69,7 +69,7 @@ def build(config: Config, log: RequestLog, secret: bytes | None = None) -> Parts
     owner = build_owner(config, clock, wall, secret)
     own = build_pipeline(
         config, owner.local, owner.semantic, owner.both, owner.warmings.hear,
-        lambda _: Learns(owner.journal.note), metrics, secret, clock, wall,
+        lambda _: Learns(owner.journal.note), owner.rates, metrics, secret, clock, wall,
     )  # fmt: skip
     status = Status(owner.lanes, owner.exact, owner.semantic, owner.limiter, owner.share)
     status.register(metrics)

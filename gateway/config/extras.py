@@ -43,6 +43,8 @@ def _wanted(config: Config) -> list[tuple[Path, str, tuple[str, ...]]]:
         wanted.append((("limits", "store"), "redis", ("redis",)))
     if config.fleet.share == "redis":
         wanted.append((("fleet", "share"), "redis", ("redis",)))
+    if config.routing.classifier.kind == "embedding" and not config.any_semantic and semantic.embedder.kind in _EMBEDDERS:
+        wanted.append((("routing", "classifier", "kind"), *_EMBEDDERS[semantic.embedder.kind]))
     if not config.any_semantic:
         return wanted
     if semantic.embedder.kind in _EMBEDDERS:

@@ -10,20 +10,39 @@ from typing import Annotated
 
 from gateway.config import types as t
 from gateway.config.fields import key, section
-from gateway.config.kinds import Choice, Duration, Whole
+from gateway.config.kinds import Choice, Duration, Number, Text, Whole
+from gateway.config.secret import Secret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classifier:
-    kind: Annotated[str, Choice("classifier kind", ("fixed", "rules", "learned"), planned=("embedding", "remote"))] = key(
+    kind: Annotated[str, Choice("classifier kind", ("fixed", "rules", "learned", "embedding", "remote"))] = key(
         "rules", "How `auto` rates a request."
     )
     tier: t.Name | None = key(None, "kind fixed: the tier of every request.")
     policy: t.File | None = key(
         None, "kind learned: a file of `tiergate calibrate` or of `make route-weights`; null: what ships."
     )
-    threshold: t.Share = key(0.5, "The score from which a request goes up a tier, where nothing else is aimed at.")
+    threshold: t.Share | None = key(
+        None, "The score from which a request goes up a tier; null: 0.5, or of kind learned the middle of its scores."
+    )
     default_tier: t.Name | None = key(None, "Where a request goes that the classifier cannot rate; default: the dearest tier.")
+    url: t.HttpUrl | None = key(None, "kind remote: where the newest ask is posted to, as `http://10.0.0.9:8000/classify`.")
+    api_key: t.HiddenText = key(Secret(), "kind remote: its bearer token.")
+    model: t.Line = key("", "kind remote: sent as `model`; empty: nothing is.")
+    field: Annotated[str, Text(shortest=1, longest=64)] = key("input", "kind remote: the field that the ask is sent in.")
+    score: Annotated[str, Text(shortest=1, longest=200)] = key(
+        "data.0.probs.1", "kind remote: where in its answer the score is, 0 easy to 1 hard: names and places, dots between."
+    )
+    max_chars: t.Count = key(4000, "kind remote: the longest ask; of a longer one its beginning and its end are sent.")
+    examples: Mapping[t.Name, tuple[Annotated[str, Text(shortest=1, longest=400)], ...]] = section(
+        dict, "kind embedding: phrases such as each tier is to answer; it needs two tiers that have some."
+    )
+    likeness: t.Share = key(0.4, "kind embedding: an ask that is less like all examples is one that it does not know.")
+    deadline: t.Seconds = key(0.05, "kind remote and embedding: for a score; later the other one judges.")
+    instead: Annotated[str, Choice("instead", ("rules", "nobody"))] = key(
+        "rules", "kind remote and embedding: who judges where there was no score in time; nobody: the default tier has it."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +78,27 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cascade:
+    check: Annotated[str, Choice("check", ("samples", "logprobs"))] = key(
+        "samples", "How an answer of the small tier is checked: two must agree, or one must be certain enough."
+    )
+    certainty: t.Share = key(0.9, "check logprobs: the mean probability that its tokens must have had.")
+    temperature: Annotated[float, Number(0.1, 2.0)] = key(
+        0.7, "check samples: of the second answer to a request that wants the most likely one (temperature 0)."
+    )
+    floor: t.Share = key(0.7, "How likely the small tier must be good enough; below it the dear one is asked at once.")
+    price: Annotated[float, Number(1.0, 1000.0)] = key(10.0, "How many times dearer a call of the dear tier is.")
+    max_tokens: t.Count = key(2048, "Requests for longer answers are not tried.")
+    charge: Annotated[str, Choice("charge", ("both", "answered"))] = key(
+        "both", "What a tenant pays of a request that goes up: both tiers' tokens, or those of the one that answered."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     target: Target | None = key(None, "What decides between its tiers: one of these; null: `classifier.threshold`.")
     models: tuple[t.ModelName, ...] | None = key(None, "Models that may answer; null: all.")
+    cascade: Cascade | None = key(None, "Short answers that can be checked are asked of the cheapest tier first; null: none are.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ _UNSCORED = frozenset({"fixed"})
 """Kinds of classifier that make no score."""
 _TELLS_CHANCES = frozenset({"learned"})
 """Kinds that tell how likely each end of the tiers is good enough."""
+_MOST_EXAMPLES = 1000
 _AIMS = ("large", "quality", "threshold")
 
 
@@ -31,9 +32,30 @@ def check_routes(config: Config, report: Report) -> None:
         tiers = {model.tier for model in config.models if not route.models or model.name in route.models}
         if route.target is not None and len(tiers) == 1:
             report(("routing", "routes", name, "target"), "its models are all of one tier, so there is nothing to choose")
+        if route.cascade is not None and len(tiers) == 1:
+            report(("routing", "routes", name, "cascade"), "its models are all of one tier, so there is nobody to ask first")
+    _classifier(config, report)
     _policy(config, report)
     for where, target in _targets(config):
         _target(config, where, target, report)
+
+
+def _classifier(config: Config, report: Report) -> None:
+    """What a kind needs, and what belongs to another one."""
+    own, here = config.routing.classifier, ("routing", "classifier")
+    tiers = list(dict.fromkeys(model.tier for model in config.models))
+    if own.kind == "remote" and own.url is None and not report.told((*here, "url")):
+        report((*here, "kind"), "classifier kind remote needs a url")
+    if own.kind != "remote" and own.url is not None:
+        report((*here, "url"), f"classifier kind {own.kind} has no url")
+    if own.kind != "embedding" and own.examples:
+        report((*here, "examples"), f"classifier kind {own.kind} has no examples")
+    if own.kind == "embedding" and sum(map(bool, own.examples.values())) < 2:
+        report((*here, "kind"), "classifier kind embedding needs examples of two tiers")
+    if sum(map(len, own.examples.values())) > _MOST_EXAMPLES:
+        report((*here, "examples"), f"at most {_MOST_EXAMPLES} in all")
+    for tier in own.examples:
+        report.unknown((*here, "examples", tier), "tier", tier, tiers)
 
 
 def _policy(config: Config, report: Report) -> None:

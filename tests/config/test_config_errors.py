@@ -138,10 +138,20 @@ CASES = {
         "limits: {store: file}\nrouting:",
         '11:17: limits.store: unknown limits store "file"; expected one of memory, redis',
     ),
-    "a classifier to come": (
+    "a remote classifier without an address": (
         "routing:",
-        "routing:\n  classifier: {kind: embedding}",
-        '12:22: routing.classifier.kind: classifier kind "embedding" is not built yet; built: fixed, rules, learned',
+        "routing:\n  classifier: {kind: remote}",
+        "12:22: routing.classifier.kind: classifier kind remote needs a url",
+    ),
+    "examples of one tier": (
+        "routing:",
+        "routing:\n  classifier: {kind: embedding, examples: {small: [x]}}",
+        "12:22: routing.classifier.kind: classifier kind embedding needs examples of two tiers",
+    ),
+    "examples that nobody reads": (
+        "routing:",
+        "routing:\n  classifier: {examples: {small: [x], large: [y]}}",
+        "12:26: routing.classifier.examples: classifier kind rules has no examples",
     ),
     "a fixed classifier without a tier": (
         "routing:",

@@ -25,7 +25,8 @@ WORKERS = int(os.environ.get("TIERGATE_TEST_WORKERS", "0"))
 """0: one process. 1: every test of this folder runs with a dispatcher apart, and must come to the same."""
 
 BOTH = {f"test_gateway_{name}.py" for name in
-        ("adaptive", "admin", "between", "budgets", "cache", "caching", "crash_matrix", "explain", "failover", "flight",
+        ("adaptive", "admin", "between", "budgets", "cache", "caching", "cascade", "classify", "crash_matrix", "explain",
+         "failover", "flight",
          "hits", "hostile", "isolation", "limits", "log", "metrics", "outcomes", "patience", "placing", "precise", "preempt",
          "prewarm", "queue", "random", "scheduling", "scopes", "semantic", "semantic_crossencoder", "semantic_delete",
          "semantic_verify", "shared_limits", "standing", "stream", "targets", "told", "twins")}  # fmt: skip

@@ -12,8 +12,8 @@ from routing.learned.file import BadPolicy, read_policy, write_policy
 from routing.learned.policy import Policy
 from routing.learned.train import LEAST_ROWS, Row, TooFewRows, train
 
-EASY = "translate this short note into french please".split()
-HARD = "prove the theorem about prime numbers with induction".split()
+EASY = ["translate", "this", "short", "note", "into", "french", "please"]
+HARD = ["prove", "the", "theorem", "about", "prime", "numbers", "with", "induction"]
 
 
 def rows(count, seed=0, *, base=0.0):
@@ -56,7 +56,9 @@ def test_what_one_text_alone_had_is_never_named():
     assert not any("hunter2secret" in name for name, _ in learned.judge("prove theorem about hunter2secret").terms)
 
 
-@pytest.mark.parametrize("text", ["", "   ", "ええと、これをお願いします", "Ψάχνω ένα βιβλίο για το σπίτι", "x" * 6000, "\ud800" * 50])
+@pytest.mark.parametrize(
+    "text", ["", "   ", "ええと、これをお願いします", "Ψάχνω ένα βιβλίο για το σπίτι", "x" * 6000, "\ud800" * 50]
+)
 def test_text_of_which_nothing_is_known_is_not_judged(policy, text):
     """No word, another script, or a wall of characters: nothing is claimed."""
     assert not policy.judge(text).known

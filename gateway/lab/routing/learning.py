@@ -20,7 +20,7 @@ from gateway.lab.routing.settings import Settings
 
 Json = dict[str, Any]
 Result = tuple[Scored, int, Json]  # of the set of that number, and what the document has beside its figures
-BASED = 1500  # labels of one's own with which a base is still of interest
+BASED = 300  # labels of one's own with which a base is still of interest
 
 
 class Learning:

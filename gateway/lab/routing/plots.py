@@ -14,7 +14,8 @@ Json = Mapping[str, Any]
 _ACROSS = 2
 _STYLES = {"yardstick": ":", "alone": "-", "own": "-", "based": "-", "task": "--", "cross": "-."}
 RANDOM = "random"
-_LEFT_OUT = frozenset({"oracle"})  # it would make all others one line
+ORACLE = "oracle"  # it would make all others one line
+REST = "all others"
 
 
 def draw(path: Path, document: Json) -> None:
@@ -26,9 +27,19 @@ def draw(path: Path, document: Json) -> None:
     importlib.import_module("matplotlib.backends.backend_agg").FigureCanvasAgg(figure)
     for place, rows in enumerate(sets, 1):
         axes = figure.add_subplot(down, across, place)
-        _curves(axes, [it for it in document["results"] if it["set"] == rows["name"] and it["router"] not in _LEFT_OUT])
+        _curves(axes, _told([it for it in document["results"] if it["set"] == rows["name"]]))
         axes.set_title(f"{rows['name']}: {rows['weak']} and {rows['strong']}, {rows['rows']:,} rows", loc="left", fontsize=10)
     figure.savefig(path, dpi=100)
+
+
+def _told(results: list[Json]) -> list[Json]:
+    """Of policies of other files only the one of all others, where there is one: more lines cannot be read."""
+    several = any(it.get("learned_from") == REST for it in results)
+    return [
+        it
+        for it in results
+        if it["router"] != ORACLE and not (several and it["protocol"] == "cross" and it["learned_from"] != REST)
+    ]
 
 
 def _curves(axes: Any, results: list[Json]) -> None:

@@ -18,6 +18,7 @@ from routing.types import Classifier, Verdict
 Judge = Callable[[str], Verdict]  # of a prompt that is a conversation's only message
 Tell = Callable[[int, int], None]  # how many of how many are done
 LEARNED = "learned"
+SHIPPED = "learned, as shipped"
 RANDOM, LENGTH, TASK_ORACLE, ORACLE = "random", "length", "task oracle", "oracle"
 
 
