@@ -64,7 +64,7 @@ def test_what_it_knows_nothing_of_it_does_not_score(text):
 
 @pytest.mark.parametrize(("share", "alike"), [(0.5, 0.95), (0.3, 0.85)])
 def test_both_languages_of_an_ask_land_on_the_same_side(share, alike):
-    """Of the pairs that no policy was trained on, and of all: 95 % where half goes up, which is the default; most of them rightly."""
+    """Of the pairs that nothing was trained on, and of all: 95 % where half goes up, as by default; and most of them rightly."""
     cut = float(np.quantile(PRIOR, 1 - share))
     held = [*parity_pairs.EASY, *parity_pairs.HARD]
     for pairs in (held, [*EASY_PAIRS, *HARD_PAIRS, *held]):
