@@ -30,6 +30,7 @@ ANSWERS = "cascade_answers.jsonl.gz"
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=DATA, help="where the sets are (%(default)s)")
+    parser.add_argument("--rows", type=int, metavar="N", help="of each set at most; for a page in a hurry, which says so (all)")
     parser.add_argument("--document", type=Path, metavar="FILE", help="keep the figures; if it is there, only write the page")
     parser.add_argument("--out", type=Path, default=ROOT / "docs", help="where the page goes (%(default)s)")
     args = parser.parse_args(argv)
@@ -39,11 +40,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{', '.join(missing)}: not in {args.data}; the samples of bench/routing instead, and no page", file=sys.stderr)
         files = sorted(SAMPLE.glob("[gm]*_sample.jsonl.gz"))
         return _run(["route-eval", *map(str, files), "--stream", "--cascade", str(SAMPLE / "cascade_sample.jsonl.gz")])
-    asked = [*(file.name for file in files), "--stream", "--cascade", ANSWERS]
+    few = [] if args.rows is None else ["--rows", str(args.rows)]
+    asked = [*(file.name for file in files), *few, "--stream", "--cascade", ANSWERS]
     if args.document is not None and args.document.is_file():
         found = json.loads(args.document.read_text(encoding="utf-8"))
     else:
-        found = _document([*map(str, files), "--stream", "--cascade", str(args.data / ANSWERS)], args.out / "routing-eval.png")
+        told = [*map(str, files), *few, "--stream", "--cascade", str(args.data / ANSWERS)]
+        found = _document(told, args.out / "routing-eval.png")
     if args.document is not None:
         args.document.write_text(json.dumps(found), encoding="utf-8")
     (args.out / "routing-eval.md").write_text(page(found, f"tiergate route-eval {shlex.join(asked)}"), encoding="utf-8")

@@ -47,7 +47,8 @@ def _data(sets: Sequence[Json]) -> str:
     for it in sets:
         source, licence = SOURCES.get(it["name"], ("", ""))
         pair = f"{it['weak']} ({number(it['weak_mean'])}) and {it['strong']} ({number(it['strong_mean'])})"
-        rows.append([it["name"], source, licence, f"{it['rows']:,}", pair])
+        drawn = f" of {it['of']:,}" if it["of"] > it["rows"] + it["unpaired"] else ""
+        rows.append([it["name"], source, licence, f"{it['rows']:,}{drawn}", pair])
     return "## Data\n\n" + _markdown(["set", "source", "licence", "rows", "weak and strong model (mean quality)"], rows)
 
 

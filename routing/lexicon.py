@@ -37,9 +37,11 @@ def _read_terms() -> dict[str, dict[str, tuple[str, ...]]]:
     return index
 
 
-# Terms under their first character.
+# Terms under their first character, and how long they are, the longest first.
 TERMS: Mapping[str, Mapping[str, tuple[str, ...]]] = _read_terms()
-_LONGEST: Mapping[str, int] = {first: max(map(len, terms)) for first, terms in TERMS.items()}
+_SIZES: Mapping[str, tuple[int, ...]] = {
+    first: tuple(sorted({len(term) for term in terms}, reverse=True)) for first, terms in TERMS.items()
+}
 _SAME = str.maketrans(_TRADITIONAL, _SIMPLIFIED)
 
 
@@ -47,21 +49,22 @@ def translated(run: str) -> list[str]:
     """The words of a run of characters."""
     run = run.translate(_SAME)
     words: list[str] = []
-    place = 0
-    while place < len(run):
-        found, size = _longest(run, place)
-        words += found
-        place += size
+    place, end = 0, len(run)
+    while place < end:
+        first = run[place]
+        sizes = _SIZES.get(first)
+        if sizes is not None:
+            terms = TERMS[first]
+            for size in sizes:
+                found = terms.get(run[place : place + size])
+                if found is not None:
+                    words += found
+                    place += size
+                    break
+            else:
+                words.append(first)
+                place += 1
+        else:
+            words.append(first)
+            place += 1
     return words
-
-
-def _longest(run: str, place: int) -> tuple[tuple[str, ...], int]:
-    """The words of the longest term that begins at a place, and its length; else the character itself."""
-    first = run[place]
-    terms = TERMS.get(first)
-    if terms is not None:
-        for size in range(min(_LONGEST[first], len(run) - place), 0, -1):
-            words = terms.get(run[place : place + size])
-            if words is not None:
-                return words, size
-    return (first,), 1

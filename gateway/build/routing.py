@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
+from statistics import median
 
 from gateway.choosing import Choosing
 from gateway.config import Config
@@ -27,9 +28,10 @@ def default_tier(config: Config) -> str:
 
 
 def choosing_of(config: Config, classifier: Classifier, metrics: Metrics) -> Choosing:
-    routes, tenants = route_aims(config), tenant_aims(config)
+    threshold = threshold_of(config, classifier)
+    routes, tenants = route_aims(config, threshold), tenant_aims(config)
     return Choosing(
-        Cuts(routes, tenants, begin_of(config, classifier), workers=config.server.workers),
+        Cuts(routes, tenants, begin_of(config, classifier, threshold), workers=config.server.workers),
         auto=config.routing.auto,
         routes=routes,
         tenants=tenants,
@@ -40,10 +42,19 @@ def choosing_of(config: Config, classifier: Classifier, metrics: Metrics) -> Cho
     )
 
 
-def route_aims(config: Config) -> dict[str, Aim]:
+def threshold_of(config: Config, classifier: Classifier) -> float:
+    """Of nearly all asks a policy says that the dearest tier gains something: there the middle of the scale parts nothing."""
+    own = config.routing.classifier.threshold
+    if own is not None:
+        return own
+    prior = classifier.policy.prior if isinstance(classifier, Learned) else ()
+    return median((1 + large - small) / 2 for small, large in prior) if prior else 0.5
+
+
+def route_aims(config: Config, threshold: float) -> dict[str, Aim]:
     """The aim of each route, of `auto` under the empty name."""
     routing = config.routing
-    usual = Aim("threshold", routing.classifier.threshold)
+    usual = Aim("threshold", threshold)
     aims = {"": usual}
     for name, route in routing.routes.items():
         aims["" if name == routing.auto else name] = usual if route.target is None else aim_of(route.target)
@@ -61,11 +72,10 @@ def tenant_aims(config: Config) -> dict[str, Aim]:
     return aims
 
 
-def begin_of(config: Config, classifier: Classifier) -> Begin:
+def begin_of(config: Config, classifier: Classifier, threshold: float) -> Begin:
     """What was learned was tried on held-out requests. Rules have nothing of that kind: even scores, so that a share is at first
     the upper end of the scale.
     """
-    threshold = config.routing.classifier.threshold
     unrated = None if default_tier(config) == config.routing.tiers[0] else math.nextafter(threshold, -math.inf)
     return Begin(unrated, classifier.policy.prior if isinstance(classifier, Learned) else ())
 

@@ -23,7 +23,9 @@ class Classifier:
     policy: t.File | None = key(
         None, "kind learned: a file of `tiergate calibrate` or of `make route-weights`; null: what ships."
     )
-    threshold: t.Share = key(0.5, "The score from which a request goes up a tier, where nothing else is aimed at.")
+    threshold: t.Share | None = key(
+        None, "The score from which a request goes up a tier; null: 0.5, or of kind learned the middle of its scores."
+    )
     default_tier: t.Name | None = key(None, "Where a request goes that the classifier cannot rate; default: the dearest tier.")
     url: t.HttpUrl | None = key(None, "kind remote: where the newest ask is posted to, as `http://10.0.0.9:8000/classify`.")
     api_key: t.HiddenText = key(Secret(), "kind remote: its bearer token.")

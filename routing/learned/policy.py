@@ -4,8 +4,8 @@ Two linear functions of the grams and amounts of a text: the gap (how much likel
 cheapest) and the mean of both chances. The heads P(small is good enough) and P(large is good enough) are mean ∓ gap / 2.
 
 A gram weighs by its rarity (TF-IDF: its presence times `idf`, over the length of the vector), and grams that training never met
-lengthen the vector: a text of unknown words is pulled towards what is usual. Where too little of its words is known, or its
-amounts lie far from all that was met (`strangeness`), nothing is claimed.
+lengthen the vector, up to twice: a text of unknown words is pulled towards what is usual. Where too little of its words is known,
+or its amounts lie far from all that was met (`strangeness`), nothing is claimed.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from routing.grams import AMOUNTS, Grams, grams_of, hashes, pairs
 TERMS = 6
 IDF_STEP = 24  # an idf is kept as a byte, in steps of 1/24
 LEAST, MOST = 0.01, 0.99
+MOST_UNMET = 3.0  # of the weight that is known, so much of the unknown lengthens a vector: at most to twice its length
 _LEAST_SPREAD = 0.02  # variance that any amount may have, though training showed less
 
 
@@ -53,6 +54,9 @@ class Head:
     amounts: Sequence[float]
     base: float = 0.0
 
+    def of(self, steps: float, grams: Grams) -> float:
+        return self.bias + steps * self.step + sum(map(mul, self.amounts, grams.amounts), 0.0)
+
 
 @dataclass(frozen=True)
 class Policy:
@@ -81,8 +85,9 @@ class Policy:
         return {key: place for place, key in enumerate(self.keys)}
 
     @cached_property
-    def _squares(self) -> array[float]:
-        return array("f", [(step / IDF_STEP) ** 2 for step in self.idf])
+    def _squares(self) -> list[float]:
+        squares = [(step / IDF_STEP) ** 2 for step in range(256)]
+        return [squares[step] for step in self.idf]
 
     def judge(self, text: str) -> Judged:
         """A text of bounded length (see `conversation`)."""
@@ -91,9 +96,11 @@ class Policy:
     def judge_grams(self, grams: Grams) -> Judged:
         below = None if self.base is None else self.base.judge_grams(grams)
         met, scale, share = self._met(grams)
-        gap, mean = self._head(self.gap, grams, met, scale), self._head(self.mean, grams, met, scale)
+        weights = list(map(self.gap.weights.__getitem__, met))
+        gap = self.gap.of(sum(weights) * scale, grams)
+        mean = self.mean.of(sum(map(self.mean.weights.__getitem__, met)) * scale, grams)
         known = share >= self.familiar and share > 0 and self.strangeness(grams.amounts) <= self.strange
-        terms = self._terms(grams, met, scale)
+        terms = self._terms(grams, met, weights, scale)
         if below is not None:
             gap += self.gap.base * below.gap
             mean += self.mean.base * below.mean
@@ -114,20 +121,18 @@ class Policy:
         find = self._places.get
         met = [place for gram in grams.ids if (place := find(gram)) is not None]
         met_square = sum(map(self._squares.__getitem__, met))
-        square = met_square + (len(grams.ids) - len(met)) * self.unmet**2
-        return (met, 1.0 / math.sqrt(square), met_square / square) if square else (met, 0.0, 0.0)
+        unmet_square = (len(grams.ids) - len(met)) * self.unmet**2
+        if not met_square:
+            return met, 0.0, 0.0
+        square = met_square + min(unmet_square, MOST_UNMET * met_square)
+        return met, 1.0 / math.sqrt(square), met_square / (met_square + unmet_square)
 
-    @staticmethod
-    def _head(head: Head, grams: Grams, met: list[int], scale: float) -> float:
-        spoken = sum(map(head.weights.__getitem__, met)) * head.step * scale
-        return head.bias + spoken + sum(map(mul, head.amounts, grams.amounts), 0.0)
-
-    def _terms(self, grams: Grams, met: list[int], scale: float) -> list[tuple[str, float]]:
+    def _terms(self, grams: Grams, met: list[int], weights: list[int], scale: float) -> list[tuple[str, float]]:
         """The strongest grams, and the amounts, by what they add to the gap; an amount against what is usual of it."""
-        weights, scale = self.gap.weights, scale * self.gap.step
-        strongest = heapq.nlargest(TERMS, [(abs(weights[place]), place) for place in met])
+        strongest = heapq.nlargest(TERMS, zip(map(abs, weights), met, strict=True))
         named = _names(grams.words, {self.keys[place] for _, place in strongest})
-        terms = [(named[self.keys[place]], weights[place] * scale) for size, place in strongest if size]
+        step, of = scale * self.gap.step, self.gap.weights
+        terms = [(name, of[place] * step) for size, place in strongest if size and (name := named.get(self.keys[place]))]
         for name, amount, weight, usual in zip(AMOUNTS, grams.amounts, self.gap.amounts, self.usual, strict=True):
             if weight and amount:
                 terms.append((name, weight * (amount - usual)))
@@ -157,8 +162,10 @@ def _bounded(value: float) -> float:
 def _names(words: Sequence[str], wanted: set[int]) -> dict[int, str]:
     """The words or pairs that the hashes stand for in this text, in quotation marks: they are words, not features."""
     hashed = hashes(words)
-    named = {gram: f'"{word}"' for word, gram in zip(words, hashed, strict=True) if gram in wanted}
-    for place, gram in enumerate(pairs(hashed)):
-        if gram in wanted:
-            named[gram] = f'"{words[place]} {words[place + 1]}"'
-    return named
+    named = {hashed[place]: f'"{words[place]}"' for place in _places(hashed, wanted)}
+    paired = pairs(hashed)
+    return named | {paired[place]: f'"{words[place]} {words[place + 1]}"' for place in _places(paired, wanted)}
+
+
+def _places(hashed: Sequence[int], wanted: set[int]) -> list[int]:
+    return [place for place, gram in enumerate(hashed) if gram in wanted]

@@ -12,9 +12,11 @@ Sources (per-prompt outcomes, gzipped JSON lines in the folder DATA; each file's
                                                                     qwen2-7b, gemma-2-9b      qwen2-72b
 
 Rules
-- All rows of each file are used, but a prompt whose first 90 letters came before: MMLU-Pro repeats MMLU, LLMRouter both and GSM8K.
+- All rows of each file are used, but a prompt whose first 90 letters came before: MMLU-Pro repeats MMLU, LLMRouter repeats
+  both and GSM8K.
 - A file's level is that of its models, not of its prompts: its scores are shifted to the mean of all files.
-- Files weigh by the square root of their size, so that the many questions of one examination do not drown all else.
+- A file weighs by its kinds of tasks and the square root of its rows: an examination is one kind of ask, however many questions
+  it has.
 - Everyday asks are in none of the files: some are added by assumption (`assumed`), each as ASSUMED rows.
 - MT-Bench is not among them: it is kept for measuring.
 """
@@ -37,7 +39,7 @@ from routing.learned.policy import Policy
 from routing.learned.train import Row, train
 
 SEED = 8
-ASSUMED = 10.0
+ASSUMED = 200.0
 AMOUNTS_COST = 10.0  # lower than for one's own traffic: over many kinds of asks, amounts say more, and in any language
 _LETTERS = 90
 
@@ -47,6 +49,7 @@ class Source:
     file: str
     small: tuple[str, ...]
     large: tuple[str, ...]
+    kinds: int = 1
 
 
 SOURCES = (
@@ -55,6 +58,7 @@ SOURCES = (
         "llmrouter",
         ("llama-3.1-8b-instruct", "mistral-7b-instruct-v0.3", "gemma-2-9b-it"),
         ("llama-3.1-nemotron-51b-instruct", "llama-3.3-nemotron-super-49b-v1"),
+        kinds=13,
     ),
     Source(
         "zeroeval_gsm",
@@ -81,9 +85,9 @@ def rows_of(folder: Path, sources: Sequence[Source] = SOURCES) -> list[Row]:
             row,
             small=(row.small or 0.0) - small + level[0],
             large=(row.large or 0.0) - large + level[1],
-            weight=(most / len(rows)) ** 0.5,
+            weight=source.kinds * (most / len(rows)) ** 0.5,
         )
-        for rows, (small, large) in zip(files, means, strict=True)
+        for source, rows, (small, large) in zip(sources, files, means, strict=True)
         for row in rows
     ]
 

@@ -4,6 +4,7 @@ import pytest
 
 from gateway.config import ConfigError, parse
 from gateway.config.routing import Target
+from routing.learned.shipped import SHIPPED
 
 MODELS = """models:
   - {name: s, tier: small, replicas: [{name: r, url: "http://127.0.0.1:1/v1"}]}
@@ -62,3 +63,13 @@ def test_what_does_not_fit_is_said_where_it_is(text, complaint):
     found = problems(text)
     assert len(found) == 1
     assert complaint in found[0]
+
+
+def test_a_policy_of_ones_own_is_read_before_anything_starts(tmp_path):
+    """A file that is none, or is not there, and a policy for another kind of classifier, are errors of the config."""
+    (tmp_path / "bad.policy").write_text("{}\n")
+    own = "routing: {classifier: {kind: %s, policy: %s}}"
+    assert any("policy: this is no policy" in line for line in problems(own % ("learned", tmp_path / "bad.policy")))
+    assert any("policy: cannot be read" in line for line in problems(own % ("learned", tmp_path / "none.policy")))
+    assert any("policy: is for classifier kind learned" in line for line in problems(own % ("rules", SHIPPED)))
+    assert read(own % ("learned", SHIPPED)).routing.classifier.policy == SHIPPED

@@ -35,7 +35,7 @@ def test_models_alone_are_enough():
     assert (model.balance.kind, model.concurrency.kind, model.concurrency.max) == ("work_cost", "fixed", 256)
     assert (model.scheduling_policy, model.default_max_tokens) == ("fcfs", 1024)
     assert (config.routing.auto, dict(config.routing.aliases), config.routing.classifier.kind) == ("auto", {}, "rules")
-    assert (config.routing.classifier.threshold, config.routing.classifier.default_tier) == (0.5, "default")
+    assert (config.routing.classifier.threshold, config.routing.classifier.default_tier) == (None, "default")
     exact = config.cache.exact
     assert (exact.enabled, exact.store, exact.ttl, exact.max_bytes, exact.max_entry) == (True, "memory", 3600, 2**28, 2**20)
     assert (exact.keep, config.cache.semantic.enabled, config.cache.prefix.isolate) == ("deterministic", False, "none")

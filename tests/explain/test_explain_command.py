@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.cli import main
+from routing.learned.shipped import shipped
 
 CONFIG = """
 models:
@@ -44,6 +45,21 @@ def test_a_text_is_explained(cli):
     assert "tpm 5000" in out
     assert '"cache_salt":"***"' in out
     assert "cut down" not in out
+
+
+def test_what_was_learned_is_explained(cli):
+    """Both heads, the words that spoke, and the policy's version; of a text that it does not know, that it does not."""
+    Path("config.yaml").write_text(CONFIG + "routing: {classifier: {kind: learned}}\n")
+    code, out, _ = cli(HARD, "--json")
+    route = json.loads(out)["route"]
+    assert (code, route["policy"]) == (0, shipped().version)
+    assert route["score"] == pytest.approx((1 + route["large"] - route["small"]) / 2)
+    assert any(term["feature"].startswith('"') for term in route["terms"])
+    code, out, _ = cli(HARD)
+    assert f"good enough: small {route['small']:.3f}, large {route['large']:.3f}" in out
+    code, out, _ = cli("Нужно найти хорошую книгу")
+    assert "large-model, tier large: default" in out
+    assert "too little of the text is known to say so" in out
 
 
 def test_a_request_is_explained_as_json(cli):

@@ -72,6 +72,7 @@ def _how(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--default", choices=("small", "large"), default="large", help="where what a router does not know goes (%(default)s)"
     )
+    group.add_argument("--rows", type=_labels, metavar="N", help="at most so many of each file, drawn by the seed (all)")
     group.add_argument("--draws", type=_draws, default=1000, metavar="N", help="of the bootstrap, over rows (%(default)s)")
     group.add_argument("--seed", type=int, default=0, metavar="N", help="of all that is drawn (%(default)s)")
     group.add_argument("--jobs", type=_jobs, default=2, metavar="N", help="processes that train at once (%(default)s)")

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import random
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -47,6 +48,7 @@ class Data:
     digest: str  # SHA-256 of the file as it lies there
     rows: tuple[Row, ...]
     contaminated: int  # rows left out for it
+    of: int  # rows that there were
 
 
 class _Line(msgspec.Struct):
@@ -73,7 +75,15 @@ def load(path: Path) -> Data:
             raise BadData(f"{path}: more than {MAX_ROWS:,} rows")
     if not rows:
         raise BadData(f"{path}: no rows in it")
-    return Data(name_of(path), digest_of(path), tuple(rows), contaminated)
+    return Data(name_of(path), digest_of(path), tuple(rows), contaminated, len(rows))
+
+
+def drawn(data: Data, rows: int | None, seed: int) -> Data:
+    """At most so many rows, in their order; None: all."""
+    if rows is None or len(data.rows) <= rows:
+        return data
+    places = sorted(random.Random(seed).sample(range(len(data.rows)), rows))
+    return replace(data, rows=tuple(data.rows[place] for place in places), of=len(data.rows))
 
 
 def name_of(path: Path) -> str:

@@ -42,6 +42,7 @@ class Outcomes:
     unpaired: int
     contaminated: int
     digest: str
+    of: int  # rows of the file, before any were drawn
 
     @property
     def prompts(self) -> list[str]:
@@ -78,6 +79,7 @@ def outcomes(data: Data, asked: Sequence[tuple[str, str]] = ()) -> Outcomes:
         unpaired=len(data.rows) - len(rows),
         contaminated=data.contaminated,
         digest=data.digest,
+        of=data.of,
     )
 
 

@@ -98,17 +98,24 @@ def _rest(sets: Sequence[Outcomes], by_set: Sequence[Sequence[str]], one: int, s
 
 def together(router: str, parts: Parts, told: Mapping[str, Told], *, ranks: bool) -> Scored:
     """One answer for all rows. `ranks`: each part's scores become ranks within it, because each is of a policy of its own and
-    what is compared is their orders; "don't know" stays what it is.
+    what is compared is their orders; else they are told against what each policy said on average when it was tried: a policy that
+    has not seen what gains most believes that all gains less, so bare scores of several are by themselves in the wrong order.
+    "Don't know" stays what it is.
     """
     count = sum(len(places) for _, places in parts)
     score, small, large = (np.full(count, np.nan) for _ in range(3))
     for lesson, places in parts:
         said = told[lesson.name].said[0]
         at = np.asarray(places, dtype=np.intp)
-        score[at] = ranked(said.scores) if ranks else said.scores
+        score[at] = ranked(said.scores) if ranks else said.scores - _usual(told[lesson.name])
         if said.small is not None and said.large is not None:
             small[at], large[at] = said.small, said.large
     return Scored(router, score, small, large)
+
+
+def _usual(told: Told) -> float:
+    """How far from the middle of the scale a policy's scores are on average, on what it was tried on."""
+    return float((told.prior[:, 1] - told.prior[:, 0]).mean()) / 2 if len(told.prior) else 0.0
 
 
 def keys_of_all(sets: Sequence[Outcomes]) -> list[list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from gateway.lab.progress import Progress
 from gateway.lab.routing import litellm
 from gateway.lab.routing.answers import Question, load_answers
 from gateway.lab.routing.cascade import cascades
-from gateway.lab.routing.data import load
+from gateway.lab.routing.data import drawn, load
 from gateway.lab.routing.outcomes import Outcomes, outcomes
 from gateway.lab.routing.replay import Trio
 from gateway.lab.routing.scored import SHIPPED, Judge, by
@@ -23,7 +24,6 @@ from gateway.lab.routing.table import table
 from routing.learned.classifier import Learned
 from routing.learned.policy import Policy
 from routing.rules import Rules
-from routing.types import Classifier
 
 __all__ = ["evaluate", "table"]
 
@@ -34,7 +34,9 @@ def evaluate(args: argparse.Namespace, progress: Progress) -> dict[str, Any]:
         raise ValueError("name files of outcomes, or answers with --cascade")
     sets = sets_of(args)
     questions = None if args.cascade is None else load_answers(args.cascade)
-    document = Study(sets, routers_of(args, progress), settings_of(args), progress).document(parameters_of(args))
+    with ExitStack() as stack:
+        routers = routers_of(args, progress, stack)
+        document = Study(sets, routers, settings_of(args), progress).document(parameters_of(args))
     document["cascades"] = [] if questions is None else list(_cascades(args, questions, sets))
     return document
 
@@ -46,14 +48,14 @@ def _cascades(args: argparse.Namespace, questions: Sequence[Question], sets: Seq
 
 def sets_of(args: argparse.Namespace) -> list[Outcomes]:
     pairs = [(weak, strong) for weak, strong in args.pair]
-    sets = [outcomes(load(path), pairs) for path in args.data]
+    sets = [outcomes(drawn(load(path), args.rows, args.seed), pairs) for path in args.data]
     names = [rows.name for rows in sets]
     if len(set(names)) < len(names):
         raise ValueError(f"two files are called {next(name for name in names if names.count(name) > 1)}; rename one")
     return sets
 
 
-def routers_of(args: argparse.Namespace, progress: Progress) -> dict[str, Judge]:
+def routers_of(args: argparse.Namespace, progress: Progress, stack: ExitStack) -> dict[str, Judge]:
     found: dict[str, Judge] = {"rules": by(Rules())}
     ready = _shipped()
     if ready is not None:
@@ -61,7 +63,7 @@ def routers_of(args: argparse.Namespace, progress: Progress) -> dict[str, Judge]
     if args.policy is not None:
         found[f"policy {args.policy.name}"] = by(Learned(Policy.load(args.policy)))
     if args.config is not None:
-        found[f"{args.config.name}"] = by(_configured(args.config))
+        found[args.config.name] = _configured(args.config, stack)
     try:
         peers = litellm.scorers()
     except ImportError as error:
@@ -79,14 +81,18 @@ def _shipped() -> Policy | None:
     return shipped()
 
 
-def _configured(path: Path) -> Classifier:
+def _configured(path: Path, stack: ExitStack) -> Judge:
     """Raises ValueError."""
     from gateway.build.requests import classifier_of  # noqa: PLC0415 - all of the gateway, which only this option needs
 
     try:
-        return classifier_of(load_config(path))
+        config = load_config(path)
     except ConfigError as error:
         raise ValueError(error.errors[0]) from None
+    from gateway.lab.routing.asked import Awaited, asked_of  # noqa: PLC0415 - as above
+
+    asked = asked_of(config)
+    return by(classifier_of(config)) if asked is None else stack.enter_context(closing(Awaited(asked)))
 
 
 def settings_of(args: argparse.Namespace) -> Settings:

@@ -84,6 +84,7 @@ def about(rows: Outcomes) -> Json:
     return {
         "name": rows.name,
         "rows": len(rows),
+        "of": rows.of,
         "weak": rows.pair[0],
         "strong": rows.pair[1],
         "pair": rows.chosen,

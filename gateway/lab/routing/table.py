@@ -32,7 +32,8 @@ def told_of(rows: Json) -> str:
     scale = f", scores of 0-{rows['scale']:g} divided by it" if rows["scale"] != 1 else ""
     chosen = {"extremes": " (the worst and the best by mean score)", "known": "", "asked": ""}[rows["pair"]]
     who = f"{rows['weak']} {number(rows['weak_mean'])} > {rows['strong']} {number(rows['strong_mean'])}{chosen}"
-    return "; ".join([who, f"{rows['rows']:,} rows in {rows['categories']} categories{scale}", *left])
+    drawn = f" of {rows['of']:,}" if rows["of"] > rows["rows"] + rows["unpaired"] else ""
+    return "; ".join([who, f"{rows['rows']:,}{drawn} rows in {rows['categories']} categories{scale}", *left])
 
 
 _LEFT = (("contaminated", "contaminated"), ("unpaired", "without a score of both"))
