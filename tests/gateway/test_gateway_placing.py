@@ -52,6 +52,12 @@ def placing_of(stack, model="small-model"):
     return stack.gateway.parts.lanes[model].placing
 
 
+async def blocks(stack):
+    """The gauge of what is remembered."""
+    page = (await stack.client.get("/metrics")).text
+    return sum(float(line.split()[-1]) for line in page.splitlines() if line.startswith("tiergate_prefix_index_blocks{"))
+
+
 async def test_a_conversation_stays_where_its_history_is(start):
     """Every turn goes to the replica of the first one, and finds its history there, the streamed answers included."""
     stack = await start(BUSY, fakes=fleet())
@@ -162,8 +168,10 @@ async def test_a_replica_that_sleeps_has_forgotten(start):
     await talk.turn()
     placing, name = placing_of(stack), talk.where[0]
     assert placing.index.tokens(name)
+    assert await blocks(stack) > 0
     stack.fakes[name].app.engine.sleep()
     await stack.until(lambda: not placing.index.tokens(name))
+    assert await blocks(stack) == 0
     stack.fakes[name].app.engine.wake_up()
 
 
