@@ -191,5 +191,10 @@ def test_gateways_that_share_need_one_secret():
     """Without it they would not understand each other; with it, and by default, nothing is missing."""
     share = "fleet: {share: redis}\n"
     assert [it for it in problems(f"{BASE}{STATIC}{share}") if "fleet.share: share redis needs cache.secret" in it]
-    assert parse(f"{BASE}{STATIC}{share}cache: {{secret: s}}\n", "/etc/tiergate/config.yaml", {}).fleet.share == "redis"
+    (short,) = problems(f"{BASE}{STATIC}{share}cache: {{secret: 0123456789abcde}}\n")
+    assert short.startswith("5:17: cache.secret: too short for fleet.share")
+    assert "0123" not in short
+    long = f"{BASE}{STATIC}{share}cache: {{secret: 0123456789abcdef}}\n"
+    assert parse(long, "/etc/tiergate/config.yaml", {}).fleet.share == "redis"
+    assert parse(f"{BASE}{STATIC}cache: {{secret: s}}\n", "/etc/tiergate/config.yaml", {}).cache.secret
     assert parse(f"{BASE}{STATIC}", "/etc/tiergate/config.yaml", {}).fleet.share == "none"
