@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gateway.lab.fleet import arguments as replicas
 from gateway.lab.numbers import number, whole
-from gateway.lab.simulate.halves import begin
+from gateway.lab.simulate.halves import half
 from gateway.lab.simulate.policies import CAP, PER_TOKEN
 from gateway.lab.simulate.terms import KEYS
 from gateway.lab.simulate.workload import PACES
@@ -31,10 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     both.add_argument("--json", action="store_true",
                       help="print JSON: also the range over the seeds, [least, most], and each tenant's waits")  # fmt: skip
     both.add_argument("--png", type=Path, metavar="FILE", help="draw it; needs tiergate[plots]")
-    begin(parser, REPLICAS)
-    replicas.add_arguments(parser)
-    begin(parser, QUEUE)
-    _add_queue(parser)
+    with half(parser, REPLICAS):
+        replicas.add_arguments(parser)
+    with half(parser, QUEUE):
+        _add_queue(parser)
 
 
 def _add_queue(parser: argparse.ArgumentParser) -> None:

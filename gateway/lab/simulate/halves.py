@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -41,13 +42,22 @@ class _True(_Noted):
         return True
 
 
-def begin(parser: argparse.ArgumentParser, half: str) -> None:
-    """What is added from now on, to its groups too, is of that half."""
-    for name, action in ((None, _Noted), ("append", _Append), ("store_true", _True)):
-        parser.register("action", name, type(action.__name__, (action,), {"half": half}))
+@contextmanager
+def half(parser: argparse.ArgumentParser, name: str) -> Iterator[None]:
+    """What is added meanwhile, to its groups too, is of that half."""
+    _register(parser, name)
+    try:
+        yield
+    finally:
+        _register(parser, "")
 
 
-def given(args: argparse.Namespace, half: str) -> str | None:
+def _register(parser: argparse.ArgumentParser, name: str) -> None:
+    for kind, action in ((None, _Noted), ("append", _Append), ("store_true", _True)):
+        parser.register("action", kind, type(action.__name__, (action,), {"half": name}))
+
+
+def given(args: argparse.Namespace, name: str) -> str | None:
     """The first option of that half on the command line."""
     noted: dict[str, str] = vars(args).get("given", {})
-    return noted.get(half)
+    return noted.get(name)
