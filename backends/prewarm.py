@@ -46,12 +46,16 @@ RESULTS = ("computed", "cached", "skipped", "failed")
 
 @dataclass(slots=True, eq=False)
 class Prompt:
-    """A request whose answer is of no interest. `tokens`: of its prompt, as an engine counted them; 0: not yet."""
+    """A request whose answer is of no interest. `tokens`: of its prompt, as an engine counted them; 0: not yet.
+
+    `name` is for the log, and says nothing of what is in it.
+    """
 
     path: str
     body: bytes = field(repr=False)
     chain: object = field(default=None, repr=False)  # for who keeps an index
     tokens: int = 0
+    name: str = "a prompt"
 
     @property
     def likely(self) -> int:
@@ -60,7 +64,7 @@ class Prompt:
 
 @dataclass(slots=True)
 class Warmth:
-    """What became of it, of one replica. `seconds`: how long it took."""
+    """What became of it, of one replica. `seconds`: how long it took. `why`: which prompt failed first, and how."""
 
     state: State
     prompts: int = 0
@@ -70,6 +74,7 @@ class Warmth:
     skipped: int = 0
     failed: int = 0
     seconds: float = 0.0
+    why: str = ""
 
 
 @dataclass(slots=True)
@@ -248,9 +253,10 @@ class Prewarm(NoPrewarm):
                 while (beside or replica.up) and not _idle(replica):  # noqa: ASYNC110 - nobody tells of a count that fell
                     await asyncio.sleep(_LOOK)
                 counts = await self._ask(replica, prompt)
-                if counts is None:
+                if isinstance(counts, str):
                     failures += 1
                     done.failed += prompt.likely
+                    done.why = done.why or f"{prompt.name}: {counts}"
                 else:
                     failures = 0
                     prompt.tokens, cached = counts
@@ -263,8 +269,8 @@ class Prewarm(NoPrewarm):
                 done.skipped += prompt.likely
             del left[0]
 
-    async def _ask(self, replica: Replica, prompt: Prompt) -> tuple[int, int] | None:
-        """Tokens of the prompt, and how many of them were cached; None: it failed."""
+    async def _ask(self, replica: Replica, prompt: Prompt) -> tuple[int, int] | str:
+        """Tokens of the prompt, and how many of them were cached; or why it failed."""
         head = b"POST %b%b%bcontent-type: application/json\r\naccept-encoding: identity\r\ncontent-length: %d\r\n\r\n" % (
             replica.path.encode(), prompt.path.encode(), replica.head_lines, len(prompt.body),
         )  # fmt: skip
@@ -272,17 +278,17 @@ class Prewarm(NoPrewarm):
         try:
             async with replica.client.request(head, prompt.body, deadlines) as answer:
                 page = await answer.read(_MAX_ANSWER)
-                return _counts(page, prompt) if 200 <= answer.status < 300 else None
-        except UpstreamError:
-            return None
+                return _counts(page, prompt) if 200 <= answer.status < 300 else f"status {answer.status}"
+        except UpstreamError as error:
+            return type(error).__name__
 
     def _tell(self, replica: Replica, done: Warmth) -> None:
         level = logging.INFO if done.state == "warm" else logging.WARNING
         _log.log(
             level,
-            "%s/%s has read %d of %d prompts ahead in %.1f s: %d tokens computed, %d cached, some %d left out, some %d failed",
+            "%s/%s has read %d of %d prompts ahead in %.1f s: %d tokens computed, %d cached, some %d left out, some %d failed%s",
             self._pool.name, replica.name, done.read, done.prompts, done.seconds, done.computed, done.cached, done.skipped,
-            done.failed,
+            done.failed, done.why and f"; first {done.why} (`tiergate doctor` may tell more)",
         )  # fmt: skip
 
 

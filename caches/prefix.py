@@ -103,8 +103,13 @@ class PrefixIndex:
         return 0 if held is None else held.tokens
 
     def __len__(self) -> int:
-        """Entries over all replicas."""
+        """Entries over all replicas, those of dropped ones that are still to be cleared included: what memory there is for."""
         return self._entries
+
+    @property
+    def held(self) -> int:
+        """Entries that replicas are thought to hold."""
+        return sum(len(held.entries) for held in self._held.values())
 
     # -- what is told
 

@@ -219,21 +219,24 @@ class Limit(msgspec.Struct, frozen=True):
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """What the request would cost a replica, as `work_cost` counts it.
+    """What the request would find at a replica, where the balance asks what is cached.
 
-    `cost` is (waiting + (2 + q / 8192) uncached + 105 inflight) / speed, where q is the least that waits at any of them.
+    `cost` is what `work_cost` makes of it, None with another balance:
+    (waiting + (2 + q / 8192) uncached + 105 inflight) / speed, where q is the least that waits at any of them.
     `waiting`: uncached prompt tokens that were sent there and whose first token has not come back. `uncached`: those of this one.
+    `home`: of its session, where half of the prompt counts as cached if less is.
     """
 
-    cost: float
+    cost: float | None
     waiting: int
     uncached: int
     inflight: int
     speed: float
+    home: bool = False
 
 
 class Replica(msgspec.Struct, frozen=True):
-    """`state` and `cost` are None where nothing runs that could know them; `cost` also where the balance does not count it."""
+    """`state` and `cost` are None where nothing runs that could know them; `cost` also where the balance asks for no cache."""
 
     name: str
     state: ReplicaStats | None

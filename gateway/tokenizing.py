@@ -2,7 +2,7 @@
 
 Rules of this file
 1. It has a deadline of its own. Past it, or when it fails, the request goes on without. Several failures in a row, and nobody
-   is asked for a while.
+   is asked for a while. Nobody is asked where no engine of the pool is heard: there is nothing to compare with.
 2. What has no token ids that could be compared is not asked about: prompts with images and the like, several prompts at once,
    more than 65,536 tokens, other endpoints than chat and completions.
 """
@@ -47,6 +47,7 @@ class Engines(Protocol):
     """The part of `Dispatcher` that is needed here."""
 
     def several(self, model: str) -> bool: ...
+    def hearing(self, model: str) -> bool: ...
     def engines(self, model: str) -> Sequence[Replica]: ...
 
 
@@ -73,7 +74,9 @@ class Tokens:
 
     def wanted(self, station: Station) -> bool:
         """Whether anything would come of them."""
-        return station.token_timeout is not None and self._engines.several(station.name)
+        if station.token_timeout is None:
+            return False
+        return self._engines.hearing(station.name) and self._engines.several(station.name)
 
     async def of(self, job: Job, station: Station, served_name: str, tokens: int) -> bytes:
         """Packed as by `caches.tokens`; empty where they are not known. `tokens`: how many they are thought to be."""

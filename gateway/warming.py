@@ -67,7 +67,7 @@ class Wording:
     secret: bytes
     salt: Salt
 
-    def prompt(self, served: str, tenant: str, front: Mapping[str, Any]) -> Prompt:
+    def prompt(self, served: str, tenant: str, front: Mapping[str, Any], name: str) -> Prompt:
         fields = {"model": served, **front, "max_tokens": 1}
         fields["messages"] = [*front.get("messages", ()), {"role": "user", "content": "Hi"}]
         salt = self.salt(tenant) if tenant else None
@@ -75,7 +75,7 @@ class Wording:
             fields["cache_salt"] = salt
         parts, _ = prompt_parts(fields, "chat")
         packed = chain(chain_key(self.secret, self.model, served, salt), parts)
-        return Prompt("/chat/completions", msgspec.json.encode(fields), Chain.unpack(packed))
+        return Prompt("/chat/completions", msgspec.json.encode(fields), Chain.unpack(packed), name=name)
 
 
 class Warming:
@@ -117,7 +117,7 @@ class Warming:
         if told.tenant and told.tenant not in self._tenants:
             return
         try:
-            prompt = self._wording.prompt(told.served, told.tenant, read_front(told.front))
+            prompt = self._wording.prompt(told.served, told.tenant, read_front(told.front), f"a learned one for {told.served}")
         except ValueError:
             return
         self._hottest.keep(told.mark, prompt, self._clock())
@@ -162,7 +162,8 @@ def warming_of(
             continue
         served = model.served_name if prompt.adapter is None else adapters[prompt.adapter]
         salts = {salt(tenant): tenant for tenant in prompt.tenants}
-        listed += [wording.prompt(served, tenant, front) for tenant in salts.values() or ("",)]
+        name = f"warm.prompts[{number}] for {served}"
+        listed += [wording.prompt(served, tenant, front, name) for tenant in salts.values() or ("",)]
     return Warming(listed, wording, own.learn, {model.served_name, *adapters.values()}, tenants, clock)
 
 

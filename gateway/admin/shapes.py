@@ -98,7 +98,8 @@ class Share(_Told):
 
 class Warmth(_Told):
     """What a replica read ahead the last time: `due` and `reading` come before that, `warm` is all of it, else `partly` or
-    `failed`. Tokens, of those `skipped` and `failed` as estimated; `read` of so many `prompts`.
+    `failed`. Tokens, of those `skipped` and `failed` as estimated; `read` of so many `prompts`. `why`: the first of them that
+    failed, by its place in the config, and how; empty: none did.
     """
 
     state: str
@@ -109,6 +110,7 @@ class Warmth(_Told):
     skipped: int
     failed: int
     seconds: float
+    why: str
 
 
 class ModelStatus(_Told):

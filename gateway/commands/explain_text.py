@@ -51,7 +51,7 @@ def _needs(told: Explanation) -> list[tuple[str, str]]:
     asked = "not limited" if told.max_tokens is None else f"at most {told.max_tokens}"
     needs = f"{', '.join(told.capabilities) or 'nothing special'}; {told.room} tokens of context"
     return [
-        ("tokens", f"prompt about {told.prompt_tokens} (by its bytes), answer {asked}"),
+        ("tokens", f"prompt about {told.prompt_tokens} (by its bytes alone), answer {asked}"),
         ("needs", needs),
         ("means", f"{'auto, one of' if told.auto else 'pinned:'} {', '.join(told.stands_for)}"),
     ]
@@ -180,7 +180,7 @@ def _target(target: RouteTarget) -> list[tuple[str, str]]:
 def _attempt(attempt: Attempt, *, live: bool) -> list[tuple[str, str]]:
     clamped = ", cut down to the burst of its limits" if attempt.clamped else ""
     lines = [("try" if attempt.when == "first" else "then", f"{attempt.model} ({attempt.tier}), {attempt.when}")]
-    sized = f"of which {attempt.prompt_tokens} for the prompt, at {attempt.bytes_per_token:g} bytes a token"
+    sized = f"of which {attempt.prompt_tokens} for the prompt, at the {attempt.bytes_per_token:g} bytes a token of this model"
     lines.append(("", f"reserves {attempt.reserved} tokens, {sized}{clamped}"))
     for limit in attempt.limits:
         given = {"rpm": limit.rpm, "tpm": limit.tpm, "max_parallel": limit.max_parallel, "day": limit.day, "month": limit.month}
@@ -204,7 +204,10 @@ def _attempt(attempt: Attempt, *, live: bool) -> list[tuple[str, str]]:
             parts = (
                 f"{cost.waiting} tokens wait there, {cost.uncached} of this prompt are not cached, {cost.inflight} requests run"
             )
-            lines.append(("", f"{replica.name}: cost {cost.cost:g} ({parts})"))
+            home = "; the home of its session, where half of the prompt counts as cached at least" if cost.home else ""
+            lines.append(
+                ("", f"{replica.name}: {parts}" if cost.cost is None else f"{replica.name}: cost {cost.cost:g} ({parts}{home})")
+            )
     if attempt.foretold is not None:
         told = attempt.foretold
         lines.append(("", f"so far {told.delivered} prompt tokens were cached where {told.expected} were expected to be"))

@@ -20,6 +20,7 @@ _DECIDED = frozenset(LiteLLM.__dataclass_fields__) | {
     "num_retries", "prompt", "stream", "stream_options", "timeout",
 }  # fmt: skip
 """Arguments of litellm that have a key of their own, or that the gateway sets for each request."""
+_SEALS = 16  # characters of a secret that seals messages
 
 
 class Report:
@@ -218,6 +219,8 @@ def _shared_stores(config: Config, report: Report) -> None:
         )
     if config.fleet.share == "redis" and not cache.secret:
         report(("fleet", "share"), "share redis needs cache.secret: gateways of one secret understand each other")
+    elif config.fleet.share == "redis" and len(cache.secret.reveal()) < _SEALS:
+        report(("cache", "secret"), f"too short for fleet.share, whose messages it seals: {_SEALS} characters at least")
     for where, complaint in missing(config):
         report(where, complaint)
     if not config.any_semantic:

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from gateway.config.certificates import TlsError, client_context, server_context
 from gateway.config.checks import Report
 from gateway.config.kinds import Unfit, Url, is_host
-from gateway.config.problems import Path
-from gateway.config.schema import BackendTls, Config, Discover, Model
+from gateway.config.problems import Path, quote
+from gateway.config.schema import BackendTls, Config, Discover, Model, Replica
 
 _ONLY = {"dns": {"name", "port", "scheme", "path", "servers"}, "srv": {"name", "scheme", "path", "servers"}, "file": {"path"}}
 _PLACED = ("sticky", "work_cost")  # balances that ask what is cached
@@ -18,6 +18,7 @@ _NEEDED = {"dns": ("name", "port"), "srv": ("name",), "file": ("path",)}
 
 def check_fleet(config: Config, report: Report, *, files: bool) -> None:
     """`files`: also read the certificates."""
+    _twice(config, report)
     for index, model in enumerate(config.models):
         here: Path = ("models", index)
         if model.kind != "litellm" and not model.replicas and not model.discover and not report.told(here):
@@ -54,6 +55,24 @@ def _events(here: Path, model: Model, report: Report) -> None:
             report((*place, "events"), "nobody would listen: the model has no balance.precise")
         if replica.replay is not None and replica.events is None:
             report((*place, "replay"), "without `events` there is nothing to replay")
+
+
+def _twice(config: Config, report: Report) -> None:
+    """An address where one engine speaks stands for that one. Another model may have the same engine, at the same URL."""
+    first: dict[str, tuple[Path, Model, Replica]] = {}
+    for index, model in enumerate(config.models):
+        for number, replica in enumerate(model.replicas):
+            for key, address in (("events", replica.events), ("replay", replica.replay)):
+                place: Path = ("models", index, "replicas", number, key)
+                if not address:
+                    continue
+                before, its_model, other = first.setdefault(address, (place, model, replica))
+                same = before[-1] == key and its_model is not model and other.url == replica.url
+                if before != place and not same:
+                    whose = f"`{before[-1]}` of replica {quote(other.name)}" + (
+                        "" if its_model is model else f" of {quote(its_model.name)}"
+                    )
+                    report(place, f"{report.show(address)} is {whose} already ({report.where(before)}): each engine has its own")
 
 
 def _backends(config: Config) -> Iterator[tuple[Path, BackendTls, list[str]]]:

@@ -16,9 +16,12 @@ _MOST_DEPTH = 64
 def read_text(path: Path) -> str:
     """A text file as it is, white space included. ValueError says what is wrong, and shows nothing of what is in it."""
     try:
-        return _bytes_of(path).decode()
+        text = _bytes_of(path).decode()
     except UnicodeDecodeError:
         raise ValueError("is not UTF-8") from None
+    if not text.strip():
+        raise ValueError("has nothing but blanks")
+    return text
 
 
 def read_tools(path: Path) -> list[Any]:

@@ -41,6 +41,8 @@ def check_warm(config: Config, report: Report, *, files: bool) -> None:
 def _content(place: Path, prompt: WarmPrompt, report: Report) -> None:
     if prompt.system and prompt.file is not None:
         report((*place, "file"), "a system prompt and a file of it: one of both")
+    if prompt.system and not prompt.system.strip():
+        report((*place, "system"), "nothing but blanks")
     if not prompt.system and prompt.file is None and prompt.tools is None:
         report(place, 'nothing to read: needs "system", "file" or "tools"')
 

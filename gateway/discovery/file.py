@@ -25,7 +25,7 @@ from pathlib import Path
 from backends.client import Origin
 from gateway.config import types as t
 from gateway.config.fields import key, required
-from gateway.config.problems import ConfigError, Problems
+from gateway.config.problems import ConfigError, Problems, quote
 from gateway.config.reader import Reader
 from gateway.config.schema import BackendTls, Replica
 from gateway.config.secret import Secret
@@ -104,6 +104,13 @@ class File:
         twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
         if twice is not None:
             raise LookFailed(f"{self._path}: two replicas are called {twice}")
+        heard: dict[str, str] = {}
+        for replica in replicas:
+            for address in (replica.events, replica.replay):
+                if address is not None and address in heard:
+                    raise LookFailed(f"{self._path}: {heard[address]} and {replica.name} both have {quote(address)}")
+                if address is not None:
+                    heard[address] = replica.name
         return tuple(replicas)
 
     def _replica(self, entry: Entry) -> Replica:

@@ -9,7 +9,8 @@ Rules of this file
    not let go: a fleet that is replaced as a whole has no gap.
 3. Each look compares the whole list with the whole pool, so that what was missed once is made good by the next one.
 4. An address that changed under a name is another replica: the old one leaves at once, its requests run to their end.
-5. A name or a URL that another source (the config, another list) brought is passed over for as long as it is there.
+5. A name, a URL or an address of events that another source (the config, another list) brought is passed over for as long as it
+   is there.
 6. What the first look that succeeds finds was there before us: see `gateway.fleet`, rule 3.
 """
 
@@ -84,10 +85,15 @@ class Watch:
         wanted = {spec.name: spec for spec in found.replicas}
         await self._miss(wanted)
         members = self._fleet.members(self._model)
-        urls = {member.spec.url: name for name, member in members.items() if not member.leaving and name not in self._missed}
+        taken = {
+            place: name
+            for name, member in members.items()
+            if not member.leaving and (member.source != self._source.label or wanted.get(name) == member.spec)
+            for place in _places(member.spec)
+        }
         passed_over: set[str] = set()
         for number, (name, spec) in enumerate(wanted.items(), start=1):
-            if not self._want(spec, urls):
+            if not self._want(spec, taken):
                 passed_over.add(name)
             if number % _AT_A_TIME == 0:
                 await asyncio.sleep(0)
@@ -115,10 +121,10 @@ class Watch:
             return gone
         return {name for name in gone if not members[name].replica.ready}
 
-    def _want(self, spec: Spec, urls: dict[str, str]) -> bool:
+    def _want(self, spec: Spec, taken: dict[str, str]) -> bool:
         """The replica is to be there. False when another source's is in its place."""
         member = self._fleet.members(self._model).get(spec.name)
-        if urls.get(spec.url, spec.name) != spec.name:
+        if any(taken.get(place, spec.name) != spec.name for place in _places(spec)):
             return False
         if member is not None and member.source != self._source.label and not member.leaving:
             return False
@@ -127,12 +133,17 @@ class Watch:
         elif member is not None:
             self._fleet.stay(self._model, spec.name, source=self._source.label)
             return True
-        return self._join(spec, urls)
+        return self._join(spec, taken)
 
-    def _join(self, spec: Spec, urls: dict[str, str]) -> bool:
+    def _join(self, spec: Spec, taken: dict[str, str]) -> bool:
         try:
             self._fleet.add(self._model, spec, source=self._source.label, at_start=not self._began)
         except ApiError:  # too many: the bound is the whole model's
             return False
-        urls[spec.url] = spec.name
+        taken.update(dict.fromkeys(_places(spec), spec.name))
         return True
+
+
+def _places(spec: Spec) -> list[str]:
+    """What no two replicas of a model have in common."""
+    return [place for place in (spec.url, spec.events, spec.replay) if place is not None]

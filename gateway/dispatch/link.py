@@ -120,6 +120,9 @@ class Link:
     def several(self, model: str) -> bool:
         return model in self.replicas.several
 
+    def hearing(self, model: str) -> bool:
+        return model in self.replicas.hearing
+
     def engines(self, model: str) -> Sequence[Replica]:
         return self.replicas.engines(model)
 

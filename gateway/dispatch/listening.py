@@ -9,7 +9,8 @@ Rules of this file
    was sent what it cannot take, it is asked to begin anew. What an engine said until then counts for nothing until it has been
    heard again. Whether the other end is there is for TCP to find out: with heartbeats of its own libzmq ends the process when the
    connection of a slow reader is made anew (zeromq/libzmq#3937).
-4. Whatever arrives, nothing is raised: one line in the log for each replica that speaks nonsense.
+4. Whatever arrives, nothing is raised: one line in the log for each replica that speaks nonsense, and for each time that one
+   which is up cannot be heard for `_UNHEARD` looks.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from gateway.fleet import Fleet
 
 _log = logging.getLogger("tiergate.prefix")
 _LOOK = 1.0  # seconds between two looks at who is there
+_UNHEARD = 10  # looks
 _WAITING = 1000
 _TURN = 0.001
 _REPLAY = 1.0
@@ -78,6 +80,8 @@ class Listening:
             if (model, name) not in self._ears and events is not None:
                 ear = self._ears[model, name] = Ear(context, self._placings[model], name, events, replay)
                 ear.open()
+        for (model, name), ear in self._ears.items():
+            ear.look(up=self._fleet.members(model)[name].replica.up)
 
 
 class Ear:
@@ -91,6 +95,9 @@ class Ear:
         self._name = name
         self._placing = placing
         self._complained = False
+        self._connected = False
+        self._unheard = 0  # looks
+        self._answered = False  # a replay, ever; or it was said that none is
         self._broken = 0
         self._again: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None  # while a replay is under way
@@ -121,6 +128,15 @@ class Ear:
         if self._replay is not None and replay is not None:
             self._hear(self._replay, self._replayed)
             self._connect(self._replay, replay, _REPLAYED)
+
+    def look(self, *, up: bool) -> None:
+        """Every `_LOOK` seconds. `up`: its engine answers otherwise."""
+        self._unheard = self._unheard + 1 if up and not self._connected else 0
+        if self._unheard == _UNHEARD:
+            _log.warning(
+                "%s: nobody publishes KV cache events at %s for %g s (--kv-events-config?); this replica is placed by what is"
+                " sent there", self._name, self.addresses[0], _UNHEARD * _LOOK,
+            )  # fmt: skip
 
     def close(self) -> None:
         self._closed = True
@@ -182,7 +198,8 @@ class Ear:
     # -- what comes
 
     def _connection(self, frames: list[bytes]) -> None:
-        if parse_monitor_message(frames)["event"] == zmq.EVENT_DISCONNECTED:
+        self._connected = parse_monitor_message(frames)["event"] != zmq.EVENT_DISCONNECTED
+        if not self._connected:
             self.sequence.silent()
             self._connect_again()
             self._broken += 1
@@ -217,7 +234,9 @@ class Ear:
     def _replayed(self, frames: list[bytes]) -> None:
         if len(frames) != 4 or len(frames[2]) != _NUMBER:
             self._complain("an answer that is no replay of KV cache events")
-        elif frames[2] == _OVER:
+            return
+        self._answered = True
+        if frames[2] == _OVER:
             self._over(complete=True)
         elif self._wanted is None:
             self._moving = True
@@ -256,6 +275,9 @@ class Ear:
             self._moving = False
             self._timer = self._loop.call_later(_REPLAY, self._late)
         else:
+            if self._connected and not self._answered:
+                self._answered = True
+                _log.warning("%s: nobody replays KV cache events at %s within %g s", self._name, self.addresses[1], _REPLAY)
             self._over()
 
     def _over(self, *, complete: bool = False) -> None:

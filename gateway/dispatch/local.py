@@ -49,6 +49,9 @@ class LocalDispatcher:
     def several(self, model: str) -> bool:
         return len(self.lanes[model].pool.replicas) > 1
 
+    def hearing(self, model: str) -> bool:
+        return self.lanes[model].placing.hearing
+
     def engines(self, model: str) -> Sequence[Replica]:
         return [replica for replica in self.lanes[model].pool.replicas if replica.up]
 

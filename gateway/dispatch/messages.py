@@ -114,6 +114,7 @@ class Known(msgspec.Struct, array_like=True, gc=False):
     source: str
     held: bool  # the operator drained it
     up: bool
+    heard: bool = False  # its engine says what it has cached
 
 
 class HeldWork(msgspec.Struct, array_like=True, gc=False):

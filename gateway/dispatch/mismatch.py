@@ -2,7 +2,8 @@
 
 Rules of this file
 1. Per replica and over a window: sums of expected and delivered tokens are halved when they are large, so old faults fade.
-2. Each kind of mismatch is told once for a pool. What is told are names and sums.
+2. Each kind of mismatch is told once for a pool; what the command line of one engine decides, once for each engine. What is told
+   are names and sums.
 3. The cause is guessed from what else is known of the engine, the surest sign first.
 """
 
@@ -71,7 +72,7 @@ class Calibration:
         engine.silent += expected
         if engine.silent < _SILENT:
             return ""
-        return self._once(NOTHING if engine.finds_nothing else UNTOLD)
+        return self._once(NOTHING) if engine.finds_nothing else self._once(f"{name}: {UNTOLD}", UNTOLD)
 
     def compare(self, name: str, expected: int, delivered: int, used: int) -> str:
         """`used`: tokens that it is thought to hold now."""
@@ -99,10 +100,11 @@ class Calibration:
         if engine.counted is None or kept.newer(engine.kept):
             engine.counted, engine.sent = kept.counted, 0
         engine.kept = kept
-        return self._once(OFF) if kept.tokens == 0 else ""
+        return self._once(f"{name}: {OFF}", OFF) if kept.tokens == 0 else ""
 
     def left(self, name: str) -> None:
         self._engines.pop(name, None)
+        self._told -= {f"{name}: {UNTOLD}", f"{name}: {OFF}"}
 
     def _cause(self, engine: _Engine, used: int, *, reset: bool) -> str:
         room = engine.kept.tokens

@@ -103,7 +103,7 @@ class Placing(NoPlacing):
 
     @property
     def entries(self) -> int:
-        return len(self.index)
+        return self.index.held
 
     def look(self, prefix: bytes, session: str | None, tokens: int) -> Ask:
         if not prefix:

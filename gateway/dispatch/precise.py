@@ -68,8 +68,16 @@ class PrecisePlacing(Placing):
         self.heard = Heard()
         self.choices = Choices()
 
+    @property
+    def hearing(self) -> bool:
+        return any(sequence.live for sequence in self.followed.values())
+
+    def hears(self, name: str) -> bool:
+        sequence = self.followed.get(name)
+        return sequence is not None and sequence.live
+
     def place(self, work: WorkAsk) -> Unplaced:
-        if work.ids and any(sequence.live for sequence in self.followed.values()):
+        if work.ids and self.hearing:
             try:
                 ids = Chain.unpack(work.ids)
                 placed = PreciselyPlaced(work.prefix, work.prompt_tokens, self, ids)

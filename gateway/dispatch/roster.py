@@ -71,8 +71,10 @@ class Roster:
             for member in self._fleet.members(model).values():
                 replica, spec = member.replica, member.spec
                 serial = serials[replica] = self._serials.get(replica) or next(self._numbers)
-                key, tls = spec.api_key.reveal(), _tls_told(spec.tls)
-                yield Known(serial, model, spec.name, spec.url, key, tls, member.source, held=member.held, up=replica.up)
+                key, tls, heard = spec.api_key.reveal(), _tls_told(spec.tls), lane.placing.hears(spec.name)
+                yield Known(
+                    serial, model, spec.name, spec.url, key, tls, member.source, held=member.held, up=replica.up, heard=heard
+                )
         self._serials = serials
 
 
@@ -84,6 +86,7 @@ class Replicas:
         self._providers = providers
         self.known: dict[int, Known] = {}
         self.several: frozenset[str] = frozenset()  # models that have more than one
+        self.hearing: frozenset[str] = frozenset()  # those of which some engine says what it has cached
         self._replicas: dict[int, Replica] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -127,6 +130,7 @@ class Replicas:
     def _count(self) -> None:
         counts = Counter(known.model for known in self.known.values())
         self.several = frozenset(model for model, count in counts.items() if count > 1)
+        self.hearing = frozenset(known.model for known in self.known.values() if known.heard)
 
     def _learn(self, known: Known, replica: Replica | None) -> None:
         """A dispatcher with another config may have models that this worker has not: it will not be granted them."""

@@ -204,6 +204,9 @@ class Dispatcher(Protocol):
     def several(self, model: str) -> bool:
         """Whether there is more than one replica to choose from."""
 
+    def hearing(self, model: str) -> bool:
+        """Whether some engine of it says what it has cached, and is understood."""
+
     def engines(self, model: str) -> Sequence[Replica]:
         """Those that are up, to be asked what is no request of a client."""
 

@@ -56,6 +56,15 @@ class NoPlacing:
         """What is remembered, in blocks of prompts."""
         return 0
 
+    @property
+    def hearing(self) -> bool:
+        """Some engine of the pool says what it has cached, and is understood."""
+        return False
+
+    def hears(self, name: str) -> bool:  # noqa: ARG002 - as the other kind
+        """The same of one replica's."""
+        return False
+
     def look(self, prefix: bytes, session: str | None, tokens: int) -> Ask:  # noqa: ARG002 - as the other kind
         """What a balance would be asked for a request with that beginning, for who only wants to know."""
         return Ask(session, tokens)

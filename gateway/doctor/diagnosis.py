@@ -24,6 +24,7 @@ from gateway.doctor import (
     classifier,
     disk,
     engine,
+    events,
     learning,
     machine,
     pools,
@@ -34,6 +35,7 @@ from gateway.doctor import (
 )
 from gateway.doctor.classifier import ClassifierFacts
 from gateway.doctor.engine import Engine, engine_of
+from gateway.doctor.events import EventsFacts
 from gateway.doctor.facts import ReplicaFacts
 from gateway.doctor.findings import Finding, Severity, fail
 from gateway.doctor.machine import Machine
@@ -77,6 +79,7 @@ class _Asked:
     number: int
     replica: Replica
     facts: ReplicaFacts = field(default_factory=ReplicaFacts)
+    heard: dict[str, EventsFacts | None] = field(default_factory=dict)
 
     @property
     def origin(self) -> Origin:
@@ -169,6 +172,10 @@ def _questions(config: Config, state: _Findings, options: Options, wall: Callabl
                 one.facts, one.replica, context=client_of(one.replica).ssl_context, timeout=options.timeout, wall=wall, deep=deep
             )
 
+    async def hear(one: _Asked, key: str, address: str) -> None:
+        async with gate:
+            one.heard[key] = await events.ask(address, options.timeout)
+
     async def bind(path: Path, host: str, port: int) -> None:
         state.ports[path] = (host, port, await ports.try_port(host, port, options.timeout))
 
@@ -186,6 +193,11 @@ def _questions(config: Config, state: _Findings, options: Options, wall: Callabl
         yield bind(path, host, port)
     for one in state.asked:
         yield ask(one)
+        own = one.model.replicas[one.number]
+        for key, address in (("events", own.events), ("replay", own.replay)):
+            if address and one.model.balance.precise is not None:
+                one.heard[key] = None
+                yield hear(one, key, address)
 
 
 async def _within(questions: Iterator[Awaitable[None]], seconds: float) -> None:
@@ -254,6 +266,7 @@ def _replica(reading: Reading, one: _Asked, said: Engine, now: float) -> list[Fi
         found += capacity.capacity(where, model, one.number, facts)
     found += engine.version(where, said)
     found += engine.clock(where, facts, model.replicas[one.number].name)
+    found += events.judge(where, model, one.number, one.heard)
     found += engine.deep(where, facts, secret.reveal())
     well = all(finding.severity == "ok" for finding in found)
     return [*engine.summary(where, model, facts, said), *found] if well else found

@@ -155,9 +155,46 @@ def test_engines_that_cannot_be_heard(change, by, complaint):
     assert any(complaint in problem for problem in problems(HEARD.replace(change, by)))
 
 
+def heard(*models):
+    """Models of replicas that each are (name, URL's host, events' port, replay's port)."""
+    text = "models:\n"
+    for number, replicas in enumerate(models):
+        text += f"  - name: m{number}\n    balance: {{precise: {{}}}}\n    replicas:\n"
+        for name, host, events, replay in replicas:
+            text += f'      - {{name: {name}, url: "http://{host}/v1", events: "tcp://h:{events}", replay: "tcp://h:{replay}"}}\n'
+    return text
+
+
+@pytest.mark.parametrize(
+    ("models", "place", "whose"),
+    [
+        ([[("a", "x", 1, 2), ("b", "y", 1, 4)]], "6:47: models[0].replicas[1].events", '`events` of replica "a"'),
+        ([[("a", "x", 1, 2), ("b", "y", 3, 2)]], "6:68: models[0].replicas[1].replay", '`replay` of replica "a"'),
+        ([[("a", "x", 1, 2), ("b", "y", 3, 1)]], "6:68: models[0].replicas[1].replay", '`events` of replica "a"'),
+        ([[("a", "x", 1, 1)]], "5:68: models[0].replicas[0].replay", '`events` of replica "a"'),
+        ([[("a", "x", 1, 2)], [("a", "y", 1, 4)]], "9:47: models[1].replicas[0].events", '`events` of replica "a" of "m0"'),
+    ],
+)  # fmt: skip
+def test_two_replicas_of_one_address_of_events(models, place, whose):
+    """A line that was copied and not changed to its end: the error is at the second one and names the first."""
+    (found,) = problems(heard(*models))
+    assert found.startswith(place)
+    assert f"{whose} already (on line 5)" in found
+
+
+def test_one_engine_of_two_models_is_heard_by_both():
+    """Its URL is the same then."""
+    assert parse(heard([("a", "x", 1, 2)], [("b", "x", 1, 2)]), "/c.yaml", {}).models
+
+
 def test_gateways_that_share_need_one_secret():
     """Without it they would not understand each other; with it, and by default, nothing is missing."""
     share = "fleet: {share: redis}\n"
     assert [it for it in problems(f"{BASE}{STATIC}{share}") if "fleet.share: share redis needs cache.secret" in it]
-    assert parse(f"{BASE}{STATIC}{share}cache: {{secret: s}}\n", "/etc/tiergate/config.yaml", {}).fleet.share == "redis"
+    (short,) = problems(f"{BASE}{STATIC}{share}cache: {{secret: 0123456789abcde}}\n")
+    assert short.startswith("5:17: cache.secret: too short for fleet.share")
+    assert "0123" not in short
+    long = f"{BASE}{STATIC}{share}cache: {{secret: 0123456789abcdef}}\n"
+    assert parse(long, "/etc/tiergate/config.yaml", {}).fleet.share == "redis"
+    assert parse(f"{BASE}{STATIC}cache: {{secret: s}}\n", "/etc/tiergate/config.yaml", {}).cache.secret
     assert parse(f"{BASE}{STATIC}", "/etc/tiergate/config.yaml", {}).fleet.share == "none"

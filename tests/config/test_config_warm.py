@@ -39,6 +39,7 @@ def test_paths_start_from_the_config(tmp_path):
         ("{prompts: [{system: hi, tenants: [other]}]}", "tenants: [{name: acme}]", "unknown tenant"),
         ("{prompts: [{system: hi}]}", "cache: {prefix: {isolate: tenant}}", 'missing key "tenants"'),
         ("{prompts: [{system: hi}]}\n    endpoints: [embeddings]", "", "needs the endpoint chat"),
+        ('{prompts: [{system: "   "}]}', "", "warm.prompts[0].system: nothing but blanks"),
         ("{learn: 65}", "", "64"),
         ("{prompts: [{file: ./none.txt}]}", "", "cannot be read"),
     ],
@@ -55,6 +56,7 @@ def test_what_makes_no_sense_is_refused(tmp_path, warm, more, complaint):
     ("content", "complaint"),
     [
         (b"", "empty"),
+        (b" \n\t", "blanks"),
         (b"\xff\xfe", "UTF-8"),
         (b"x" * (256 * 1024 + 1), "larger"),
     ],

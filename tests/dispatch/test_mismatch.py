@@ -71,6 +71,16 @@ def test_an_engine_that_keeps_no_prefixes_is_told_of():
     assert [calibration.scraped("a", Kept(tokens=0)) for _ in range(3)] == [OFF, "", ""]
 
 
+def test_each_engine_of_the_wrong_command_line_is_told_of():
+    """The second one of a pool as well, once; one that left and is back again."""
+    calibration = Calibration()
+    said = [(name, calibration.untold(name, 30_000), calibration.scraped(name, Kept(tokens=0))) for name in "abab"]
+    assert said == [("a", UNTOLD, OFF), ("b", UNTOLD, OFF), ("a", "", ""), ("b", "", "")]
+    calibration.left("a")
+    assert calibration.untold("a", 30_000) == UNTOLD
+    assert calibration.untold("b", 30_000) == ""
+
+
 @pytest.mark.parametrize("suffix", [b"", b"_total"])
 def test_counters_of_the_cache_are_read(suffix):
     """By either of their names; an engine without them has said nothing."""

@@ -66,7 +66,7 @@ def test_it_tells_a_table_and_json_and_draws(trace, tmp_path, capsys):
     assert [result["speed"] for result in document["results"]] == [1.0, 2.0]
     it = document["results"][0]["policies"][0]
     assert it["ttft_ratio"]["mean"] == 1.0
-    assert it["hit"]["seeds"][0] <= it["hit"]["mean"] <= it["hit"]["seeds"][1]
+    assert it["hit"]["range"][0] <= it["hit"]["mean"] <= it["hit"]["range"][1]
     assert picture.read_bytes()[:4] == b"\x89PNG"
     assert main([*few, "--half", "second", "--requests", "40", "--png", str(picture)]) == 0
     assert "40 requests" in capsys.readouterr().out
@@ -107,6 +107,25 @@ def test_figures_out_of_bounds_are_a_mistake(capsys, mistake):
     with pytest.raises(SystemExit, match="2"):
         main(["simulate", "--made", "none", *mistake])
     assert mistake[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "complaint"),
+    [
+        (["--replicas", "12"], "--replicas is about replicas, which need a TRACE or --made"),
+        (["--sessions"], "--sessions is about replicas"),
+        (["--speed", "1"], "--speed is about replicas"),
+        (["--gatew", "2"], "--gateways is about replicas"),
+        (["--made", "none", "--slots", "64"], "--slots is about the queue, and with a TRACE or --made"),
+        (["--made", "none", "--mix", "one"], "--mix is about the queue"),
+        (["--made", "none", "--policy", "work_cost@apart"], "work_cost@apart is about several gateways: say --gateways"),
+        (["--made", "none", "--tell", "50ms"], "--tell is about several gateways: say --gateways"),
+    ],
+)
+def test_an_option_that_would_say_nothing_is_a_mistake(capsys, command, complaint):
+    """Of the other half of the command, or of several gateways with one; also where it is what it would be anyway."""
+    assert main(["simulate", *command]) == 2
+    assert complaint in capsys.readouterr().err
 
 
 def archive(path, **members):
@@ -174,5 +193,5 @@ def test_the_sample_in_the_repository_shows_who_is_first():
     policies = [policy_of(name) for name in ("work_cost", "sticky_18s", "aibrix", "least_requests")]
     document = run(Study("sample", trace.jobs, policies, (1.0,), (1, 2)))
     work, *others = document["results"][0]["policies"]
-    assert all(other["ttft_ratio"]["seeds"][0] > 1.1 for other in others)
+    assert all(other["ttft_ratio"]["range"][0] > 1.1 for other in others)
     assert all(other["good"]["mean"] < work["good"]["mean"] for other in others)

@@ -99,6 +99,8 @@ async def test_a_bad_file_says_the_line_and_heals(path, source):
         ("- {url: 'http://${HOME}/'}\n", "HOME is not set"),
         ("- {url: 'http://h/', api_key: \"a\\nb\"}\n", "visible ASCII"),
         ("- &x {url: 'http://h/'}\n- *x\n", "two replicas are called h-80"),
+        ("- {url: 'http://h/', events: 'tcp://h:1'}\n- {url: 'http://i/', events: 'tcp://h:1'}\n", "h-80 and i-80 both have"),
+        ("- {url: 'http://h/', events: 'tcp://h:1', replay: 'tcp://h:1'}\n", "h-80 and h-80 both have"),
         ("- [" * 40, "nested more than|not valid YAML"),
         ("a" * (1024 * 1024 + 1), "larger than 1 MiB"),
         ("- {url: 'http://h/'}\n" * 1025, "more than 1024 replicas"),

@@ -18,6 +18,10 @@ MODEL = "small-model"
 NOBODY = "http://127.0.0.1:9/v1"
 
 
+def spec_like(name, url, events=None, replay=None):
+    return Replica(name=name, url=url, api_key=Secret("k"), events=events, replay=replay)
+
+
 class Said:
     """A source that says what a test tells it."""
 
@@ -27,7 +31,8 @@ class Said:
         self.answer = LookFailed("nothing yet")
 
     def set(self, *replicas, ttl=0.0):
-        self.answer = Found(tuple(Replica(name=name, url=url, api_key=Secret("k")) for name, url in replicas), ttl)
+        """(name, url), and perhaps where its engine publishes events and replays them."""
+        self.answer = Found(tuple(spec_like(*replica) for replica in replicas), ttl)
 
     async def look(self):
         if isinstance(self.answer, Exception):
@@ -219,6 +224,25 @@ async def test_others_replicas_are_passed_over(stack, source, caplog):
     await stack.gateway.parts.fleet.idle()
     await watch.look()
     assert states(stack).keys() == {"a", "s1", "twice"}
+
+
+async def test_an_address_of_events_is_one_replicas(stack, source, caplog):
+    """What another list's replica is heard at is passed over; in one list two may change places."""
+    one, two = "tcp://127.0.0.1:1", "tcp://127.0.0.1:2"
+    other = Said("file x", 1)
+    other.set(("a", NOBODY, one, two))
+    second = watch_of(stack, other)
+    await second.look()
+    source.set(("b", NOBODY + "/b", one), ("c", NOBODY + "/c", "tcp://127.0.0.1:3", two), ("d", NOBODY + "/d"))
+    await watch_of(stack, source).look()
+    assert states(stack).keys() == {"a", "d", "s1"}
+    assert sum("is there from elsewhere" in record.message for record in caplog.records) == 2
+    other.set(("a", NOBODY, one), ("e", NOBODY + "/e", two))
+    await second.look()
+    other.set(("a", NOBODY, two), ("e", NOBODY + "/e", one))
+    await second.look()
+    members = stack.gateway.parts.fleet.members(MODEL)
+    assert (members["a"].spec.events, members["e"].spec.events) == (two, one)
 
 
 async def test_a_drain_by_hand_outlives_the_looks(stack, source, fakes):

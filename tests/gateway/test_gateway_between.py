@@ -18,7 +18,7 @@ def impatient(monkeypatch):
 def shared(redis, **more):
     return {
         "models": {0: {"context": None}},
-        "cache": {"secret": "s", "exact": {"enabled": False}},
+        "cache": {"secret": "0123456789abcdef", "exact": {"enabled": False}},
         "redis": {"url": redis.url},
         "fleet": {"share": "redis"},
         **more,

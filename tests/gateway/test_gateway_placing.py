@@ -52,6 +52,12 @@ def placing_of(stack, model="small-model"):
     return stack.gateway.parts.lanes[model].placing
 
 
+async def blocks(stack):
+    """The gauge of what is remembered."""
+    page = (await stack.client.get("/metrics")).text
+    return sum(float(line.split()[-1]) for line in page.splitlines() if line.startswith("tiergate_prefix_index_blocks{"))
+
+
 async def test_a_conversation_stays_where_its_history_is(start):
     """Every turn goes to the replica of the first one, and finds its history there, the streamed answers included."""
     stack = await start(BUSY, fakes=fleet())
@@ -162,8 +168,10 @@ async def test_a_replica_that_sleeps_has_forgotten(start):
     await talk.turn()
     placing, name = placing_of(stack), talk.where[0]
     assert placing.index.tokens(name)
+    assert await blocks(stack) > 0
     stack.fakes[name].app.engine.sleep()
     await stack.until(lambda: not placing.index.tokens(name))
+    assert await blocks(stack) == 0
     stack.fakes[name].app.engine.wake_up()
 
 
@@ -290,5 +298,40 @@ async def test_explain_tells_what_a_request_would_cost_each_replica(start):
         assert cost["cost"] == cost["waiting"] + 2 * cost["uncached"] + 105 * cost["inflight"]
         assert cost["uncached"] == attempt["prompt_tokens"] if name != least else cost["uncached"] < 60
     assert placing_of(stack).entries == entries
+    assert not any(cost["home"] for cost in costs.values())
     reply = await stack.chat(messages=body["messages"])
     assert reply.headers["x-tiergate-replica"] == least
+
+
+@pytest.mark.parametrize("kind", ["sticky", "prefix_hash", "round_robin"])
+async def test_explain_tells_what_is_cached_for_every_kind_that_asks(start, kind):
+    """Without a cost where the kind counts otherwise; of kinds that do not ask there is nothing to tell."""
+    stack = await start({**BUSY, "models": {0: {"context": None, "balance": {"kind": kind}}}}, fakes=fleet())
+    talk = Talk(stack, 1)
+    await talk.turn(length=300)
+    await stack.at_rest()
+    found = await costs(stack, talk.messages)
+    if kind == "round_robin":
+        assert set(found.values()) == {None}
+        return
+    assert {cost["cost"] for cost in found.values()} == {None}
+    assert min(found, key=lambda name: found[name]["uncached"]) == talk.where[0]
+
+
+async def test_explain_tells_the_home_of_a_session(start):
+    """One replica is, and half of the prompt counts there."""
+    stack = await start(BUSY, fakes=fleet())
+    found = await costs(stack, [{"role": "user", "content": words("x", 300)}], {"x-tiergate-session": "s"})
+    (home,) = [cost for cost in found.values() if cost["home"]]
+    others = [cost for cost in found.values() if not cost["home"]]
+    assert len(others) == 2
+    assert all(cost["cost"] == 2 * cost["uncached"] for cost in others)
+    assert home["cost"] == pytest.approx(home["uncached"], abs=2)
+
+
+async def costs(stack, messages, headers=None):
+    """By replica, as explained."""
+    asked = {"tenant": "acme", "body": {"model": "small-model", "messages": messages}, "headers": headers or {}}
+    told = await stack.client.post("/admin/explain", json=asked, headers={"authorization": "Bearer tg-admin-key"})
+    assert told.status_code == 200, told.text
+    return {replica["name"]: replica["cost"] for replica in told.json()["attempts"][0]["replicas"]}

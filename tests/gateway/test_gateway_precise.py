@@ -3,6 +3,7 @@
 import asyncio
 import hmac
 import random
+import socket
 from contextlib import AsyncExitStack
 
 import pytest
@@ -15,7 +16,10 @@ from gateway.lab.fake import Options
 
 pytest.importorskip("zmq", reason="the extra `precise` is not installed")
 
+import zmq
 from kv_publisher import Publisher
+
+from gateway.dispatch.listening import Ear
 
 NAMES = ("s1", "s2", "s3")
 WORDS = ("alpha", "beta", "gamma", "delta", "kappa", "sigma", "omega", "theta")
@@ -60,7 +64,12 @@ class World:
                 for name, sequence in self.placing.followed.items()
             )
 
-        await self.stack.until(lambda: len(self.placing.followed) == 3 and heard())
+        await self.stack.until(lambda: len(self.placing.followed) == 3 and heard() and self.asks)
+
+    @property
+    def asks(self):
+        """Who serves requests asks for token ids."""
+        return self.stack.gateway.parts.pipeline._tokens._engines.hearing("small-model")
 
     async def where(self, content, **more):
         answer = await self.stack.chat(content, max_tokens=1, **more)
@@ -72,8 +81,10 @@ class World:
 async def world(start):
     async with AsyncExitStack() as scope:
 
-        async def make(timeout="5s", cache=None):
+        async def make(timeout="5s", cache=None, silent=False):
             publishers = {name: Publisher() for name in NAMES}
+            if silent:
+                await asyncio.gather(*(publisher.stop() for publisher in publishers.values()))
             changes = {
                 "models": {0: {
                     "context": None, "balance": {"precise": {"timeout": timeout}},
@@ -83,7 +94,8 @@ async def world(start):
             }  # fmt: skip
             stack = await start(changes, fakes=dict.fromkeys((*NAMES, "l1"), Options()))
             made = World(stack, publishers)
-            await made.in_step()
+            if not silent:
+                await made.in_step()
             scope.push_async_callback(lambda: asyncio.gather(*(p.stop() for p in made.publishers.values())))
             return made
 
@@ -149,6 +161,52 @@ async def test_an_engine_that_dies(world):
     await here.cached_at("s3", text("c"))
     assert await here.where(text("c")) == "s3"
     assert await here.claimed(text("a")) == set()
+
+
+async def test_engines_that_publish_nothing(world, caplog, monkeypatch):
+    """Nobody is asked for token ids as long as no engine is heard, and the log says once of each replica that it is not."""
+    monkeypatch.setattr("gateway.dispatch.listening._LOOK", 0.02)
+    here = await world(silent=True)
+
+    def told():
+        return sorted(record.message[:2] for record in caplog.records if "nobody publishes KV cache events" in record.message)
+
+    await here.stack.until(lambda: len(told()) == 3)
+    for turn in range(3):
+        assert await here.where(text(turn)) in NAMES
+    assert here.placing.choices.approximate == 3
+    assert "tiergate_prompt_tokenizations_total{" not in (await here.stack.client.get("/metrics")).text
+    assert told() == list(NAMES)
+    here.publishers["s2"] = Publisher(ports=here.publishers["s2"].ports)
+    await here.stack.until(lambda: here.asks)
+    here.publishers["s2"].engine.compute(await here.tokens(text("a")))
+    await here.stack.until(lambda: here.placing.heard.batches)
+    assert await here.where(text("a")) == "s2"
+    assert here.placing.choices.precise == 1
+    assert told() == list(NAMES)
+
+
+async def test_an_address_where_nothing_is_replayed(world, caplog):
+    """What an engine says from now on is heard, and the log says once that what it said before is not known."""
+    here = await world()
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    placing, loop = here.placing, asyncio.get_running_loop()
+    context = zmq.Context()
+    ear = Ear(context, placing, "x", here.publishers["s1"].addresses["events"], f"tcp://127.0.0.1:{port}")
+    try:
+        ear.open()
+        until = loop.time() + 10
+        while "x: nobody replays KV cache events" not in caplog.text and loop.time() < until:
+            await asyncio.sleep(0.01)
+        assert caplog.text.count("x: nobody replays") == 1
+        here.publishers["s1"].engine.compute([1] * 64)
+        await here.stack.until(lambda: ear.sequence.live)
+    finally:
+        ear.close()
+        placing.deafen("x")
+        context.destroy(linger=0)
+        listener.close()
 
 
 async def test_batches_that_are_lost(world):

@@ -196,7 +196,7 @@ async def test_a_slow_replica_serves_when_its_time_is_up(start):
      {"status": 200, "body": {"usage": {"prompt_tokens": 10**18, "prompt_tokens_details": {"cached_tokens": 10**19}}}},
      {"close_before_headers": True}],
 )  # fmt: skip
-async def test_failures_keep_nobody_out(start, fault):
+async def test_failures_keep_nobody_out(start, fault, caplog):
     """Whatever an engine answers, it serves afterwards, and no breaker has heard of it."""
     prompts = [{"system": words(n, 300)} for n in range(5)]
     stack = await start(config({"prompts": prompts}), fakes=two())
@@ -211,6 +211,11 @@ async def test_failures_keep_nobody_out(start, fault):
     if fault.get("status") != 200:
         assert told.state == "failed"
         assert len(asked(stack, "s1")) in (3, 4)
+        reason = f"status {fault['status']}" if "status" in fault else "ConnectionBroken"
+        why = f"warm.prompts[0] for fake: {reason}"
+        assert told.why == why
+        assert f"; first {why} (" in caplog.text
+        assert words(0, 300)[:20] not in caplog.text
     assert not replica(stack, "s1").breaker.tripped
     await restart(stack, "s1")
     await stack.until(lambda: warmth(stack, "s1").state == "warm")

@@ -53,9 +53,7 @@ def _fleet(fleet: argparse._ArgumentGroup) -> None:
     fleet.add_argument("--gateways", type=_count, default=1, metavar="N",
                        help="that share the requests at random (%(default)s); with POLICY@apart they do not hear each other, "
                        "with POLICY@floor they know that they do not, POLICY@one is one for all")  # fmt: skip
-    fleet.add_argument(
-        "--tell", type=_interval, default=0.05, metavar="TIME", help="after which gateways know of each other (50ms)"
-    )
+    fleet.add_argument("--tell", type=_interval, metavar="TIME", help="after which several gateways know of each other (50ms)")
     fleet.add_argument("--error", type=_sigma, default=0.0, metavar="SIGMA", help="lognormal error of the estimate of tokens (0)")
     fleet.add_argument(
         "--index", type=_factor, default=1.0, metavar="X", help="room of the prefix index, of what an engine has (1)"

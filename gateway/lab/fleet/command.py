@@ -26,6 +26,9 @@ def studies_of(args: argparse.Namespace) -> list[Study]:
         sources.append((archives[0].name, _clients(archives, args)))
     sources += [(f"made up, {kind}", _made(kind, args)) for kind in args.made]
     setting, policies = setting_of(args), policies_of(args.policy)
+    between = next((name for name in args.policy or () if "@" in name), None)
+    if args.gateways == 1 and (between or args.tell is not None):
+        raise ValueError(f"{between or '--tell'} is about several gateways: say --gateways")
     speeds, seeds = sorted(set(args.speed or [1.0])), range(1, args.seeds + 1)
     return [Study(name, draw, policies, speeds, seeds, setting, args.goal) for name, draw in sources]
 
@@ -47,7 +50,7 @@ def setting_of(args: argparse.Namespace) -> Setting:
         index=args.index,
         sessions=args.sessions,
         gateways=args.gateways,
-        tell=args.tell,
+        tell=Setting().tell if args.tell is None else args.tell,
     )
 
 

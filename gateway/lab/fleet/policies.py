@@ -89,7 +89,9 @@ POLICIES = (
     Policy("longest", "the longest match alone", lambda seed, _sight: Longest(random.Random(seed))),
 )  # fmt: skip
 BY_NAME = {policy.name: policy for policy in POLICIES} | {
-    kind: _kind(kind, "") for kind in ("least_latency", "queue_depth", "consistent_hash")
+    "least_latency": _kind("least_latency", "the first byte expected soonest"),
+    "queue_depth": _kind("queue_depth", "as least_requests: no engine here has a queue that the gateway does not count"),
+    "consistent_hash": _kind("consistent_hash", "by the session, bounded load"),
 }
 UNASKED = tuple(policy.name for policy in POLICIES if policy.name != "longest")
 

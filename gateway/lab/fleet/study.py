@@ -57,9 +57,9 @@ def _of(policy: Policy, runs: Sequence[Result], first: Sequence[Result]) -> Json
     for name in Result._fields:
         values = [getattr(run, name) for run in runs]
         known = [value for value in values if value is not None]
-        fields[name] = {"mean": mean(values), "seeds": [min(known), max(known)] if known else None}
+        fields[name] = {"mean": mean(values), "range": [min(known), max(known)] if known else None}
     pairs = [ratio(run.ttft_mean, base.ttft_mean) for run, base in zip(runs, first, strict=True)]
     own, base = mean([run.ttft_mean for run in runs]), mean([run.ttft_mean for run in first])
     known = [pair for pair in pairs if pair is not None]
-    fields["ttft_ratio"] = {"mean": ratio(own, base), "seeds": [min(known), max(known)] if known else None}
+    fields["ttft_ratio"] = {"mean": ratio(own, base), "range": [min(known), max(known)] if known else None}
     return {"policy": policy.name, "about": policy.about, **fields}

@@ -65,7 +65,7 @@ def _seconds(it: Json) -> str:
 def _ratio(it: Json) -> str:
     if it["mean"] is None:
         return ""
-    low, high = it["seeds"]
+    low, high = it["range"]
     return f"{it['mean']:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{it['mean']:.2f} ({low:.2f} to {high:.2f})"
 
 

@@ -7,6 +7,7 @@ timeline.py   virtual time
 door.py       the product's limiter
 fleet.py      slots that serve, in front of them the product's scheduler
 measures.py   waits of a run, and of several
+halves.py     which options are about replicas, and which about the queue
 study.py      loads x policies x seeds, paired
 engine.py     an engine as vLLM schedules: steps, seats, a KV cache, preemption
 capacity.py   slots that find themselves before such engines; `python -m bench.slots` tells what that brings

@@ -7,12 +7,14 @@ from pathlib import Path
 
 from gateway.lab.fleet import arguments as replicas
 from gateway.lab.numbers import number, whole
+from gateway.lab.simulate.halves import half
 from gateway.lab.simulate.policies import CAP, PER_TOKEN
 from gateway.lab.simulate.terms import KEYS
 from gateway.lab.simulate.workload import PACES
 from gateway.lab.tiers import arguments as tiers
 from gateway.units import parse_duration
 
+REPLICAS, QUEUE = "replicas", "queue"
 MIXES = ("one", "eight", "uses")
 REQUESTS = 12_000
 
@@ -28,11 +30,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     both.add_argument("--seeds", type=_seeds, default=5, metavar="N", help="runs of each policy at each load (%(default)s)")
     both.add_argument("--policy", action="append", metavar="NAME",
                       help="may be repeated, the first is what others are compared with (all but `longest`)")  # fmt: skip
-    both.add_argument("--json", action="store_true", help="print JSON: also the range over the seeds, and each tenant's waits")
+    both.add_argument("--json", action="store_true",
+                      help="print JSON: also the range over the seeds, [least, most], and each tenant's waits")  # fmt: skip
     both.add_argument("--png", type=Path, metavar="FILE", help="draw it; needs tiergate[plots]")
-    replicas.add_arguments(parser)
+    with half(parser, REPLICAS):
+        replicas.add_arguments(parser)
     tiers.add_arguments(parser)
-    _add_queue(parser)
+    with half(parser, QUEUE):
+        _add_queue(parser)
 
 
 def _add_queue(parser: argparse.ArgumentParser) -> None:

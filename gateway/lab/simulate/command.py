@@ -20,6 +20,7 @@ from gateway.lab.fleet.table import table as replicas_table
 from gateway.lab.load.traces import read
 from gateway.lab.simulate import arguments, plots
 from gateway.lab.simulate.fleet import Speed
+from gateway.lab.simulate.halves import given
 from gateway.lab.simulate.policies import BY_NAME, Policy, ours
 from gateway.lab.simulate.study import Draw, Json, Source, Study
 from gateway.lab.simulate.study import run as run_study
@@ -40,6 +41,7 @@ _MIXES = {"one": "made up, one tenant", "eight": "made up, eight tenants", "uses
 def run(args: argparse.Namespace) -> int:
     of_replicas = bool(args.traces or args.made)
     try:
+        _one_half(args, of_replicas=of_replicas)
         _look(args.png)
         if args.route is not None:
             documents = [run_tiers(study, _say) for study in tiers.studies_of(args)]
@@ -55,6 +57,15 @@ def run(args: argparse.Namespace) -> int:
         tell, draw = tiers_table, lines.draw
     print(json.dumps(documents) if args.json else tell(documents), flush=True)
     return 0 if args.png is None else _draw(args.png, documents, draw)
+
+
+def _one_half(args: argparse.Namespace, *, of_replicas: bool) -> None:
+    """Raises ValueError where an option would say nothing."""
+    option = given(args, arguments.QUEUE if of_replicas else arguments.REPLICAS)
+    if option is not None and of_replicas:
+        raise ValueError(f"{option} is about the queue, and with a TRACE or --made it is about replicas")
+    if option is not None:
+        raise ValueError(f"{option} is about replicas, which need a TRACE or --made; without it is about the queue")
 
 
 def studies_of(args: argparse.Namespace) -> list[Study]:

@@ -93,7 +93,7 @@ def _of(policy: Policy, runs: Sequence[_Run], first: Sequence[_Run]) -> Json:
         own, base = ([getattr(run.waits, name) for run in several] for several in (runs, first))
         pairs = [value for value in map(ratio, own, base) if value is not None]
         fields[name] = {"s": mean(own), "ratio": ratio(mean(own), mean(base)),
-                        "seeds": [min(pairs), max(pairs)] if pairs else None}  # fmt: skip
+                        "range": [min(pairs), max(pairs)] if pairs else None}  # fmt: skip
     tenants = {tenant: [run.tenants[tenant] for run in runs if tenant in run.tenants] for tenant in runs[0].tenants}
     fields["rank_accuracy"] = mean([run.accuracy for run in runs])
     fields["refused"] = mean([run.refused for run in runs])
