@@ -54,7 +54,7 @@ def origin(it: Json) -> str:
         "yardstick": "-",
         "own": f"{it.get('labels', 0):,} of this set",
         "based": f"base + {it.get('labels', 0):,} of this set",
-        "task": "its other tasks",
+        "task": "its other tasks, levelled" if it.get("levelled") else "its other tasks",
         "cross": str(it.get("learned_from")),
     }[it["protocol"]]
 
