@@ -4,8 +4,8 @@ Two linear functions of the grams and amounts of a text: the gap (how much likel
 cheapest) and the mean of both chances. The heads P(small is good enough) and P(large is good enough) are mean ∓ gap / 2.
 
 A gram weighs by its rarity (TF-IDF: its presence times `idf`, over the length of the vector), and grams that training never met
-lengthen the vector: a text of unknown words is pulled towards what is usual. Where too little of its words is known, or its
-amounts lie far from all that was met (`strangeness`), nothing is claimed.
+lengthen the vector, up to twice: a text of unknown words is pulled towards what is usual. Where too little of its words is known,
+or its amounts lie far from all that was met (`strangeness`), nothing is claimed.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from routing.grams import AMOUNTS, Grams, grams_of, hashes, pairs
 TERMS = 6
 IDF_STEP = 24  # an idf is kept as a byte, in steps of 1/24
 LEAST, MOST = 0.01, 0.99
+MOST_UNMET = 3.0  # of the weight that is known, so much of the unknown lengthens a vector: at most to twice its length
 _LEAST_SPREAD = 0.02  # variance that any amount may have, though training showed less
 
 
@@ -119,8 +120,11 @@ class Policy:
         find = self._places.get
         met = [place for gram in grams.ids if (place := find(gram)) is not None]
         met_square = sum(map(self._squares.__getitem__, met))
-        square = met_square + (len(grams.ids) - len(met)) * self.unmet**2
-        return (met, 1.0 / math.sqrt(square), met_square / square) if square else (met, 0.0, 0.0)
+        unmet_square = (len(grams.ids) - len(met)) * self.unmet**2
+        if not met_square:
+            return met, 0.0, 0.0
+        square = met_square + min(unmet_square, MOST_UNMET * met_square)
+        return met, 1.0 / math.sqrt(square), met_square / (met_square + unmet_square)
 
     def _terms(self, grams: Grams, met: list[int], weights: list[int], scale: float) -> list[tuple[str, float]]:
         """The strongest grams, and the amounts, by what they add to the gap; an amount against what is usual of it."""

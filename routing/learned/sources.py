@@ -15,8 +15,8 @@ Rules
 - All rows of each file are used, but a prompt whose first 90 letters came before: MMLU-Pro repeats MMLU, LLMRouter repeats
   both and GSM8K.
 - A file's level is that of its models, not of its prompts: its scores are shifted to the mean of all files.
-- A file weighs by the square root of its rows and of its kinds of tasks: an examination is one kind of ask, however many
-  questions it has.
+- A file weighs by its kinds of tasks and the square root of its rows: an examination is one kind of ask, however many questions
+  it has.
 - Everyday asks are in none of the files: some are added by assumption (`assumed`), each as ASSUMED rows.
 - MT-Bench is not among them: it is kept for measuring.
 """
@@ -39,7 +39,7 @@ from routing.learned.policy import Policy
 from routing.learned.train import Row, train
 
 SEED = 8
-ASSUMED = 20.0
+ASSUMED = 200.0
 AMOUNTS_COST = 10.0  # lower than for one's own traffic: over many kinds of asks, amounts say more, and in any language
 _LETTERS = 90
 
@@ -85,7 +85,7 @@ def rows_of(folder: Path, sources: Sequence[Source] = SOURCES) -> list[Row]:
             row,
             small=(row.small or 0.0) - small + level[0],
             large=(row.large or 0.0) - large + level[1],
-            weight=(most * source.kinds / len(rows)) ** 0.5,
+            weight=source.kinds * (most / len(rows)) ** 0.5,
         )
         for source, rows, (small, large) in zip(sources, files, means, strict=True)
         for row in rows

@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 
 from routing.grams import Grams
-from routing.learned.policy import IDF_STEP, Policy
+from routing.learned.policy import IDF_STEP, MOST_UNMET, Policy
 from routing.learned.ridge import Floats, Ints, Sparse
 
 LEAST_TEXTS = 3  # texts that a gram must be in: it is named in explanations, and a word of one text is that text's own
@@ -118,9 +118,10 @@ def _sparse(read: Sequence[Grams], words: Vocabulary) -> tuple[Sparse, Floats]:
         met = words.keys[places] == flat
     weight = np.full(len(flat), words.unmet)
     weight[met] = words.idf[places[met]]
-    squares = np.maximum(np.bincount(owners, weight**2, len(read)), _TINY)
-    values = weight / np.sqrt(squares)[owners]
-    familiar = np.bincount(owners, weight**2 * met, len(read)) / squares
+    known = np.bincount(owners, weight**2 * met, len(read))
+    unmet = np.bincount(owners, weight**2 * ~met, len(read))
+    values = weight / np.sqrt(np.maximum(known + np.minimum(unmet, MOST_UNMET * known), _TINY))[owners]
+    familiar = known / np.maximum(known + unmet, _TINY)
     return Sparse.of(owners[met], places[met], values[met], (len(read), len(words.keys))), familiar
 
 

@@ -135,8 +135,7 @@ def train(
     gap, held_gap = _gap(both, fold, costs)
     mean, held_mean = _mean(_completed(table, gap), both, fold)
     prior = np.clip(np.stack([held_mean - held_gap / 2, held_mean + held_gap / 2], axis=1), LEAST, MOST)
-    kept = prior[rng.permutation(len(prior))[:MOST_PRIOR]]
-    return _policy(words, gap, mean, table, kept, base)
+    return _policy(words, gap, mean, table, rng.permutation(_evenly(prior, held_gap)), base)
 
 
 def _gap(both: Table, fold: Ints, penalties: Sequence[Penalty]) -> tuple[_Line, Floats]:
@@ -160,6 +159,14 @@ def _some(table: Table, fold: Ints) -> tuple[Table, Ints]:
     """Evenly taken rows, on which penalties are tried: more would take minutes and say the same."""
     step = -(-len(fold) // MOST_TRIED)
     return (table, fold) if step <= 1 else (table.take(np.arange(0, len(fold), step)), fold[::step])
+
+
+def _evenly(prior: Floats, by: Floats) -> Floats:
+    """MOST_PRIOR of the rows, spread evenly over all: their quantiles and their mean are those of all."""
+    count = min(MOST_PRIOR, len(by))
+    places = ((np.arange(count) + 0.5) * len(by) / count).astype(int)
+    spread: Floats = prior[np.argsort(by, kind="stable")[places]]
+    return spread
 
 
 def _completed(table: Table, gap: _Line) -> Table:
