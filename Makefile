@@ -32,7 +32,7 @@ QUIET = $$(test -t 1 || echo --quiet)
 PIP = $$(test -x $(BIN)/pip && echo "$(BIN)/python -m pip" || echo "$(PYTHON) -m pip --python $(BIN)/python")
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test lint drill fuzz bench bench-stores bench-limits bench-workers bench-caches bench-cache-eval bench-vectors route-eval e2e minilm cross-encoder lock clean
+.PHONY: help venv run test lint own-traffic own-labels drill fuzz bench bench-stores bench-limits bench-workers bench-caches bench-cache-eval bench-vectors route-eval e2e minilm cross-encoder lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,12 @@ bench-cache-eval: $(READY)  ## the semantic cache on public pairs of questions: 
 
 route-eval: $(READY) $(VENV)-route-eval/.ready  ## the complexity router on public outcomes: docs/routing-eval.md (a quarter of an hour)
 	@$(VENV)-route-eval/bin/python -m bench.route_eval $(ARGS)
+
+own-traffic: $(READY)  ## from an empty log to a calibrated routing policy, with a real gateway: the example of docs/learning.md
+	@$(BIN)/python -m bench.own_traffic $(ARGS)
+
+own-labels: $(READY)  ## what labels of one's own are worth, by replay: a table of docs/learning.md (minutes; ARGS: another folder)
+	@$(BIN)/python -m bench.own_labels $(or $(ARGS),../shared/data/routing)
 
 bench-vectors: $(READY)  ## the embedded vector store: searches in a partition, puts, memory, disk, at three sizes; a table
 	@$(BIN)/python -m bench.vectors $(ARGS)

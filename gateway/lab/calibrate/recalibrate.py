@@ -2,7 +2,7 @@
 
 A straight line from the gap that it tells to the gap that was, and one from the mean of both probabilities to the mean that was:
 four numbers, which fewer labels can tell than it takes to learn words. Least squares with the slope between LEAST and 1, so
-that requests stay in their order.
+that requests stay in the order of their gaps; only where a probability meets its bound (.01, .99) may some change places.
 """
 
 from __future__ import annotations
