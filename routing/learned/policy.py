@@ -85,8 +85,9 @@ class Policy:
         return {key: place for place, key in enumerate(self.keys)}
 
     @cached_property
-    def _squares(self) -> array[float]:
-        return array("f", [(step / IDF_STEP) ** 2 for step in self.idf])
+    def _squares(self) -> list[float]:
+        squares = [(step / IDF_STEP) ** 2 for step in range(256)]
+        return [squares[step] for step in self.idf]
 
     def judge(self, text: str) -> Judged:
         """A text of bounded length (see `conversation`)."""
