@@ -6,11 +6,11 @@ import os
 import stat
 
 import pytest
-from conftest import KEY, OTHER_KEY
 
 from gateway.lab.fake import Options
 from gateway.learning.line import decode
 
+KEY, OTHER_KEY = "tg-test-key-of-acme", "tg-test-key-of-globex"
 EASY, HARD = "What is the capital of France?", "Prove step by step that the square root of two is irrational."
 ALL = {"routing": {"learning": {"enabled": True, "share": 1.0, "per_minute": 1000, "path": "own"}}}
 
