@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     missing = [file.name for file in (*files, args.data / ANSWERS) if not file.is_file()]
     if missing:
         print(f"{', '.join(missing)}: not in {args.data}; the samples of bench/routing instead, and no page", file=sys.stderr)
-        files = sorted(SAMPLE.glob("[gm]*_sample.jsonl.gz"))
+        files = sorted(SAMPLE.glob("[mz]*_sample.jsonl.gz"))
         return _run(["route-eval", *map(str, files), "--stream", "--cascade", str(SAMPLE / "cascade_sample.jsonl.gz")])
     few = [] if args.rows is None else ["--rows", str(args.rows)]
     asked = [*(file.name for file in files), *few, "--stream", "--cascade", ANSWERS]

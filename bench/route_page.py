@@ -7,13 +7,10 @@ from typing import Any
 
 from bench.route_prose import AS_SHIPPED, CALIBRATION, CASCADES, LEARNED_FROM, STREAMS, TOP, TRAVEL
 from gateway.lab.routing import table
-from gateway.lab.routing.scored import SHIPPED
 from gateway.lab.routing.table import figure, number, origin
-from routing.learned.sources import SOURCES as SHIPPED_SOURCES
 
 Json = Mapping[str, Any]
 
-TRAINED_ON = {source.file for source in SHIPPED_SOURCES}
 FEW = 300  # labels after which calibration is told in short
 MANY = 1000  # rows of a set of which that is told
 SOURCES = {
@@ -54,7 +51,7 @@ def _data(sets: Sequence[Json]) -> str:
 
 def _short(document: Json) -> Iterator[str]:
     """What stands in the tables, said plainly, the bad things too."""
-    results = [it for it in document["results"] if it["protocol"] != "yardstick" and not _seen(it)]
+    results = [it for it in document["results"] if it["protocol"] != "yardstick" and not it.get("seen")]
     under = [it for it in results if it["apgr"]["high"] is not None and it["apgr"]["high"] < 0.5]
     unsure = [it for it in results if _holds_chance(it)]
     yield f"- **Worse than chance** (the interval's upper end is below .500): {_list(under)}."
@@ -137,17 +134,8 @@ def _value(it: Json) -> float:
 def _set(document: Json, rows: Json) -> str:
     results = [it for it in document["results"] if it["set"] == rows["name"]]
     head = [name for name in table.HEAD if not name.startswith("ECE")]
-    body = [[_named(it), *table.cells(it)[1 : len(head)]] for it in results]
+    body = [table.cells(it)[: len(head)] for it in results]
     return f"## {rows['name']}\n\n{table.told_of(rows)}.\n\n" + _markdown(head, body)
-
-
-def _named(it: Json) -> str:
-    return f"{it['router']} (has seen these rows)" if _seen(it) else str(it["router"])
-
-
-def _seen(it: Json) -> bool:
-    """Whether the figures are of the very rows that the shipped policy was trained on."""
-    return it["router"] == SHIPPED and it["set"] in TRAINED_ON
 
 
 def _travel(document: Json) -> str:

@@ -28,8 +28,12 @@ How `learned` was trained, by the gateway's own trainer:
 |---|---|
 | N of this set | five folds; N labels of the other four, told on the fifth; what begins alike (90 letters) shares a fold |
 | its other tasks | whole categories (or groups of them) are told by a policy that saw none of their rows |
+| its other tasks, levelled | the same, less what each of these policies says on average of its own held-out rows |
 | a file, all others | told by a policy of other files, without the questions that they share with this one |
 | base + N of this set | the policy of all other files, then N labels of this set: what `tiergate calibrate` does |
+
+A policy that has not seen the task that gains most believes that all gains less; bare scores of policies with a task left
+out are in a wrong order by that alone, which is what levelling takes out. One policy that serves all has no such trouble.
 
 `task oracle` and `oracle` have seen the answers: the mean gap of the prompt's task, and the gap of the prompt itself.
 Nothing can reach them. Labels are single greedy answers, and noisy.

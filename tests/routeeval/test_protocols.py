@@ -97,12 +97,14 @@ def test_answers_come_together_where_they_belong(sets):
     for number, (lesson, chosen) in enumerate(parts):
         scores = np.array([float(place) + 1000 * number for place in chosen])
         scores[0] = np.nan
-        told[lesson.name] = Told((Scored("x", scores, scores * 0, scores * 0 + 1),), np.zeros((0, 2)))
-    plain = together("x", parts, told, ranks=False)
-    ranks = together("x", parts, told, ranks=True)
+        told[lesson.name] = Told((Scored("x", scores, scores * 0, scores * 0 + 1),), np.array([[0.0, 2000.0 * number]]))
+    plain = together("x", parts, told, "bare")
+    ranks = together("x", parts, told, "ranks")
+    levelled = together("x", parts, told, "levelled")
     for number, (_, chosen) in enumerate(parts):
         assert np.isnan(plain.scores[chosen[0]])
         assert np.isnan(ranks.scores[chosen[0]])
         assert plain.scores[chosen[1]] == chosen[1] + 1000 * number
+        assert levelled.scores[chosen[1]] == chosen[1]
         assert (np.diff(ranks.scores[chosen[1:]]) > 0).all()
         assert ranks.scores[chosen[1]] == pytest.approx(0.5 / len(chosen))

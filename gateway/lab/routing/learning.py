@@ -42,7 +42,8 @@ class Learning:
             told = self._taught([*lessons, *(it.lesson for it in crossed)], "policies trained")
             yield from self._of_own(own, told, "own")
             for number, parts in tasks.items():
-                yield protocols.together(LEARNED, parts, told, ranks=False), number, {"protocol": "task"}
+                yield protocols.together(LEARNED, parts, told, "bare"), number, {"protocol": "task", "levelled": False}
+                yield protocols.together(LEARNED, parts, told, "levelled"), number, {"protocol": "task", "levelled": True}
             yield from _of_crossed(crossed, told)
             if self._settings.base is not None:
                 self._base = Path(place) / "base.policy"
@@ -68,7 +69,7 @@ class Learning:
 
     def _of_own(self, own: dict[tuple[int, int], Parts], told: dict[str, Told], protocol: str) -> Iterator[Result]:
         for (number, labels), parts in own.items():
-            yield protocols.together(LEARNED, parts, told, ranks=True), number, {"protocol": protocol, "labels": labels}
+            yield protocols.together(LEARNED, parts, told, "ranks"), number, {"protocol": protocol, "labels": labels}
 
     def _tasks(self) -> dict[int, Parts]:
         seed = self._settings.seed

@@ -38,7 +38,9 @@ def _told(results: list[Json]) -> list[Json]:
     return [
         it
         for it in results
-        if it["router"] != ORACLE and not (several and it["protocol"] == "cross" and it["learned_from"] != REST)
+        if it["router"] != ORACLE
+        and not it.get("seen")
+        and not (several and it["protocol"] == "cross" and it["learned_from"] != REST)
     ]
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -28,6 +29,14 @@ LEAST = 50  # labels that a lesson has, or it is not held
 REST = "all others"
 
 
+How = Literal["ranks", "bare", "levelled"]
+"""How scores of several policies become one order.
+
+ranks       within each part: what is compared is the policies' orders, as where parts are folds by chance
+bare        as they are
+levelled    less what each policy says on average of its own held-out rows: one that has not seen the task that gains most
+            believes that all gains less, so that bare scores of policies with a task left out are in a wrong order by themselves
+"""
 Parts = list[tuple[Lesson, list[int]]]  # lessons, each with the places that it tells
 
 
@@ -96,18 +105,16 @@ def _rest(sets: Sequence[Outcomes], by_set: Sequence[Sequence[str]], one: int, s
     return Crossed(lesson, REST if len(others) > 1 else sets[others[0]].name, (one,))
 
 
-def together(router: str, parts: Parts, told: Mapping[str, Told], *, ranks: bool) -> Scored:
-    """One answer for all rows. `ranks`: each part's scores become ranks within it, because each is of a policy of its own and
-    what is compared is their orders; else they are told against what each policy said on average when it was tried: a policy that
-    has not seen what gains most believes that all gains less, so bare scores of several are by themselves in the wrong order.
-    "Don't know" stays what it is.
-    """
+def together(router: str, parts: Parts, told: Mapping[str, Told], how: How) -> Scored:
+    """One answer for all rows, of policies of which each tells a part. "Don't know" stays what it is."""
     count = sum(len(places) for _, places in parts)
     score, small, large = (np.full(count, np.nan) for _ in range(3))
     for lesson, places in parts:
         said = told[lesson.name].said[0]
         at = np.asarray(places, dtype=np.intp)
-        score[at] = ranked(said.scores) if ranks else said.scores - _usual(told[lesson.name])
+        score[at] = (
+            ranked(said.scores) if how == "ranks" else said.scores - (_usual(told[lesson.name]) if how == "levelled" else 0)
+        )
         if said.small is not None and said.large is not None:
             small[at], large[at] = said.small, said.large
     return Scored(router, score, small, large)

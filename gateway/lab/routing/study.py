@@ -11,9 +11,10 @@ from gateway.lab.routing.latency import latency, long_asks, prompts_of
 from gateway.lab.routing.learning import Learning
 from gateway.lab.routing.measured import Measuring
 from gateway.lab.routing.outcomes import Outcomes
-from gateway.lab.routing.scored import LENGTH, Judge, Scored, length, scored, yardsticks
+from gateway.lab.routing.scored import LENGTH, SHIPPED, Judge, Scored, length, scored, yardsticks
 from gateway.lab.routing.settings import Settings
 from gateway.lab.routing.stream import streams
+from routing.learned.sources import SOURCES
 
 Json = dict[str, Any]
 
@@ -51,7 +52,7 @@ class Study:
             for name, score in self._routers.items():
                 said = scored(name, score, rows.prompts, self._progress.step(f"{rows.name}: {name}", len(rows)))
                 self._said[number, name] = said
-                yield self._result(said, rows, "alone")
+                yield self._result(said, rows, "alone", seen=name == SHIPPED and seen(rows.name))
             for said in yardsticks(rows):
                 yield self._result(said, rows, "yardstick")
 
@@ -78,6 +79,11 @@ class Study:
         long = long_asks(prompts)
         for name, score in self._routers.items():
             yield {"router": name, "prompts": latency(score, prompts), "long": latency(score, long)}
+
+
+def seen(name: str) -> bool:
+    """Whether the policy that ships was trained on the file of that name, or on one that its name begins with."""
+    return any(name.startswith(source.file) for source in SOURCES)
 
 
 def about(rows: Outcomes) -> Json:

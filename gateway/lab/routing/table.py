@@ -45,7 +45,8 @@ def cells(it: Json) -> list[str]:
     inside = "-" if it["within_categories"] is None else number(it["within_categories"])
     unsure = f"{it['abstained']:.0%}" if it["abstained"] else "-"
     gap = [figure(it["apgr"]), difference(it["over_length"]), figure(it["cpt50"]), figure(it["cpt80"])]
-    return [it["router"], origin(it), unsure, *gap, inside, *errors]
+    name = f"{it['router']} (has seen these rows)" if it.get("seen") else it["router"]
+    return [name, origin(it), unsure, *gap, inside, *errors]
 
 
 def origin(it: Json) -> str:
@@ -54,7 +55,7 @@ def origin(it: Json) -> str:
         "yardstick": "-",
         "own": f"{it.get('labels', 0):,} of this set",
         "based": f"base + {it.get('labels', 0):,} of this set",
-        "task": "its other tasks",
+        "task": "its other tasks, levelled" if it.get("levelled") else "its other tasks",
         "cross": str(it.get("learned_from")),
     }[it["protocol"]]
 
