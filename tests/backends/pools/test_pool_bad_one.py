@@ -203,6 +203,7 @@ def test_one_that_was_full_is_asked_again_when_a_place_there_comes_free(clock):
     pool = make_pool(clock, 2)
     r0 = pool.replicas[0]
     ran, left = enter(pool, r0), enter(pool, r0)
+    clock.now += 1
     for seconds in (0.1, 0.2):
         lease = enter(pool, r0)
         lease.settle(Outcome.REFUSED)
