@@ -93,6 +93,8 @@ class Lease:
         if breaker.tripped and breaker.take_probe(self.began):
             self.probe = True
             self._keeper.refresh()
+        elif replica.held:  # what runs there is capacity, and this is more
+            self._keeper.refresh()
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
