@@ -7,7 +7,9 @@ Rules:
 1. The first refusal holds it off for a tenth of a second, each further one in a row for twice as long, up to one second. It is at
    least four times as long as the refusal took, so that one that refuses slowly is asked no more than its share, and at least as
    long as the replica itself asked for. Five seconds are the most: who is full now may be free then.
-2. It heals by itself: every hold has an end, and the first answer of an attempt that began since ends it, and the row.
+2. It heals by itself: every hold has an end, and the first answer of an attempt that began since ends it, and the row. So does,
+   without ending the row, the end of a request that ran there: who was full has a place again. Else engines that refuse what they
+   have no seats for would stand with empty ones.
 3. Attempts that began before the hold say nothing: a burst that was sent there at once is one refusal, not many.
 4. Refusals ten seconds apart are no row.
 5. One that finds fault with requests is held off while another one is asked for its opinion, a tenth of a second at most, and as
@@ -44,11 +46,15 @@ class Hold:
         """An attempt that began then was refused. `after`: seconds that it named to come back. True when it is held off anew."""
         if began < self._since:
             return False
-        self.row = 1 if now - self.until > _APART else self.row + 1
+        self.row = 1 if now - max(self.until, self._since) > _APART else self.row + 1
         usual = min(_LONGEST, _FIRST * 2 ** min(self.row - 1, _TOP_LEVEL))
         self._since = now
         self.until = now + min(_AT_MOST, max(usual, after, _TIMES * (now - began)))
         return True
+
+    def lift(self) -> None:
+        """A place there has come free: it may be asked again, and the row goes on if it refuses."""
+        self.until = _NEVER
 
     def doubt(self, now: float, began: float) -> bool:
         """What an attempt found that began then is asked of another one. True when it is held off for that."""

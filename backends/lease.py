@@ -26,6 +26,8 @@ class Keeper(Protocol):
 
     def accepted(self, lease: Lease) -> None: ...
 
+    def left(self, lease: Lease) -> None: ...
+
     def overruled(self, replica: Replica, *, served: bool) -> None: ...
 
     def prefilled(self, replica: Replica, tokens: int, seconds: float) -> None: ...
@@ -52,11 +54,12 @@ class Lease:
     """`async with pool.lease(replica) as lease:` and in it `lease.first_byte()`, `lease.settle(Outcome.OK)`.
 
     `doubted`: if the replica finds fault with the request, another one is to be asked, whose lease has this one's replica in
-    `against`. `faulted`: it did.
+    `against`. `faulted`: it did. `served`: it had a place there, and an answer.
     """
 
     __slots__ = (
         "_first", "_keeper", "_lone", "_pending", "_stage", "against", "began", "doubted", "epoch", "faulted", "probe", "replica",
+        "served",
     )  # fmt: skip
 
     def __init__(self, keeper: Keeper, replica: Replica, now: float, ask: Ask = NOBODY) -> None:
@@ -69,7 +72,7 @@ class Lease:
         self._stage = _NEW
         self.replica = replica
         self.epoch = 0
-        self.probe = self.doubted = self.faulted = False
+        self.probe = self.doubted = self.faulted = self.served = False
         self.against: Replica | None = None
 
     @property
@@ -90,6 +93,8 @@ class Lease:
         if breaker.tripped and breaker.take_probe(self.began):
             self.probe = True
             self._keeper.refresh()
+        elif replica.held:  # what runs there is capacity, and this is more
+            self._keeper.refresh()
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -104,8 +109,8 @@ class Lease:
             replica.emptied.set()
         if self.probe and stage is _HELD:
             self._keeper.record(self, Outcome.NEUTRAL, self._keeper.clock())
-        if replica.held:
-            self._keeper.refresh()
+        if replica.hold.row:
+            self._keeper.left(self)
 
     def first_byte(self, at: float | None = None) -> None:
         """The first byte of a good answer came. Not for errors: a replica that fails fast must not look fast.
@@ -115,7 +120,7 @@ class Lease:
         """
         if self._first or self._stage is not _HELD:
             return
-        self._first = True
+        self._first = self.served = True
         replica, tokens, self._pending = self.replica, self._pending, 0
         replica.pending -= tokens
         now = self._keeper.clock() if at is None else max(at, self.began)
@@ -140,6 +145,7 @@ class Lease:
             return
         self._stage = _SETTLED
         self.faulted = outcome is Outcome.FAULTED
+        self.served = outcome is Outcome.OK
         if outcome is Outcome.NEUTRAL and not self.probe:
             return
         now = self._keeper.clock()

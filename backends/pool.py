@@ -252,6 +252,13 @@ class Pool:
         if lease.replica.hold.accept(lease.began):
             self.refresh()
 
+    def left(self, lease: Lease) -> None:
+        """A lease has ended, where the replica had refused: if it had a place there, that is free now."""
+        if lease.served:
+            lease.replica.hold.lift()
+        if lease.served or lease.replica.held:
+            self.refresh()
+
     def overruled(self, replica: Replica, *, served: bool) -> None:
         """Another one was asked what this one found fault with. `served`: it found none."""
         hold, now = replica.hold, self.clock()

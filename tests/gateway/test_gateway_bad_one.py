@@ -74,8 +74,7 @@ async def test_one_that_refuses_is_left_alone_and_comes_back(start, case, kind):
     await stack.at_rest()
 
 
-@pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("case", FAILURES)
+@pytest.mark.parametrize(("case", "stream"), [*((case, True) for case in FAILURES), ("520", False), ("a page", False)])
 async def test_what_no_request_can_cause_opens_the_breaker(start, case, stream):
     """Whatever the failure is, clients lose little or nothing, and its replica is taken out like any that fails."""
     stack = await start(fakes=dict(THREE))

@@ -11,7 +11,7 @@ from pool_fleet import Clock, enter, leave, make_pool, run_through
 from backends.balance import KINDS
 from backends.types import Ask, Outcome
 
-CLIENTS, SECONDS = 16, 10.0
+CLIENTS, SECONDS = 16, 6.0
 BADLY = {
     "429": (Outcome.REFUSED, 0.0),
     "503 with retry-after": (Outcome.REFUSED, 2.0),
@@ -22,12 +22,14 @@ BADLY = {
 
 @dataclass
 class Town:
-    """Clients that ask again at once; `bad` says when its replica is."""
+    """Clients that ask again at once; `bad` says when its replica is. `seats`: more at once are refused by each, at once."""
 
     pool: object
     clock: Clock
     bad: dict = field(default_factory=dict)
     bad_seconds: float = 0.001
+    seats: int = 1000
+    running: dict = field(default_factory=dict)
     lost: int = 0
     served: int = 0
     asked: dict = field(default_factory=dict)
@@ -61,12 +63,19 @@ class Town:
         run_through(lease.__aenter__())
         if doubted is not None and doubted.faulted:
             lease.against = doubted.replica
-        seconds = self.bad_seconds if replica.name in self.bad else 0.05
-        return [(self.clock.now + seconds, ("end", lease, [*tried, replica], lease if lease.doubted else doubted))]
+        full = self.running.get(replica, 0) >= self.seats
+        if full or replica.name in self.bad:
+            seconds = self.bad_seconds
+        else:
+            seconds = 0.03 + 0.04 * ((self.served * 7 + number) % 11) / 10
+            self.running[replica] = self.running.get(replica, 0) + 1
+        tried = [*tried, replica]
+        return [(self.clock.now + seconds, ("end", lease, full, tried, lease if lease.doubted else doubted))]
 
-    def ended(self, number, lease, tried, doubted):
-        outcome, after = self.bad.get(lease.replica.name, (Outcome.OK, 0.0))
+    def ended(self, number, lease, full, tried, doubted):
+        outcome, after = (Outcome.REFUSED, 0.0) if full else self.bad.get(lease.replica.name, (Outcome.OK, 0.0))
         if outcome is Outcome.OK:
+            self.running[lease.replica] -= 1
             lease.first_byte()
         lease.settle(outcome, after)
         leave(lease)
@@ -99,7 +108,7 @@ def test_a_replica_that_answers_badly_at_once_does_not_draw_the_traffic(town, ki
     one.bad.clear()
     one.run(61.0 if badly == "500" else 6.0)
     one.asked.clear()
-    one.run(10.0)
+    one.run(3.0)
     assert one.asked["r0"] > 0.1 * sum(one.asked.values())
     assert one.lost <= 20
 
@@ -185,10 +194,36 @@ def test_a_burst_that_is_refused_is_one_refusal(clock):
         lease.settle(Outcome.REFUSED)
         leave(lease)
     burst[5].first_byte()
-    burst[5].settle(Outcome.OK)
-    leave(burst[5])
     (stats, _) = pool.stats()
     assert (stats.held_for, stats.refusals, r0.hold.row) == (0.1, 5, 1)
+
+
+def test_one_that_was_full_is_asked_again_when_a_place_there_comes_free(clock):
+    """What ran there before it refused ends well: it is on offer at once, and if it refuses then, that is one more in the row."""
+    pool = make_pool(clock, 2)
+    r0 = pool.replicas[0]
+    ran, left = enter(pool, r0), enter(pool, r0)
+    clock.now += 1
+    for seconds in (0.1, 0.2):
+        lease = enter(pool, r0)
+        lease.settle(Outcome.REFUSED)
+        leave(lease)
+        assert (pool.stats()[0].held_for, r0.held) == (seconds, True)
+        if seconds == 0.1:
+            leave(left)
+            assert r0.held
+            ran.settle(Outcome.OK)
+            leave(ran)
+            assert (pool.stats()[0].held_for, r0.held, pool.capacity()) == (0, False, 8)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("clients", [24, 40])
+def test_engines_that_are_full_work_as_much_as_they_can(town, kind, clients):
+    """Three with 8 seats each refuse what is more: their seats stay busy all the same."""
+    one = town(kind, seats=8)
+    one.run(3.0, clients)
+    assert one.served > 0.9 * 3.0 * min(clients, 24) / 0.05
 
 
 def test_a_hold_is_bounded_whatever_was_said(clock):
