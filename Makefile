@@ -32,7 +32,7 @@ QUIET = $$(test -t 1 || echo --quiet)
 PIP = $$(test -x $(BIN)/pip && echo "$(BIN)/python -m pip" || echo "$(PYTHON) -m pip --python $(BIN)/python")
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test lint own-traffic own-labels drill fuzz bench bench-stores bench-limits bench-workers bench-caches bench-cache-eval bench-vectors route-eval e2e minilm cross-encoder lock clean
+.PHONY: help venv run test lint drill fuzz bench bench-stores bench-limits bench-workers bench-caches bench-cache-eval bench-vectors bench-learned route-eval route-weights own-traffic own-labels e2e minilm cross-encoder lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
