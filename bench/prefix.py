@@ -66,7 +66,7 @@ def _chained(body: dict[str, object]) -> bytes:
 
 
 def _decisions(count: int, *, crowded: bool) -> Callable[[], object]:
-    """Unpack, match, choose, note what is sent, which is the same each time and so has a crowd; half of the replicas hold some of the prompt, one all but the last turn."""
+    """Unpack, match, choose, note what is sent; half of the replicas hold some of the prompt, one all but the last turn."""
     index, balance, crowd = PrefixIndex(), make_balance("work_cost", seed=1), Crowd(time.monotonic)
     client = Client(Origin.parse("http://127.0.0.1:1/v1"))
     replicas = [Replica(f"r{number}", client, breaker=Breaker(random.Random(1))) for number in range(count)]
