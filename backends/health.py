@@ -14,7 +14,9 @@ Rules:
    replica serves without, unless it refuses (401, 403, 404), as it would every client. One that comes back later has no
    second warm-up.
 7. One that has lost what it had cached reads what the pool wants read before it is up (see `prewarm`); it is checked meanwhile
-   as always. Where that is watched, an engine that says it sleeps is down.
+   as always.
+8. Where metrics are read, an engine that says there that it sleeps is down: it would keep requests until they time out. It is
+   asked again with each check; one that was away meanwhile is another.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from backends.client import Deadlines
 from backends.engine import read_engine
 from backends.errors import ConnectFailed, UpstreamError, UpstreamTimeout
 from backends.gauges import WAITING, read_gauge
+from backends.kept import asleep
 from backends.pool import Pool
 from backends.replica import Replica
 from backends.warmup import WarmUp
@@ -55,6 +58,7 @@ class _Finding:
 
 
 _ASLEEP = _Finding("it sleeps", at_once=True)
+_WELL = _Finding()
 
 
 @dataclass(slots=True, eq=False)
@@ -67,6 +71,7 @@ class _Watch:
     cold: int = 0  # warm-ups that failed
     good: int = 0
     bad: int = 0
+    asleep: bool = False
     announced: bool = False
     resolve_at: float = float("-inf")
     suspected: asyncio.Event = field(default_factory=asyncio.Event)
@@ -156,17 +161,21 @@ class HealthMonitor:
             return
         if watch.replica not in watch.pool.replicas:
             return  # it left while we asked
-        if finding.fault is None and watch.pool.prewarm.sleeps(watch.replica):
-            await self._scrape(watch.pool, watch.replica)
-            finding = _ASLEEP if watch.pool.prewarm.sleeps(watch.replica) else finding
+        if finding.fault is None and watch.asleep:
+            finding = await self._sleeping(watch)
         if finding.fault is None and self._reads(watch):
             return
         self._judge(watch, finding)
         if finding.fault is None and (watch.pool.wants_metrics or watch.replica.governor.wants_engine):
-            await self._scrape(watch.pool, watch.replica)
-            if watch.pool.prewarm.sleeps(watch.replica):
-                self._judge(watch, _ASLEEP)
+            finding = await self._sleeping(watch)
+            if finding.fault is not None:
+                self._judge(watch, finding)
         watch.pool.refresh()  # nobody else may be asking: an opening that has ended shows in the capacity now
+
+    async def _sleeping(self, watch: _Watch) -> _Finding:
+        """What its metrics say, which are read for all who want them."""
+        await self._scrape(watch)
+        return _ASLEEP if watch.asleep else _WELL
 
     def _reads(self, watch: _Watch) -> bool:
         """Rule 7. Whether it is to be kept out."""
@@ -178,7 +187,7 @@ class HealthMonitor:
 
     async def _read_ahead(self, watch: _Watch) -> None:
         """Its metrics first: what is forgotten because of them is forgotten before it reads."""
-        await self._scrape(watch.pool, watch.replica)
+        await self._scrape(watch)
         await watch.pool.prewarm.run(watch.replica)
         watch.suspected.set()
 
@@ -240,8 +249,9 @@ class HealthMonitor:
         except Exception as error:  # noqa: BLE001  the edge of a warm-up, as of a check
             return type(error).__name__
 
-    async def _scrape(self, pool: Pool, replica: Replica) -> None:
+    async def _scrape(self, watch: _Watch) -> None:
         """Advice only: when it cannot be had, the last one goes stale by itself."""
+        pool, replica = watch.pool, watch.replica
         with suppress(UpstreamError, OSError):
             status, page = await self._get(replica, b"/metrics", _MAX_METRICS)
             if status != 200 or replica not in pool.replicas:
@@ -252,6 +262,7 @@ class HealthMonitor:
             view = read_engine(page) if replica.governor.wants_engine else None
             if view is not None:
                 replica.governor.engine(view, replica, now)
+            watch.asleep = asleep(page)
             pool.scraped(replica, page)
 
     async def _get(self, replica: Replica, path: bytes, limit: int) -> tuple[int, bytes]:
@@ -269,6 +280,7 @@ class HealthMonitor:
                 self._turn(watch, up=True, why="it answers")
             return
         watch.good, watch.bad = 0, watch.bad + 1
+        watch.asleep = watch.asleep and finding is _ASLEEP
         if not replica.up:
             watch.pool.prewarm.mark(replica)
         enough = finding.at_once or watch.bad >= self._fall

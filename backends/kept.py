@@ -34,8 +34,13 @@ class Kept:
         return self.counted is not None and before.counted is not None and self.counted < before.counted
 
 
-def read_kept(page: bytes) -> Kept:
+def asleep(page: bytes) -> bool:
+    """It keeps requests until somebody wakes it."""
     awake = [value for labels, value in read_samples(page, _SLEEP) if b'sleep_state="awake"' in labels]
+    return bool(awake) and not any(awake)
+
+
+def read_kept(page: bytes) -> Kept:
     engine = read_engine(page)
     tokens = None if engine is None else engine.kv_tokens
     if any(b'enable_prefix_caching="False"' in labels for labels, _ in read_samples(page, _CONFIG)):
@@ -43,7 +48,7 @@ def read_kept(page: bytes) -> Kept:
     return Kept(
         started=read_gauge(page, _STARTED),
         counted=read_gauge(page, _COUNTED),
-        asleep=bool(awake) and not any(awake),
+        asleep=asleep(page),
         tokens=None if tokens is None else int(tokens),
         queries=_count(page, _QUERIES),
         hits=_count(page, _HITS),

@@ -117,10 +117,6 @@ class NoPrewarm:
         """Whether it should not serve yet."""
         return False
 
-    def sleeps(self, replica: Replica) -> bool:  # noqa: ARG002 - as the other kind
-        """As its metrics said last."""
-        return False
-
     def begin(self, replica: Replica) -> None:
         """`run` follows, at once or after a look at the replica's metrics."""
 
@@ -177,9 +173,6 @@ class Prewarm(NoPrewarm):
         if replica in self._due and replica not in self._runs and not self._prompts():
             self._due.discard(replica)
         return replica in self._due and replica not in self._runs
-
-    def sleeps(self, replica: Replica) -> bool:
-        return replica in self._kept and self._kept[replica].asleep
 
     def holds(self, replica: Replica) -> bool:
         run = self._runs.get(replica)

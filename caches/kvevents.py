@@ -18,6 +18,7 @@ from caches.tokens import STEP, ids_of
 Hash = int | bytes
 
 MOST_BLOCK = 1 << 16  # tokens
+MOST_EVENTS = 1 << 13  # of a batch, which is what one step of an engine did
 _LONGEST_HASH = 64
 _NAMES = {
     "BlockStored": (
@@ -70,11 +71,17 @@ def read_batch(payload: bytes) -> tuple[float, list[Event]]:
     """(When it was made by the engine's clock, its events). Raises Garbage."""
     try:
         when, events = _decode(payload)[:2]
-        return float(when), [event for told in events if (event := _event(told)) is not None]
+        return float(when), _events(events)
     except Garbage:
         raise
     except (msgspec.DecodeError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
         raise Garbage(type(error).__name__) from None
+
+
+def _events(told: Any) -> list[Event]:
+    if len(told) > MOST_EVENTS:
+        raise Garbage("too many events")
+    return [event for one in told if (event := _event(one)) is not None]
 
 
 def _event(told: Any) -> Event | None:

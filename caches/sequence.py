@@ -117,6 +117,18 @@ class Sequence:
         self._take(payload)
         self._catch_up()
 
+    @property
+    def behind(self) -> bool:
+        """There is more that could be taken. Nothing else is to be told before."""
+        return self._next in self._early
+
+    def catch_up(self) -> None:
+        """Take one of them."""
+        early = self._early
+        if self._next in early:
+            self._take(early.pop(self._next))
+        self.live = not early and not self._asking
+
     def replay_over(self, *, complete: bool) -> None:
         """Else it took too long."""
         if not self._asking:
@@ -160,9 +172,7 @@ class Sequence:
         early = self._early
         for number in [number for number in early if number < self._next]:
             del early[number]
-        while self._next in early:
-            self._take(early.pop(self._next))
-        self.live = not early and not self._asking
+        self.catch_up()
 
     def _take(self, payload: bytes) -> None:
         if self._next == 0 and not self._index.whole(self._name):

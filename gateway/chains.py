@@ -9,6 +9,9 @@ from caches.prompts import prompt_parts
 from gateway.forward import Station
 from gateway.job import Job
 
+_ELSEWHERE = frozenset({"prompt_logprobs", "truncate_prompt_tokens"})
+"""With these an engine reads another prompt than the one that is there, or all of it whatever it has cached."""
+
 
 class Chains:
     """`salt`: the engines' prefix-cache salt of a tenant. What engines keep apart is apart here: the key has the same parts."""
@@ -23,7 +26,10 @@ class Chains:
         """Packed as by `caches.chain`; empty where nobody would look at it. `served_name` tells adapters apart."""
         if not station.prefixed or not self._several(station.name):
             return b""
-        parts, answer = prompt_parts(job.ask.fields, job.endpoint.name)
+        fields = job.ask.fields
+        if not _ELSEWHERE.isdisjoint(fields):
+            return b""
+        parts, answer = prompt_parts(fields, job.endpoint.name)
         if not parts:
             return b""
         salt = self._salt(job.principal.tenant) if job.endpoint.salted else None

@@ -40,7 +40,7 @@ class Answer(msgspec.Struct):
 
 
 class NoTokens(Exception):  # noqa: N818 - it names what there is
-    """The engine answered something else."""
+    """The engine answered something else, and what."""
 
 
 class Engines(Protocol):
@@ -99,7 +99,7 @@ class Tokens:
         """Raises UpstreamError and NoTokens."""
         engines = self._engines.engines(model)
         if not engines:
-            raise NoTokens
+            raise NoTokens("no replica is ready")
         replica = min(engines, key=_inflight)
         head = b"POST %b/tokenize%bcontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % (
             replica.root.encode(), replica.head_lines, len(body),
@@ -108,11 +108,14 @@ class Tokens:
         async with replica.client.request(head, body, deadlines) as answer:
             payload = await answer.read(_LARGEST)
             if answer.status != 200:
-                raise NoTokens
+                raise NoTokens(f"status {answer.status}")
         try:
-            return msgspec.json.decode(payload, type=Answer).tokens
+            tokens = msgspec.json.decode(payload, type=Answer).tokens
         except msgspec.MsgspecError:
-            raise NoTokens from None
+            raise NoTokens("no list of tokens") from None
+        if not tokens:
+            raise NoTokens("no tokens")
+        return tokens
 
     def _root(self, job: Job, station: Station, served_name: str) -> bytes:
         salt = self._salt(job.principal.tenant) if job.endpoint.salted else None
@@ -129,8 +132,8 @@ class Tokens:
             def told(error: BaseException | None) -> None:
                 if error is not None:
                     _log.warning(
-                        "%s: /tokenize did not answer in time (%s); its requests are placed by what was sent where",
-                        model, type(error).__name__,
+                        "%s: /tokenize was asked in vain (%s); its requests are placed by what was sent where",
+                        model, error if isinstance(error, NoTokens) else type(error).__name__,
                     )  # fmt: skip
 
             breaker = self._breakers[model] = Breaker(self._clock, random.Random(), _RULES, told)

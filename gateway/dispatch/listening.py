@@ -5,8 +5,10 @@ Rules of this file
    drops, which shows as a gap. They are taken from there for `_TURN` seconds at a time.
 2. A replay may stand still for `_REPLAY` seconds, and there is one at a time. Whatever came of it, what follows is heard. All of
    it has room at once: who replays drops what does not fit.
-3. A connection that breaks is told at once, and made again for ever, with growing pauses; what an engine said until then counts
-   for nothing until it has been heard again.
+3. A connection that breaks is told at once, and made again for ever, with growing pauses; where libzmq has given up, because it
+   was sent what it cannot take, it is asked to begin anew. What an engine said until then counts for nothing until it has been
+   heard again. Whether the other end is there is for TCP to find out: with heartbeats of its own libzmq ends the process when the
+   connection of a slow reader is made anew (zeromq/libzmq#3937).
 4. Whatever arrives, nothing is raised: one line in the log for each replica that speaks nonsense.
 """
 
@@ -31,7 +33,9 @@ _TURN = 0.001
 _REPLAY = 1.0
 _REPLAYED = 20_000  # vLLM keeps 10,000 batches
 _LARGEST = 4 * 2**20  # bytes of a batch; a longer one ends the connection
-_HEARTBEAT = 5_000  # ms
+_KEEPALIVE = (10, 5, 3)  # seconds of silence, seconds between probes, how many
+_AGAIN = 2.0  # seconds that libzmq has to make a connection anew by itself
+_BROKEN = 3  # connections in a row that broke before a batch had come
 _NUMBER = 8  # bytes
 _SOCKETS = 16_384  # three a replica
 _OVER = b"\xff" * _NUMBER
@@ -87,6 +91,8 @@ class Ear:
         self._name = name
         self._placing = placing
         self._complained = False
+        self._broken = 0
+        self._again: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None  # while a replay is under way
         self._moving = False  # something of it has come
         self._wanted: int | None = None  # where the next one is to begin
@@ -118,8 +124,9 @@ class Ear:
 
     def close(self) -> None:
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._again):
+            if timer is not None:
+                timer.cancel()
         for socket, _ in self._readers:
             self._loop.remove_reader(socket.FD)
         self._events.disable_monitor()
@@ -131,8 +138,11 @@ class Ear:
         socket.setsockopt(zmq.MAXMSGSIZE, _LARGEST)
         socket.setsockopt(zmq.RECONNECT_IVL, 100)
         socket.setsockopt(zmq.RECONNECT_IVL_MAX, 5_000)
-        socket.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT)
-        socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 2 * _HEARTBEAT)
+        idle, interval, count = _KEEPALIVE
+        socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
+        socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, idle)
+        socket.setsockopt(zmq.TCP_KEEPALIVE_INTVL, interval)
+        socket.setsockopt(zmq.TCP_KEEPALIVE_CNT, count)
         socket.setsockopt(zmq.IPV6, 1)
         socket.connect(address)
 
@@ -141,13 +151,20 @@ class Ear:
         self._loop.add_reader(socket.FD, self._ready)
 
     def _ready(self) -> None:
-        """A descriptor of ZeroMQ tells only that something changed: all sockets are read until they are empty."""
+        """A descriptor of ZeroMQ tells only that something changed: all sockets are read until they are empty, and nothing of
+        them before what waits is taken.
+        """
         self._scheduled = False
         if self._closed:
             return
         until = self._loop.time() + _TURN
         for socket, take in self._readers:
             while True:
+                while self.sequence.behind:
+                    self.sequence.catch_up()
+                    if self._loop.time() > until:
+                        self._soon()
+                        return
                 try:
                     frames = socket.recv_multipart(zmq.NOBLOCK)
                 except zmq.ZMQError:  # Again: it is empty
@@ -167,13 +184,34 @@ class Ear:
     def _connection(self, frames: list[bytes]) -> None:
         if parse_monitor_message(frames)["event"] == zmq.EVENT_DISCONNECTED:
             self.sequence.silent()
+            self._connect_again()
+            self._broken += 1
+            if self._broken == _BROKEN:
+                self._complain(f"what breaks the connection each time, such as a batch of more than {_LARGEST} bytes")
         else:
+            if self._again is not None:
+                self._again.cancel()
+                self._again = None
             self.sequence.begin()
+
+    def _connect_again(self) -> None:
+        if self._again is None:
+            self._again = self._loop.call_later(_AGAIN, self._anew)
+
+    def _anew(self) -> None:
+        self._again = None
+        for socket, address in ((self._events, self.addresses[0]), (self._replay, self.addresses[1])):
+            if socket is not None and address is not None:
+                with contextlib.suppress(zmq.ZMQError):  # it is connected to nothing
+                    socket.disconnect(address)
+                socket.connect(address)
+        self._soon()
 
     def _came(self, frames: list[bytes]) -> None:
         if len(frames) != 3 or len(frames[1]) != _NUMBER:
             self._complain("a message that is no batch of KV cache events")
             return
+        self._broken = 0
         self._told(self.sequence.came, frames[1], frames[2])
 
     def _replayed(self, frames: list[bytes]) -> None:
@@ -228,3 +266,4 @@ class Ear:
             self._send()
         else:
             self.sequence.replay_over(complete=complete)
+            self._soon()

@@ -5,6 +5,7 @@ A `Lane` has one of these. What nobody wants to know costs nothing: `unplaced` h
 Rules of this file
 1. Between `ask` and `sent` nothing awaits, so what is chosen by is what is true.
 2. What a replica was sent counts as held by it from then on: the next one with the same beginning should wait behind it there.
+   Where nothing came back, because it failed or the client had left, it was not read, and is not held.
 3. Who has forgotten is not believed: an engine whose start time changed or whose counters went down, that sleeps, that has left,
    or that twice in a row computed what it was thought to hold, with nothing else being read there.
 """
@@ -37,7 +38,7 @@ _STRIKES = 2
 class Placed(Unplaced):
     """A request's work in a pool where it matters."""
 
-    __slots__ = ("_expected", "_packed", "_placing", "_quiet", "_replica", "prompt", "tokens")
+    __slots__ = ("_expected", "_fresh", "_packed", "_placing", "_quiet", "_replica", "prompt", "tokens")
 
     def __init__(self, packed: bytes, tokens: int, placing: Placing) -> None:
         """Raises ValueError."""
@@ -45,6 +46,7 @@ class Placed(Unplaced):
         self._packed = packed
         self._expected: Mapping[str, int] = {}
         self._replica = ""
+        self._fresh = 0  # blocks that the replica did not hold before
         self._quiet = False  # nothing was being read there when it was sent: what was sent before is in the cache
         self.prompt = Chain.unpack(packed)
         self.tokens = tokens
@@ -56,19 +58,27 @@ class Placed(Unplaced):
         return ask
 
     def sent(self, replica: Replica) -> None:
-        if not self._replica:  # tried again elsewhere it is the same request
+        if self._replica:
+            self._unread()
+        else:  # what is tried again elsewhere is the same request
             self._placing.crowd.came(self.prompt)
         self._replica, self._quiet = replica.name, not replica.pending and not replica.others_pending
         self.told(replica.name)
         self._placing.calibration.sent(replica.name, self.tokens)
 
     def told(self, name: str) -> None:
-        self._placing.index.add(name, self.prompt, self.tokens)
+        self._fresh = self._placing.index.add(name, self.prompt, self.tokens)
         self._placing.heat.placed(name, self._packed, self.tokens)
+
+    def _unread(self) -> None:
+        self._placing.index.take_back(self._replica, self.prompt, self._fresh)
 
     def ended(self, spent: Spent) -> None:
         """What was expected is a share of the prompt, so it is compared as that share of the tokens that it really has."""
         name, placing = self._replica, self._placing
+        if not spent.whole and not spent.output:
+            self._unread()
+            return
         placing.index.answered(name, self.prompt, spent.output)
         placing.heat.answered(name, self.prompt.end, spent.output)
         if spent.whole:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from kv_engine import Engine, chain_of, roots
 
-from caches.kvevents import Cleared, Garbage, Removed, Stored, read_batch
+from caches.kvevents import MOST_EVENTS, Cleared, Garbage, Removed, Stored, read_batch
 from caches.precise import PreciseIndex
 from caches.sequence import MOST_EARLY, Heard, Sequence
 from caches.tokens import MOST_STEPS, STEP, token_chain
@@ -46,6 +46,7 @@ class Wire:
         for number in range(self.sent, len(self.engine.out)):
             if number not in lost:
                 self.sequence.came(number, self.engine.out[number])
+                self.catch_up()
         self.sent = len(self.engine.out)
         self.replay()
 
@@ -55,8 +56,14 @@ class Wire:
             for number, batch in self.engine.replay(start):
                 if self.asked is None:
                     self.sequence.replayed(number, batch)
+                    self.catch_up()
             if self.asked is None:
                 self.sequence.replay_over(complete=True)
+                self.catch_up()
+
+    def catch_up(self):
+        while self.sequence.behind:
+            self.sequence.catch_up()
 
     def restart(self):
         self.engine = Engine(self.engine.block, self.engine.clock + 10, self.keep)
@@ -151,6 +158,12 @@ class TestReading:
         assert match(wire.index, prompt("a")) == {}
         assert wire.heard.garbage == 1
         assert not wire.index.whole("a")
+
+    def test_a_batch_of_more_than_a_step_can_do(self):
+        """So many events would hold up everything else: it is Garbage, and the engine's cache is unknown from then on."""
+        with pytest.raises(Garbage):
+            read_batch(msgspec.msgpack.encode([1.0, [["AllBlocksCleared"]] * (MOST_EVENTS + 1)]))
+        assert read_batch(msgspec.msgpack.encode([1.0, [["AllBlocksCleared"]] * 3]))[1] == [Cleared()] * 3
 
 
 class TestOrder:
@@ -271,9 +284,13 @@ class TestOrder:
         wire.engine.compute(prompt("a"))
         wire.sequence.came(0, wire.engine.out[0])
         empty = msgspec.msgpack.encode([99.0, []])
-        for number in range(2, MOST_EARLY + 4):
+        for number in range(2, MOST_EARLY + 3):
             wire.sequence.came(number, empty)
         assert wire.heard.dropped == 1
+        assert wire.heard.batches < 20  # the others between other work
+        assert not wire.sequence.live
+        wire.catch_up()
+        assert wire.heard.batches == MOST_EARLY + 2
         assert wire.sequence.live
 
 

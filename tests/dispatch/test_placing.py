@@ -151,6 +151,28 @@ def test_what_failed_says_nothing(placing, replica):
     assert placing.index.tokens("a") > 0
 
 
+def test_what_was_not_read_is_not_held(placing, replica):
+    """A client that leaves before its answer begins leaves nothing behind but what was there before it, and proves nothing."""
+    known, more = "some words " * 1500, "some words " * 1500 + "other words " * 1500
+    before = send(placing, replica, work(known), Spent(4000, 50, whole=True, cached=0))
+    assert before == 0
+    for _ in range(4):
+        assert send(placing, replica, work(more, 8000), Spent(0, 0, whole=False)) < 4100
+    assert send(placing, replica, work(known), Spent(100, 50, whole=True, cached=3900)) > 3800
+    assert placing._strikes == {}
+
+
+def test_a_replica_that_did_not_answer_holds_nothing_of_it(placing, replica):
+    """What moved on to another replica is held by that one."""
+    other = Replica("b", Client(Origin.parse("http://10.0.0.2/v1")), breaker=Breaker(random.Random(1)))
+    placed = placing.place(work())
+    placed.ask(Ask(None, TOKENS))
+    placed.sent(replica)
+    placed.sent(other)
+    placed.ended(Spent(4000, 50, whole=True, cached=0))
+    assert placing.look(work().prefix, None, TOKENS).cached.keys() == {"b"}
+
+
 def test_one_that_left_is_forgotten(placing, replica):
     """Its name may come back as another machine."""
     placing.scraped(replica, page())

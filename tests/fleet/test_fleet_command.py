@@ -111,6 +111,15 @@ def test_mistakes_are_told_in_a_line(capsys, mistake):
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
+@pytest.mark.parametrize("name", ["a.tar.gz", "a.jsonl"])
+def test_a_file_that_is_no_trace_is_told_in_a_line(tmp_path, capsys, name):
+    """No archive at all, requests without a length of their prompt: one line, whatever libraries have to say of it."""
+    path = tmp_path / name
+    path.write_text('{"timestamp": 0}\n{"timestamp": 3}\n', encoding="utf-8")
+    assert main(["simulate", str(path)]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     "mistake", [["--prefill", "1,2"], ["--prefill", "1,2,x"], ["--error", "-1"], ["--replicas", "0"], ["--speed", "nan"]]
 )

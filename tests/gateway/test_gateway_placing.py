@@ -128,6 +128,16 @@ async def test_failed_attempts_leave_no_tokens_behind(start, fault):
     await stack.at_rest()
 
 
+@pytest.mark.parametrize("more", [{"prompt_logprobs": 0}, {"truncate_prompt_tokens": 20}])
+async def test_a_prompt_that_is_read_otherwise_is_held_nowhere(start, more):
+    """An engine that reads all of a prompt again, or another one, proves nothing of its cache."""
+    stack = await start(BUSY, fakes=fleet(2))
+    for _ in range(3):
+        await stack.chat(words(1, 300), max_tokens=1, **more)
+    await stack.at_rest()
+    assert stack.gateway.parts.lanes["small-model"].placing.entries == 0
+
+
 async def test_clients_that_leave_leave_no_tokens_behind(start):
     """Before the first byte and after it, waiting and served."""
     changes = BUSY | {"models": {0: {"context": None, "concurrency": {"max": 2}}}}

@@ -195,6 +195,24 @@ async def test_nonsense_from_an_engine(world, caplog):
     assert len(said) == 1
 
 
+async def test_a_connection_that_breaks_each_time(world, caplog):
+    """An engine whose batches are too large is never heard, and the log says why; requests are served meanwhile."""
+    here = await world()
+    publisher = here.publishers["s1"]
+
+    async def told():
+        publisher.say(b"kv", (0).to_bytes(8, "big"), bytes(5 * 2**20))
+        await asyncio.sleep(0.2)
+        return any("breaks the connection" in record.message for record in caplog.records)
+
+    for _ in range(200):
+        if await told():
+            break
+    else:
+        pytest.fail("nothing was said")
+    assert await here.where(text("a")) in NAMES
+
+
 async def test_a_dispatcher_that_is_replaced(world):
     """The next one asks for all that engines have said, and knows it."""
     here = await world()
@@ -213,6 +231,7 @@ async def test_a_dispatcher_that_is_replaced(world):
         {"status": 404},
         {"status": 200, "body": "no JSON"},
         {"status": 200, "body": {"tokens": ["a"]}},
+        {"status": 200, "body": {"tokens": []}},
         {"status": 200, "body": {"tokens": [2**63]}},
         {"status": 200, "body": {"tokens": [-1, 7]}},
         {"close_before_headers": True},

@@ -245,6 +245,19 @@ async def test_a_replica_that_sleeps_is_down_and_reads_when_it_wakes(start):
     assert warmth(stack, "s1").state == "warm"
 
 
+async def test_a_replica_that_sleeps_is_down_where_its_metrics_are_read(start):
+    """Also without anything to read ahead; awake it is up again."""
+    changes = {key: value for key, value in config({}).items() if key != "models"}
+    stack = await start(changes | {"models": {0: {"context": None}}}, fakes=two())
+    stack.fakes["s1"].app.engine.sleep()
+    await stack.until(lambda: not replica(stack, "s1").up)
+    for number in range(4):
+        assert (await stack.chat(f"{number}", max_tokens=2)).headers["x-tiergate-replica"] == "s2"
+    assert not asked(stack, "s1")
+    stack.fakes["s1"].app.engine.wake_up()
+    await stack.until(lambda: replica(stack, "s1").up)
+
+
 async def test_a_restart_that_nobody_noticed_is_made_up_for_beside_the_traffic(start):
     """A start time that changed while it was up: it reads as soon as it is not busy, and is not taken out for that."""
     text = words("system", 400)

@@ -148,7 +148,7 @@ def _members(path: Path) -> Iterator[tuple[int, str, bytes]]:
                 if name and file:
                     yield int(name[1]), name[2], file.read(_MOST_BYTES)
     except (tarfile.TarError, EOFError, ValueError) as error:
-        raise TraceError(f"{path.name} is no archive of ServeGen's: {error}") from None
+        raise TraceError(f"{path.name} is no archive of ServeGen's: {str(error).partition(chr(10))[0]}") from None
 
 
 def _windows(data: bytes) -> list[Window]:

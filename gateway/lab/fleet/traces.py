@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gateway.lab.fleet.job import Job
 from gateway.lab.load.arrivals import Arrival
-from gateway.lab.load.traces import BLOCK, read, spread
+from gateway.lab.load.traces import BLOCK, TraceError, read, spread
 
 _COARSE = 2.0  # requests for each time that occurs: from here on a clock is thought to tick
 
@@ -21,6 +21,9 @@ class Trace:
     def __init__(self, path: Path, tick: float | None = None, limit: int | None = None) -> None:
         """`tick`: seconds over which rows are spread; None finds out."""
         self.rows = read(path, limit=limit)
+        untold = sum(row.prompt_tokens is None for row in self.rows)
+        if untold:
+            raise TraceError(f"{path.name}: {untold} of {len(self.rows)} requests do not tell how long their prompt is")
         self.tick = tick_of(self.rows) if tick is None else tick
         self._keys = keys_of(self.rows)
 
@@ -59,5 +62,5 @@ def keys_of(rows: Sequence[Arrival]) -> list[tuple[int, ...]]:
 
 
 def _job(number: int, row: Arrival, at: float, block: int) -> Job:
-    prompt = row.prompt_tokens or 1
+    prompt = row.prompt_tokens or 1  # 0 in some traces
     return Job(number, at, prompt, row.output_tokens or 1, row.blocks[: prompt // BLOCK] if block == BLOCK else ())
