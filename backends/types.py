@@ -14,6 +14,7 @@ class Ask:
     `tokens`: of its prompt and of the answer that it is thought to get. `stream`: the first byte says when the first token came.
     `cached`: the tokens of its prompt that a replica, by its name, is thought to hold. `prefix`: what the prompt begins with, a
     digest for each step further into it. `alone`: what other gateways have sent to the same replicas is not known just now.
+    `crowd`: (so many tokens into the prompt, how many of late had all up to there), longer with each, and fewer.
     """
 
     session: str | None = None
@@ -23,6 +24,7 @@ class Ask:
     cached: Mapping[str, int] = field(default_factory=dict, kw_only=True)
     prefix: Sequence[int] = field(default=(), kw_only=True)
     alone: bool = field(default=False, kw_only=True)
+    crowd: Sequence[tuple[int, float]] = field(default=(), kw_only=True)
 
     def uncached(self, name: str) -> int:
         """Tokens that the replica of that name would have to compute."""

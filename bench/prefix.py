@@ -16,6 +16,7 @@ from backends.client import Client, Origin
 from backends.replica import Replica
 from backends.types import Ask
 from caches.chain import Chain, chain, chain_key
+from caches.crowd import Crowd
 from caches.prefix import PrefixIndex
 from caches.prompts import prompt_parts
 
@@ -31,9 +32,10 @@ def main() -> None:
     body = _conversation(_BYTES)
     print(f"chain of a short question             {_best(lambda: _chained(_conversation(60))):7.1f} us")
     print(f"chain of {_BYTES:,} bytes of messages     {_best(lambda: _chained(body)):7.1f} us")
-    for replicas in (2, 8, _REPLICAS):
-        decide = _decisions(replicas)
-        print(f"{_PROMPT_TOKENS:,} tokens, {replicas:2} replicas: whole decision {_best(decide):7.1f} us")
+    for crowded in (False, True):
+        for replicas in (2, 8, _REPLICAS):
+            decide, kind = _decisions(replicas, crowded=crowded), "that many share" if crowded else "of its own"
+            print(f"{_PROMPT_TOKENS:,} tokens {kind:15}, {replicas:2} replicas: whole decision {_best(decide):7.1f} us")
     _memory()
 
 
@@ -63,9 +65,9 @@ def _chained(body: dict[str, object]) -> bytes:
     return chain(_KEY, parts, answer=answer)
 
 
-def _decisions(count: int) -> Callable[[], object]:
+def _decisions(count: int, *, crowded: bool) -> Callable[[], object]:
     """Unpack, match, choose, note what is sent; half of the replicas hold some of the prompt, one all but the last turn."""
-    index, balance = PrefixIndex(), make_balance("work_cost", seed=1)
+    index, balance, crowd = PrefixIndex(), make_balance("work_cost", seed=1), Crowd(time.monotonic)
     client = Client(Origin.parse("http://127.0.0.1:1/v1"))
     replicas = [Replica(f"r{number}", client, breaker=Breaker(random.Random(1))) for number in range(count)]
     packed = _chained(_conversation(_BYTES))
@@ -74,10 +76,14 @@ def _decisions(count: int) -> Callable[[], object]:
         held = len(whole.blocks) * (number + 1) // count
         index.add(f"r{number}", Chain(whole.blocks[:held], held * whole.block), held * 64)
 
+    company = whole if crowded else Chain.unpack(_chained(_conversation(_BYTES, 2)))
+
     def decide() -> None:
         prompt = Chain.unpack(packed)
-        ask = Ask(None, _PROMPT_TOKENS, cached=index.match(prompt, _PROMPT_TOKENS), prefix=prompt.blocks)
+        cached, many = index.match(prompt, _PROMPT_TOKENS), crowd.along(prompt, _PROMPT_TOKENS)
+        ask = Ask(None, _PROMPT_TOKENS, cached=cached, prefix=prompt.blocks, crowd=many)
         index.add(balance.choose(replicas, ask).name, prompt, _PROMPT_TOKENS)
+        crowd.came(company)
 
     return decide
 

@@ -44,6 +44,11 @@ class Balance(Protocol):
         """The policy reads what of a prompt is cached where, or what it begins with, so somebody must find that out."""
         ...
 
+    @property
+    def wants_crowd(self) -> bool:
+        """The policy reads how many prompts began alike of late, so somebody must count them."""
+        ...
+
     def choose(self, replicas: Sequence[Replica], ask: Ask) -> Replica:
         """One of `replicas`, which is never empty."""
         ...

@@ -26,6 +26,7 @@ class ConsistentHash:
     wants_first_byte = False
     wants_pending = False
     wants_prefix = False
+    wants_crowd = False
 
     def __init__(self, rng: random.Random) -> None:
         self._ranks = Rendezvous()

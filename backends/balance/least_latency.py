@@ -35,6 +35,7 @@ class LeastLatency:
     wants_first_byte = True
     wants_pending = False
     wants_prefix = False
+    wants_crowd = False
 
     def __init__(self, rng: random.Random, clock: Callable[[], float]) -> None:
         self._random = rng.random

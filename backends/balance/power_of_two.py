@@ -16,6 +16,7 @@ class PowerOfTwo:
     wants_first_byte = False
     wants_pending = False
     wants_prefix = False
+    wants_crowd = False
 
     def __init__(self, rng: random.Random) -> None:
         self._random = rng.random

@@ -25,6 +25,7 @@ class PrefixHash:
     wants_first_byte = False
     wants_pending = False
     wants_prefix = True
+    wants_crowd = False
 
     def __init__(self, rng: random.Random, blocks: int = 8) -> None:
         self._blocks = blocks

@@ -29,6 +29,7 @@ class QueueDepth:
     wants_first_byte = False
     wants_pending = False
     wants_prefix = False
+    wants_crowd = False
 
     def __init__(self, rng: random.Random, clock: Callable[[], float]) -> None:
         self._random = rng.random

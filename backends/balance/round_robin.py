@@ -21,6 +21,7 @@ class RoundRobin:
     wants_first_byte = False
     wants_pending = False
     wants_prefix = False
+    wants_crowd = False
 
     def __init__(self) -> None:
         self._count = 0

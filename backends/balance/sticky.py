@@ -24,6 +24,7 @@ class Sticky:
     wants_first_byte = False
     wants_pending = True
     wants_prefix = True
+    wants_crowd = False
 
     def __init__(self, rng: random.Random, share: float = 0.8, patience: float = 80_000.0) -> None:
         self._random = rng.random

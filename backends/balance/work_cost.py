@@ -3,7 +3,8 @@
     cost = (Q + (a + q/b)·u + c·R) / speed        the least wins; ties at random
 
     Q   uncached prompt tokens that were sent there and whose first token has not come back: what it waits for (`pending`)
-    u   tokens of this prompt that are not cached there: what it waits for as well, and what all others wait for too
+    u   tokens of this prompt that are not cached there: what it waits for as well, and what all others wait for too;
+        of what many began with of late only the part that is this one's to pay
     q   the least Q of all: what has to be waited for anywhere
     R   requests in flight there: each slows down every step of the engine, and holds memory
         (both with those of other gateways, as far as they tell)
@@ -14,6 +15,10 @@
   where all are busy the cache counts for more. c = 105 tokens is what one running request is worth in prefill.
 - It is one sum, and no switch: a cache that is worth less than the queue before it is left, for that request alone, and a
   replica that lost its load is not filled beyond the others for being empty.
+- A copy of a beginning that many prompts share is computed once, and all that come to it use it. Where h prompts of late had a
+  token (`crowd`) and m replicas hold it, one more copy would serve (h + 1)/(m + 1) prompts; so each pays that part of its cost,
+  and all of it where that is less than one prompt. A beginning that is much asked for spreads as soon as some replicas have a
+  little less to do, the less eagerly the more copies there are; a conversation, which asks for its history once at a time, stays.
 - A session, where the client names one, counts at its home (see `rendezvous`) as if a share of the prompt were cached there:
   so its first request goes where the others will, and prompts that the index cannot see into stay together. What is really
   cached elsewhere outweighs it.
@@ -24,6 +29,7 @@
 from __future__ import annotations
 
 import random
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from backends.balance.rendezvous import Rendezvous, point_of
@@ -38,6 +44,7 @@ class WorkCost:
     wants_first_byte = False
     wants_pending = True
     wants_prefix = True
+    wants_crowd = True
 
     def __init__(
         self,
@@ -78,11 +85,11 @@ class WorkCost:
         elif ask.alone and ask.prefix:
             point = ask.prefix[min(self._beginning, len(ask.prefix)) - 1]
             cached = self._with_home(replicas, ask, point, self._floor)
-        held = cached.get
+        held = [cached.get(replica.name, 0) for replica in replicas]
+        missing = _shared_out(tokens, held, ask.crowd) if ask.crowd else [tokens - has for has in held]
         return [
-            (waiting + own * (tokens - held(replica.name, 0)) + request * (replica.inflight + replica.others_inflight))
-            / replica.speed
-            for waiting, replica in zip(pending, replicas, strict=True)
+            (waiting + own * lacks + request * (replica.inflight + replica.others_inflight)) / replica.speed
+            for waiting, lacks, replica in zip(pending, missing, replicas, strict=True)
         ]
 
     def _with_home(self, replicas: Sequence[Replica], ask: Ask, point: int, share: float) -> dict[str, int]:
@@ -91,3 +98,19 @@ class WorkCost:
         if home is not None:
             cached[home.name] = max(cached.get(home.name, 0), int(share * ask.prompt_tokens))
         return cached
+
+
+def _shared_out(tokens: int, held: Sequence[int], crowd: Sequence[tuple[int, float]]) -> list[float]:
+    """What each lacks of so many tokens, where a copy's cost is divided among those who would use it. `crowd`: see `Ask`."""
+    order, replicas = sorted(held), len(held)
+    reached, cost, upto = 0, 0.0, {0: 0.0}
+    stretches = iter((*crowd, (tokens, 0.0)))
+    end, came = next(stretches)
+    for mark in sorted({*held, *(end for end, _ in crowd), tokens}):
+        while end < mark:
+            end, came = next(stretches)
+        holders = replicas - bisect_left(order, mark)
+        cost += (mark - reached) * min(1.0, (holders + 1) / (came + 1))
+        reached = mark
+        upto[mark] = cost
+    return [cost - upto[has] for has in held]

@@ -22,6 +22,7 @@ from typing import Final, Protocol
 from backends.pool import Pool
 from backends.replica import Replica
 from caches.chain import Chain
+from caches.crowd import NoCrowd
 from caches.prefix import PrefixIndex
 from gateway.between.heat import Heat, NoHeat
 from gateway.between.peers import SILENCE, Peers
@@ -40,6 +41,7 @@ class Advised(Protocol):
     """A pool's placing: who wants to know what is cached where."""
 
     index: PrefixIndex
+    crowd: NoCrowd
     heat: NoHeat
     alone: bool
 
@@ -203,7 +205,9 @@ class Desk:
         name = where[1]
         try:
             if event.kind == PLACED:
-                placing.index.add(name, Chain.unpack(event.what), event.tokens)
+                prompt = Chain.unpack(event.what)
+                placing.index.add(name, prompt, event.tokens)
+                placing.crowd.came(prompt)
             elif event.kind == ANSWERED:
                 placing.index.answered(name, Chain((), 0, end=int.from_bytes(event.what[:8])), event.tokens)
             else:

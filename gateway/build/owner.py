@@ -222,9 +222,9 @@ def _lane(config: Config, model: ModelConfig, make: Callable[[str, Spec], Replic
 
 def _placing(model: ModelConfig, pool: Pool, secret: bytes) -> Placing | None:
     if model.balance.precise is None:
-        return placing_of(model.name, pool.balance, model.balance.cache_tokens)
+        return placing_of(model.name, pool.balance, model.balance.cache_tokens, pool.clock)
     index = PreciseIndex(partial(root, secret))
-    return precise_placing(model.name, pool.balance, model.balance.cache_tokens, index)
+    return precise_placing(model.name, pool.balance, model.balance.cache_tokens, index, pool.clock)
 
 
 def _ears(lanes: dict[str, Lane], fleet: Fleet) -> Ears:

@@ -13,13 +13,15 @@ Rules of this file
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 
 from backends.balance import Balance
 from backends.kept import Kept, read_kept
 from backends.replica import Replica
 from backends.types import Ask
 from caches.chain import Chain
+from caches.crowd import NO_CROWD, Crowd, NoCrowd
 from caches.prefix import PrefixIndex
 from gateway.between.heat import NO_HEAT, NoHeat
 from gateway.dispatch.mismatch import Calibration
@@ -52,11 +54,14 @@ class Placed(Unplaced):
     def ask(self, ask: Ask) -> Ask:
         ask.cached = self._expected = self._placing.index.match(self.prompt, self.tokens)
         ask.prefix, ask.alone = self.prompt.blocks, self._placing.alone
+        ask.crowd = self._placing.crowd.along(self.prompt, self.tokens)
         return ask
 
     def sent(self, replica: Replica) -> None:
         if self._replica:
             self._unread()
+        else:  # what is tried again elsewhere is the same request
+            self._placing.crowd.came(self.prompt)
         self._replica, self._quiet = replica.name, not replica.pending and not replica.others_pending
         self.told(replica.name)
         self._placing.calibration.sent(replica.name, self.tokens)
@@ -88,11 +93,12 @@ class Placed(Unplaced):
 class Placing(NoPlacing):
     """One pool's index, and what keeps it true."""
 
-    __slots__ = ("_engines", "_model", "_strikes", "_telling", "alone", "calibration", "heat", "index")
+    __slots__ = ("_engines", "_model", "_strikes", "_telling", "alone", "calibration", "crowd", "heat", "index")
 
     def __init__(self, model: str, index: PrefixIndex) -> None:
         super().__init__()
         self.index = index
+        self.crowd: NoCrowd = NO_CROWD
         self.heat: NoHeat = NO_HEAT
         self.alone = False  # there are other gateways, and they cannot be heard
         self._model = model
@@ -109,7 +115,8 @@ class Placing(NoPlacing):
         if not prefix:
             return Ask(session, tokens)
         prompt = Chain.unpack(prefix)
-        return Ask(session, tokens, cached=self.index.match(prompt, tokens), prefix=prompt.blocks, alone=self.alone)
+        cached, crowd = self.index.match(prompt, tokens), self.crowd.along(prompt, tokens)
+        return Ask(session, tokens, cached=cached, prefix=prompt.blocks, alone=self.alone, crowd=crowd)
 
     def place(self, work: WorkAsk) -> Unplaced:
         if not work.prefix:
@@ -186,8 +193,11 @@ class Placing(NoPlacing):
             _log.warning("%s/%s: %s", self._model, name, text)
 
 
-def placing_of(model: str, balance: Balance, tokens: int | None) -> Placing | None:
+def placing_of(model: str, balance: Balance, tokens: int | None, clock: Callable[[], float] = time.monotonic) -> Placing | None:
     """None where nobody wants to know. `tokens`: the room of a replica that does not tell its own."""
     if not balance.wants_prefix:
         return None
-    return Placing(model, PrefixIndex() if tokens is None else PrefixIndex(tokens=tokens))
+    placing = Placing(model, PrefixIndex() if tokens is None else PrefixIndex(tokens=tokens))
+    if balance.wants_crowd:
+        placing.crowd = Crowd(clock)
+    return placing

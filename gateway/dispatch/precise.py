@@ -9,13 +9,15 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from backends.balance import Balance
 from backends.replica import Replica
 from backends.types import Ask
 from caches.chain import Chain
+from caches.crowd import Crowd
 from caches.precise import PreciseIndex
 from caches.prefix import PrefixIndex
 from caches.sequence import Heard, Sequence
@@ -122,10 +124,15 @@ class PrecisePlacing(Placing):
         self.precise.drop(name)
 
 
-def precise_placing(model: str, balance: Balance, tokens: int | None, precise: PreciseIndex) -> PrecisePlacing:
+def precise_placing(
+    model: str, balance: Balance, tokens: int | None, precise: PreciseIndex, clock: Callable[[], float] = time.monotonic
+) -> PrecisePlacing:
     """`tokens`: the room of a replica that does not tell its own."""
     assert balance.wants_prefix, "the config has been checked"
-    return PrecisePlacing(model, PrefixIndex() if tokens is None else PrefixIndex(tokens=tokens), precise)
+    placing = PrecisePlacing(model, PrefixIndex() if tokens is None else PrefixIndex(tokens=tokens), precise)
+    if balance.wants_crowd:
+        placing.crowd = Crowd(clock)
+    return placing
 
 
 def register(metrics: Metrics, placings: Mapping[str, PrecisePlacing]) -> None:

@@ -54,6 +54,17 @@ def test_what_one_has_in_flight_the_other_counts(pair):
     assert two.others == [(0, 0), (0, 0), (1, 0)]
 
 
+def test_what_comes_to_one_is_a_crowd_for_the_other(pair):
+    """Prompts that begin alike count wherever they came in, so that a beginning spreads as soon as before one gateway."""
+    one, two = pair
+    for _ in range(3):
+        send(one, 0)
+    send(two, 1)
+    two.desk.heard(one.desk.news(0.0), 0.0)
+    assert [came for _, came in two.placing.look(PROMPT, None, TOKENS).crowd] == [4.0]
+    assert [came for _, came in one.placing.look(PROMPT, None, TOKENS).crowd] == [3.0]
+
+
 def test_nothing_new_is_not_said_but_for_a_sign_of_life():
     """One message a change, and one in a quarter of a second."""
     one = Gateway(1)

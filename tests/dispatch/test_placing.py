@@ -187,3 +187,23 @@ def test_to_look_is_not_to_send(placing, replica):
     assert placing.look(ask.prefix, None, TOKENS).cached == {}
     assert placing.entries == 0
     assert placing.look(b"", "s", TOKENS).session == "s"
+
+
+def test_many_with_the_same_beginning_are_a_crowd(placing, replica):
+    """The next one is told how many came before it; one that is tried again elsewhere has come once; looking is not coming."""
+    for _ in range(3):
+        placed = placing.place(work())
+        placed.sent(replica)
+        placed.sent(replica)
+    packed = work().prefix
+    assert [came for _, came in placing.look(packed, None, TOKENS).crowd] == [3.0]
+    assert [came for _, came in placing.place(work()).ask(Ask(None, TOKENS)).crowd] == [3.0]
+    assert placing.look(packed, None, TOKENS).crowd[0][0] > 0.95 * TOKENS
+
+
+def test_a_crowd_is_counted_for_who_wants_to_know(replica):
+    """Other kinds of balance are told of none."""
+    sticky = placing_of("m", make_balance("sticky"), None)
+    for _ in range(3):
+        sticky.place(work()).sent(replica)
+    assert not sticky.look(work().prefix, None, TOKENS).crowd

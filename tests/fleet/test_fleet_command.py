@@ -1,20 +1,24 @@
 """`tiergate simulate TRACE`: what it reads, and what it tells."""
 
+import argparse
 import io
 import json
 import random
 import tarfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from gateway.cli import main
+from gateway.lab.fleet.command import studies_of
 from gateway.lab.fleet.policies import policy_of
 from gateway.lab.fleet.servegen import ServeGen
 from gateway.lab.fleet.study import Study, run
 from gateway.lab.fleet.traces import Trace, keys_of
 from gateway.lab.load.arrivals import Arrival
 from gateway.lab.load.traces import TraceError
+from gateway.lab.simulate.arguments import add_arguments
 
 TRACES = Path(__file__).parents[3] / "shared" / "data" / "traces"
 
@@ -79,6 +83,23 @@ def test_made_up_requests_come_at_the_rate_that_is_asked_for(capsys):
     one, other = json.loads(capsys.readouterr().out)
     assert one["results"][0]["policies"][0]["hit"]["mean"] == 0.0
     assert other["results"][0]["policies"][0]["hit"]["mean"] > 0.3
+
+
+def test_agents_are_as_many_as_long_and_as_long_there_as_is_asked_for():
+    """Each begins with its own tokens and no other's; with `--shift` they come in turn."""
+    args = argparse.ArgumentParser()
+    add_arguments(args)
+    few = ["--made", "agents", "--agents", "4", "--beginning", "8192", "--rate", "5", "--seeds", "1", "--requests", "400"]
+    (study,) = studies_of(args.parse_args(few))
+    (shifts,) = studies_of(args.parse_args([*few, "--shift", "10s"]))
+    heads = Counter(job.keys[:16] for job in study.draw(1))
+    assert len(heads) == 4
+    assert len({key for head in heads for key in head}) == 64
+    assert min(heads.values()) > 60
+    assert all(job.prompt > 8192 for job in study.draw(1))
+    shifted = shifts.draw(1)
+    assert {job.keys[0] for job in shifted if job.at < 10} == {shifted[0].keys[0]}
+    assert len({job.keys[0] for job in shifted if job.at < 40}) == 4
 
 
 @pytest.mark.parametrize(

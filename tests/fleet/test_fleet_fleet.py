@@ -117,6 +117,18 @@ def test_what_all_share_drowns_nobody_but_under_the_longest_match():
     assert result_of(work, 2.0).ttft_mean < 0.2 * result_of(longest, 2.0).ttft_mean
 
 
+def test_the_long_beginnings_of_a_few_agents_are_copied_to_where_there_is_room():
+    """The load of each is spread, as without caches, and still next to nothing of a beginning is read twice at one place."""
+    jobs = made("agents", 900, 6)
+    new, own, fewest = (served(policy, jobs, Setting(replicas=6)) for policy in ("work_cost", "work_cost_own", "least_requests"))
+    counts = Counter(new.place)
+    assert max(counts.values()) < 1.4 * min(counts.values())
+    assert max(Counter(own.place).values()) > 2 * max(counts.values()) - len(jobs) / 6
+    assert result_of(new, 2.0).ttft_mean < 0.5 * result_of(own, 2.0).ttft_mean
+    assert result_of(new, 2.0).ttft_mean < 1.02 * result_of(fewest, 2.0).ttft_mean
+    assert result_of(new, 2.0).hit > 0.9
+
+
 def test_gateways_that_hear_each_other_place_as_one_would():
     """Three that share do nearly as well as one, three that know nothing of each other much worse, the floor is between them."""
     jobs, setting = made("shared", 900, 6), Setting(replicas=6, gateways=3)

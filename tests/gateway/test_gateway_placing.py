@@ -77,6 +77,18 @@ async def test_a_conversation_stays_where_its_history_is(start):
     assert 0.9 * told.delivered < told.expected < 1.1 * told.delivered
 
 
+async def test_a_long_beginning_that_all_share_spreads(start):
+    """Agents with thousands of tokens of system prompt: one replica has read them, and soon all have, before it has a pile."""
+    stack = await start(BUSY, fakes=fleet(itl=0.05, ttft=0.02))
+    system = {"role": "system", "content": words("long", 2000)}
+    asks = [[system, {"role": "user", "content": words(seed, 5)}] for seed in range(60)]
+    await stack.chat(messages=asks[0], max_tokens=1)
+    replies = await asyncio.gather(*(stack.chat(messages=ask, stream=True, max_tokens=40, ignore_eos=True) for ask in asks))
+    counts = Counter(reply.headers["x-tiergate-replica"] for reply in replies)
+    assert len(counts) == 3
+    assert max(counts.values()) <= 32, counts
+
+
 async def test_a_beginning_that_all_share_does_not_pile_up(start):
     """Requests that run at once are spread, however much of their prompt one replica has."""
     stack = await start(BUSY, fakes=fleet(itl=0.002, ttft=0.02))

@@ -4,6 +4,7 @@ import asyncio
 import hmac
 import random
 import socket
+from collections import Counter
 from contextlib import AsyncExitStack
 
 import pytest
@@ -81,7 +82,7 @@ class World:
 async def world(start):
     async with AsyncExitStack() as scope:
 
-        async def make(timeout="5s", cache=None, silent=False):
+        async def make(timeout="5s", cache=None, silent=False, **options):
             publishers = {name: Publisher() for name in NAMES}
             if silent:
                 await asyncio.gather(*(publisher.stop() for publisher in publishers.values()))
@@ -92,7 +93,7 @@ async def world(start):
                 }},
                 "cache": {"secret": "s", "exact": {"enabled": False}, **(cache or {})},
             }  # fmt: skip
-            stack = await start(changes, fakes=dict.fromkeys((*NAMES, "l1"), Options()))
+            stack = await start(changes, fakes=dict.fromkeys((*NAMES, "l1"), Options(**options)))
             made = World(stack, publishers)
             if not silent:
                 await made.in_step()
@@ -116,6 +117,19 @@ async def test_a_prompt_goes_where_an_engine_says_it_has_it(world):
     assert here.placing.choices.precise == 7
     assert here.placing.choices.approximate == 0
     await here.stack.at_rest()
+
+
+async def test_a_long_beginning_that_one_engine_has_and_all_ask_for_spreads(world):
+    """Whoever told of it: requests that run at once do not pile up before the one engine that says it has their beginning."""
+    here = await world(itl=0.05)
+    system = text("long", 2000)
+    await here.cached_at("s2", system)
+    chats = (here.stack.chat(f"{system} {text(seed, 5)}", stream=True, max_tokens=40, ignore_eos=True) for seed in range(60))
+    replies = await asyncio.gather(*chats)
+    counts = Counter(reply.headers["x-tiergate-replica"] for reply in replies)
+    assert here.placing.choices.precise == 60
+    assert len(counts) == 3
+    assert max(counts.values()) <= 34, counts
 
 
 async def test_tenants_that_share_no_cache(world):

@@ -25,7 +25,12 @@ def _work(work: argparse._ArgumentGroup) -> None:
         help="replay it over replicas: Mooncake, Azure, BurstGPT, your own, as `tiergate load` reads them; archives of ServeGen",
     )  # fmt: skip
     work.add_argument("--made", choices=list(KINDS), action="append", default=[],
-                      help="made up: conversations, nothing shared, one beginning for all; may be repeated")  # fmt: skip
+                      help="made up: conversations, nothing shared, one beginning for all, agents; may be repeated")  # fmt: skip
+    work.add_argument("--agents", type=_count, default=3, metavar="N", help="in what is made up of them (%(default)s)")
+    work.add_argument("--beginning", type=_count, default=16_384, metavar="N", help="tokens of an agent's (%(default)s)")
+    work.add_argument(
+        "--shift", type=_interval, metavar="TIME", help="for which one agent is asked for alone, each in turn (all)"
+    )
     work.add_argument("--speed", type=_factor, action="append", metavar="X",
                       help="times as fast as the trace; may be repeated, for curves (1)")  # fmt: skip
     work.add_argument("--rate", type=_factor, metavar="R", help="requests a second on average at speed 1, whatever the trace has")

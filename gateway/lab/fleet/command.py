@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import random
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 from gateway.lab.fleet.arguments import REQUESTS
 from gateway.lab.fleet.costs import Costs, Setting, Shape
 from gateway.lab.fleet.job import Job
-from gateway.lab.fleet.made import KINDS, RATES
+from gateway.lab.fleet.made import KINDS, RATES, agents
 from gateway.lab.fleet.policies import UNASKED, Policy, policy_of
 from gateway.lab.fleet.servegen import ServeGen, is_servegen
 from gateway.lab.fleet.study import Draw, Study
@@ -66,7 +67,10 @@ def _clients(paths: Sequence[Path], args: argparse.Namespace) -> Draw:
 
 def _made(kind: str, args: argparse.Namespace) -> Draw:
     rate = args.rate or RATES[kind] * args.replicas
-    return lambda seed: list(islice(KINDS[kind](random.Random(seed), rate, args.block), args.requests or REQUESTS))
+    make = KINDS[kind]
+    if kind == "agents":
+        make = partial(agents, count=args.agents, beginning=args.beginning, shift=args.shift)
+    return lambda seed: list(islice(make(random.Random(seed), rate, args.block), args.requests or REQUESTS))
 
 
 def _part(jobs: list[Job], args: argparse.Namespace) -> list[Job]:

@@ -13,6 +13,7 @@ from backends.pool import Pool
 from backends.replica import Replica
 from backends.types import Ask, Outcome
 from caches.chain import Chain
+from caches.crowd import NO_CROWD, Crowd, NoCrowd
 from caches.prefix import PrefixIndex
 from gateway.between.heat import NO_HEAT, NoHeat
 from gateway.lab.fleet.costs import Setting
@@ -35,7 +36,10 @@ class Front:
         self.index = PrefixIndex(tokens=policy.room or int(shape.blocks * shape.block * setting.index))
         self.heat: NoHeat = NO_HEAT
         self.alone = False
+        self.crowd: NoCrowd = NO_CROWD
         self.balance = policy.make(seed, self)
+        if self.balance.wants_crowd:
+            self.crowd = Crowd(timeline.clock)
         replicas = [_replica(name, number, setting.slots) for number, name in enumerate(engines)]
         self.pool = Pool("fleet", replicas, self.balance, clock=timeline.clock, rng=random.Random(seed))
         for replica in replicas:
@@ -48,7 +52,8 @@ class Front:
         wants = self.balance.wants_prefix
         cached = self.index.match(chain, tokens) if wants else {}
         session = job.session if self.setting.sessions else None
-        ask = Ask(session, tokens, cached=cached, prefix=job.keys if wants else (), stream=True, alone=self.alone)
+        prefix, crowd = job.keys if wants else (), self.crowd.along(chain, tokens)
+        ask = Ask(session, tokens, cached=cached, prefix=prefix, stream=True, alone=self.alone, crowd=crowd)
         replica = self.pool.pick(ask)
         assert replica is not None
         lease = self.pool.lease(replica, None, ask)
@@ -56,6 +61,7 @@ class Front:
         self._leases[job.number] = lease
         if wants:
             self.index.add(replica.name, chain, tokens)
+            self.crowd.came(chain)
             if self.heat is not NO_HEAT:
                 self.heat.placed(replica.name, chain.pack(), tokens)
         return replica.name

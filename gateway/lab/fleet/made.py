@@ -4,6 +4,7 @@
   turns has in it all that was said before; between an answer and the next turn its user thinks.
 - `none`: every prompt is another one.
 - `common`: all prompts begin with the same 4,096 tokens, and are different behind them.
+- `agents`: short questions, each behind the long beginning (system prompt and tools) of one of a few agents.
 """
 
 from __future__ import annotations
@@ -59,6 +60,20 @@ def common(rng: random.Random, rate: float, block: int) -> Iterator[Job]:
     return _alone(rng, rate, block, _COMMON)
 
 
+def agents(
+    rng: random.Random, rate: float, block: int, count: int = 3, beginning: int = 16_384, shift: float | None = None
+) -> Iterator[Job]:
+    """`count` agents with `beginning` tokens each. `shift`: seconds for which one of them is asked for alone, each in turn."""
+    fresh, at = itertools.count(1 << 40), 0.0
+    for number in itertools.count():
+        at += rng.expovariate(rate)
+        agent = rng.randrange(count) if shift is None else int(at / shift) % count
+        prompt = beginning + _length(rng, 200, 0.8, 4000)
+        head = tuple(agent << 20 | depth for depth in range(beginning // block))
+        keys = head + tuple(next(fresh) for _ in range(prompt // block - len(head)))
+        yield Job(number, at, prompt, _length(rng, 250, 0.8, 4000), keys)
+
+
 def _alone(rng: random.Random, rate: float, block: int, before: int) -> Iterator[Job]:
     head, fresh, at = tuple(range(before // block)), itertools.count(1 << 40), 0.0
     for number in itertools.count():
@@ -68,5 +83,12 @@ def _alone(rng: random.Random, rate: float, block: int, before: int) -> Iterator
         yield Job(number, at, prompt, _length(rng, 250, 0.8, 4000), keys)
 
 
-KINDS: dict[str, Callable[[random.Random, float, int], Iterator[Job]]] = {"shared": shared, "none": none, "common": common}
-RATES = {"shared": 0.85, "none": 0.55, "common": 0.5}  # requests a second for each replica, where none is asked for
+Kind = Callable[[random.Random, float, int], Iterator[Job]]
+KINDS: dict[str, Kind] = {"shared": shared, "none": none, "common": common, "agents": agents}
+RATES = {
+    "shared": 0.85,
+    "none": 0.55,
+    "common": 0.5,
+    "agents": 0.75,
+}
+"""Requests a second for each replica, where none is asked for."""

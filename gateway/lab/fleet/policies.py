@@ -54,9 +54,21 @@ def _kind(name: str, about: str) -> Policy:
     return Policy(name, about, lambda seed, sight: make_balance(name, seed=seed, clock=sight.timeline.clock))
 
 
-def _work_cost(seed: int, sight: Sight, own: float = 2.0, request: float = 105.0, relief: float = 8192.0) -> Balance:
+class _Own(WorkCost):
+    __slots__ = ()
+    wants_crowd = False
+
+
+def _work_cost(
+    seed: int,
+    sight: Sight,
+    own: float = 2.0,
+    request: float = 105.0,
+    relief: float = 8192.0,
+    kind: type[WorkCost] = WorkCost,
+) -> Balance:
     beginning = max(1, _BEGINNING // sight.setting.shape.block)
-    return WorkCost(random.Random(seed), own=own, request=request, relief=relief, beginning=beginning)
+    return kind(random.Random(seed), own=own, request=request, relief=relief, beginning=beginning)
 
 
 def work_cost(own: float, request: float, relief: float) -> Policy:
@@ -71,6 +83,8 @@ POLICIES = (
     Policy("work_cost", "the least prefill to wait for and to bring", _work_cost),
     Policy("work_cost_fixed", "the same, with its own tokens counted twice however busy all are",
            lambda seed, sight: _work_cost(seed, sight, relief=math.inf)),
+    Policy("work_cost_own", "the same, with all of its own tokens, however many prompts begin alike",
+           lambda seed, sight: _work_cost(seed, sight, kind=_Own)),
     _kind("sticky", "llm-d's: 80 % cached, until that is 80,000 tokens (5 s) behind; then the least prefill"),
     Policy("sticky_18s", "the same with llm-d's default of 18 s",
            lambda seed, _sight: Sticky(random.Random(seed), patience=_EIGHTEEN_SECONDS)),

@@ -19,6 +19,7 @@ class _Rule:
     wants_first_byte = False
     wants_pending = False
     wants_prefix = True
+    wants_crowd = False
 
     def __init__(self, rng: random.Random) -> None:
         self._random = rng.random

@@ -75,6 +75,35 @@ class TestWorkCost:
         replicas = fleet(4)
         assert max(hold(balance("work_cost"), replicas, [Ask(None, 1000, cached={"r0": 60})] * 80)) <= 22
 
+    def test_a_long_beginning_that_many_share_spreads(self, balance, fleet):
+        """16,000 tokens that one replica has and all ask for: soon the others have them too, and none has much more to do."""
+        policy, replicas = balance("work_cost"), fleet(4)
+        holders = {"r0"}
+        for sent in range(200):
+            ask = Ask(None, 16_200, cached=dict.fromkeys(holders, 16_000), crowd=[(16_000, float(sent))] if sent > 1 else [])
+            chosen = policy.choose(replicas, ask)
+            chosen.inflight += 1
+            holders.add(chosen.name)
+            assert max(replica.inflight for replica in replicas) <= sent / 4 + 20
+        assert max(replica.inflight for replica in replicas) - min(replica.inflight for replica in replicas) <= 2
+        assert policy.choose(fleet(4), Ask(None, 16_200, cached={"r2": 16_000}, crowd=[(16_000, 200.0)])).name == "r2"
+
+    def test_one_more_copy_serves_its_part_of_those_who_come(self, balance, fleet):
+        """Nine others of late and one copy: a second one would serve five, so each pays a fifth; with three copies 2.5."""
+        replicas, crowd = fleet(4), [(10_000, 9.0)]
+        policy, one = balance("work_cost"), Ask(None, 10_000, cached={"r0": 10_000}, crowd=crowd)
+        assert policy.costs(replicas, one) == pytest.approx([0, 4_000, 4_000, 4_000])
+        three = Ask(None, 10_000, cached={"r0": 10_000, "r1": 10_000, "r2": 10_000}, crowd=crowd)
+        assert policy.costs(replicas, three) == pytest.approx([0, 0, 0, 8_000])
+
+    def test_only_what_they_share_is_shared_out(self, balance, fleet):
+        """A prompt's own part costs what it costs, and a crowd that is smaller than the copies there are changes nothing."""
+        replicas, crowd = fleet(3), [(1000, 19.0), (2000, 3.0)]
+        ask = Ask(None, 5000, cached={"r0": 4000, "r1": 1000}, crowd=crowd)
+        assert balance("work_cost").costs(replicas, ask) == pytest.approx([2000, 7000, 7300])
+        few = Ask(None, 5000, cached={"r0": 4000, "r1": 4000}, crowd=[(4000, 2.0)])
+        assert balance("work_cost").costs(replicas, few) == pytest.approx([2000, 2000, 10_000])
+
     @pytest.mark.parametrize("kind", ["work_cost", "sticky"])
     def test_one_saturated_replica_is_nobody_elses_concern(self, balance, fleet, kind):
         """Prompts that are cached on other replicas stay there; only its own look elsewhere, each for itself."""
@@ -147,6 +176,27 @@ class TestWorkCost:
 
         chosen = make_balance("work_cost", seed=1).choose(replicas, Ask(None, tokens, cached=cached))
         assert cost(chosen) == min(map(cost, replicas))
+
+    @settings(deadline=None)
+    @given(
+        st.lists(st.integers(0, 500), min_size=1, max_size=8),
+        st.lists(st.tuples(st.integers(1, 500), st.integers(2, 99)), max_size=5),
+        st.integers(1, 500),
+    )
+    def test_a_crowd_only_ever_makes_a_copy_cheaper(self, held, crowd, tokens):
+        """Token by token: its part of a copy where many share it, all of it elsewhere; who holds all pays nothing."""
+        replicas = [make_replica(f"r{number}") for number in range(len(held))]
+        cached = {replica.name: min(has, tokens) for replica, has in zip(replicas, held, strict=True)}
+        ends = sorted({end for end, _ in crowd if end <= tokens})
+        shared = list(zip(ends, sorted((float(came) for _, came in crowd), reverse=True), strict=False))
+
+        def price(token):
+            came = next((came for end, came in shared if token < end), 0.0)
+            return min(1.0, (sum(has > token for has in cached.values()) + 1) / (came + 1))
+
+        costs = WorkCost(random.Random(1)).costs(replicas, Ask(None, tokens, cached=cached, crowd=shared))
+        for replica, cost in zip(replicas, costs, strict=True):
+            assert cost == pytest.approx(2 * sum(map(price, range(cached[replica.name], tokens))), abs=1e-6)
 
     def test_its_weights_can_be_set(self, fleet):
         """a and c are arguments, for who compares."""
