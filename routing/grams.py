@@ -5,7 +5,7 @@ Rules
 - Chinese has no word borders. Terms of the lexicon become the English words that they mean, longest first, so that both
   languages speak with the same weights; what the lexicon does not know becomes single characters. Pairs follow from either.
 - Grams are 32-bit hashes (CRC-32 of the word, mixed for pairs): the same in every process and version of Python.
-- A gram counts once a text. The text is of bounded length (`conversation`), and the work is linear in it.
+- A gram counts once a text. Of a long text its ends are read, and of many words the first and the last.
 """
 
 from __future__ import annotations
@@ -23,11 +23,15 @@ from routing.lexicon import translated
 # Letters in runs, digits in runs, Chinese and kana and hangul in runs, and signs one by one.
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _TOKEN = re.compile(rf"[^\W\d_{_CJK}]+|\d+|[{_CJK}]+|[=^$\\{{}}<>?%+*|`]")
+_DENSE = re.compile("[\u3040-\ufaff]")
 _ASCII_TOKEN = re.compile(r"[a-z]+|[0-9]+|[=^$\\{}<>?%+*|`]")
 # Of a long text these characters are read: what is asked for stands at its beginning or its end. Chinese says as much in fewer.
 BEGINNING = 1000
 END = 1500
 DENSE = 600
+# And of its words so many, when they are short or signs: what a text costs is bounded.
+FIRST = 130
+LAST = 200
 SAMPLED = 16  # of so many characters one is looked at, to tell what is dense
 _MASK = 0xFFFFFFFF
 _PAIR = 0x9E3779B1
@@ -63,9 +67,10 @@ AMOUNTS = (
 
 @dataclass(slots=True)
 class Grams:
-    """A text's words in order, the hashes of its different words and pairs, and its amounts (0-1, by AMOUNTS)."""
+    """A text's words in order, their hashes and then those of their pairs, the different ones, its amounts (0-1, by AMOUNTS)."""
 
     words: list[str]
+    hashed: list[int]
     ids: set[int]
     amounts: list[float]
     reading: Reading
@@ -75,7 +80,7 @@ def shortened(text: str) -> str:
     """What is read of a text: of a long one, its beginning and its end."""
     if len(text) <= DENSE:
         return text
-    if not text.isascii() and SAMPLED * sum("\u3040" <= one <= "\ufaff" for one in text[::SAMPLED]) > DENSE:
+    if not text.isascii() and SAMPLED * len(_DENSE.findall(text[::SAMPLED])) > DENSE:
         return f"{text[: DENSE // 3]}\n{text[-2 * DENSE // 3 :]}"
     return text if len(text) <= BEGINNING + END else f"{text[:BEGINNING]}\n{text[-END:]}"
 
@@ -84,7 +89,7 @@ def words_of(text: str) -> list[str]:
     """The words of a text, in order."""
     lower = text.lower()
     if lower.isascii():
-        return [_worded(word) for word in _ASCII_TOKEN.findall(lower) if word not in _SILENT]
+        return [word if word > ":" else _worded(word) for word in _ASCII_TOKEN.findall(lower) if word not in _SILENT]
     words: list[str] = []
     for word in _TOKEN.findall(lower):
         if "\u3040" <= word[0] <= "\ufaff":
@@ -111,9 +116,12 @@ def grams_of(text: str) -> Grams:
     """Reads a text of bounded length."""
     text = shortened(text)
     words = words_of(text)
+    if len(words) > FIRST + LAST:
+        words = words[:FIRST] + words[-LAST:]
     hashed = hashes(words)
+    hashed += pairs(hashed)
     reading = read(text)
-    return Grams(words, {*hashed, *pairs(hashed)}, _amounts(words, reading), reading)
+    return Grams(words, hashed, set(hashed), _amounts(words, reading), reading)
 
 
 def _amounts(words: list[str], reading: Reading) -> list[float]:

@@ -10,7 +10,6 @@ or its amounts lie far from all that was met (`strangeness`), nothing is claimed
 
 from __future__ import annotations
 
-import heapq
 import math
 from array import array
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,7 @@ from functools import cached_property
 from operator import mul
 from pathlib import Path
 
-from routing.grams import AMOUNTS, Grams, grams_of, hashes, pairs
+from routing.grams import AMOUNTS, Grams, grams_of
 
 TERMS = 6
 IDF_STEP = 24  # an idf is kept as a byte, in steps of 1/24
@@ -118,8 +117,7 @@ class Policy:
 
     def _met(self, grams: Grams) -> tuple[list[int], float, float]:
         """The places of the grams that are known, what a weight is scaled by, and the known share of the text's weight."""
-        find = self._places.get
-        met = [place for gram in grams.ids if (place := find(gram)) is not None]
+        met = [place for place in map(self._places.get, grams.ids) if place is not None]
         met_square = sum(map(self._squares.__getitem__, met))
         unmet_square = (len(grams.ids) - len(met)) * self.unmet**2
         if not met_square:
@@ -129,10 +127,13 @@ class Policy:
 
     def _terms(self, grams: Grams, met: list[int], weights: list[int], scale: float) -> list[tuple[str, float]]:
         """The strongest grams, and the amounts, by what they add to the gap; an amount against what is usual of it."""
-        strongest = heapq.nlargest(TERMS, zip(map(abs, weights), met, strict=True))
-        named = _names(grams.words, {self.keys[place] for _, place in strongest})
+        ordered = sorted(weights)
+        ends = ordered if len(ordered) <= 2 * TERMS else ordered[:TERMS] + ordered[-TERMS:]
+        least = max([1, *sorted(map(abs, ends))[-TERMS:][:1]])
+        strong = [(abs(weight), place) for weight, place in zip(weights, met, strict=True) if not -least < weight < least]
+        strong.sort(reverse=True)
         step, of = scale * self.gap.step, self.gap.weights
-        terms = [(name, of[place] * step) for size, place in strongest if size and (name := named.get(self.keys[place]))]
+        terms = [(name, of[place] * step) for _, place in strong[:TERMS] if (name := _name(grams, self.keys[place]))]
         for name, amount, weight, usual in zip(AMOUNTS, grams.amounts, self.gap.amounts, self.usual, strict=True):
             if weight and amount:
                 terms.append((name, weight * (amount - usual)))
@@ -159,13 +160,13 @@ def _bounded(value: float) -> float:
     return min(MOST, max(LEAST, value))
 
 
-def _names(words: Sequence[str], wanted: set[int]) -> dict[int, str]:
-    """The words or pairs that the hashes stand for in this text, in quotation marks: they are words, not features."""
-    hashed = hashes(words)
-    named = {hashed[place]: f'"{words[place]}"' for place in _places(hashed, wanted)}
-    paired = pairs(hashed)
-    return named | {paired[place]: f'"{words[place]} {words[place + 1]}"' for place in _places(paired, wanted)}
-
-
-def _places(hashed: Sequence[int], wanted: set[int]) -> list[int]:
-    return [place for place, gram in enumerate(hashed) if gram in wanted]
+def _name(grams: Grams, gram: int) -> str | None:
+    """The word or pair that a hash stands for in this text, in quotation marks: it is no feature. None without the words."""
+    words = grams.words
+    if not words:
+        return None
+    place = grams.hashed.index(gram)
+    if place < len(words):
+        return f'"{words[place]}"'
+    place -= len(words)
+    return f'"{words[place]} {words[place + 1]}"'

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routing.grams import AMOUNTS, BEGINNING, DENSE, END, grams_of, hashes, words_of
+from routing.grams import AMOUNTS, BEGINNING, DENSE, END, FIRST, LAST, grams_of, hashes, words_of
 from routing.lexicon import TERMS, translated
 
 
@@ -47,7 +47,8 @@ def test_hashes_are_the_same_in_every_process():
 def test_the_work_is_bounded_and_nothing_raises(text):
     """Words, ids and amounts stay within bounds for any text, halves of surrogate pairs included."""
     grams = grams_of(text)
-    assert len(hashes(grams.words)) == len(grams.words) <= 3 * (BEGINNING + END)
+    assert len(hashes(grams.words)) == len(grams.words) <= FIRST + LAST
+    assert len(grams.ids) <= len(grams.hashed) <= 2 * (FIRST + LAST)
     assert all(0 <= gram < 2**32 for gram in grams.ids)
     assert len(grams.amounts) == len(AMOUNTS)
     assert all(0 <= amount <= 1 for amount in grams.amounts)

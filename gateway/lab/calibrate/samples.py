@@ -125,4 +125,4 @@ def _labels(compared: Line | None, rated: Line | None) -> tuple[float | None, fl
 def _grams(line: Line) -> Grams:
     if line.text is not None:
         return grams_of(line.text)
-    return Grams([], set(line.grams or ()), list(line.amounts or ()), Reading({}, 0, known=True))
+    return Grams([], [], set(line.grams or ()), list(line.amounts or ()), Reading({}, 0, known=True))

@@ -105,7 +105,7 @@ class School:
         if key not in self._read:
             grams = grams_of(ask_of(self._sets[number].prompts[place]))
             ids = cast("set[int]", array("I", sorted(grams.ids)))  # the trainer goes through them; a tenth of the memory
-            self._read[key] = replace(grams, words=[], ids=ids)
+            self._read[key] = replace(grams, words=[], hashed=[], ids=ids)
         return self._read[key]
 
 
