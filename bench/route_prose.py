@@ -34,6 +34,8 @@ How `learned` was trained, by the gateway's own trainer:
 
 A policy that has not seen the task that gains most believes that all gains less; bare scores of policies with a task left
 out are in a wrong order by that alone, which is what levelling takes out. One policy that serves all has no such trouble.
+How wrong that order is: `means of other tasks` scores each prompt by the mean gap that its policy was trained on, and knows
+nothing of the prompt. This, and not .500, is chance for bare scores of left-out tasks.
 
 `task oracle` and `oracle` have seen the answers: the mean gap of the prompt's task, and the gap of the prompt itself.
 Nothing can reach them. Labels are single greedy answers, and noisy.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from gateway.lab.routing.folds import keys
 from gateway.lab.routing.lessons import Lesson, School, Taught, Told
 from gateway.lab.routing.outcomes import Outcomes
 from gateway.lab.routing.protocols import Parts
-from gateway.lab.routing.scored import LEARNED, Scored
+from gateway.lab.routing.scored import LEARNED, MEANS, Scored
 from gateway.lab.routing.settings import Settings
 
 Json = dict[str, Any]
@@ -44,6 +45,11 @@ class Learning:
             for number, parts in tasks.items():
                 yield protocols.together(LEARNED, parts, told, "bare"), number, {"protocol": "task", "levelled": False}
                 yield protocols.together(LEARNED, parts, told, "levelled"), number, {"protocol": "task", "levelled": True}
+                yield (
+                    replace(protocols.together(MEANS, parts, told, "means"), small=None, large=None),
+                    number,
+                    {"protocol": "yardstick"},
+                )
             yield from _of_crossed(crossed, told)
             if self._settings.base is not None:
                 self._base = Path(place) / "base.policy"

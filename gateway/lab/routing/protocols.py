@@ -17,7 +17,7 @@ import numpy as np
 
 from gateway.lab.routing.folds import grouped, keys, others, sample
 from gateway.lab.routing.lessons import Lesson, Places, Told
-from gateway.lab.routing.metrics import ranked
+from gateway.lab.routing.metrics import Floats, ranked
 from gateway.lab.routing.outcomes import Outcomes
 from gateway.lab.routing.scored import Scored
 
@@ -29,13 +29,14 @@ LEAST = 50  # labels that a lesson has, or it is not held
 REST = "all others"
 
 
-How = Literal["ranks", "bare", "levelled"]
+How = Literal["ranks", "bare", "levelled", "means"]
 """How scores of several policies become one order.
 
 ranks       within each part: what is compared is the policies' orders, as where parts are folds by chance
 bare        as they are
 levelled    less what each policy says on average of its own held-out rows: one that has not seen the task that gains most
             believes that all gains less, so that bare scores of policies with a task left out are in a wrong order by themselves
+means       nothing but that average, bare: how wrong that order is of policies that know nothing of any prompt
 """
 Parts = list[tuple[Lesson, list[int]]]  # lessons, each with the places that it tells
 
@@ -112,12 +113,19 @@ def together(router: str, parts: Parts, told: Mapping[str, Told], how: How) -> S
     for lesson, places in parts:
         said = told[lesson.name].said[0]
         at = np.asarray(places, dtype=np.intp)
-        score[at] = (
-            ranked(said.scores) if how == "ranks" else said.scores - (_usual(told[lesson.name]) if how == "levelled" else 0)
-        )
+        score[at] = _ordered(told[lesson.name], how)
         if said.small is not None and said.large is not None:
             small[at], large[at] = said.small, said.large
     return Scored(router, score, small, large)
+
+
+def _ordered(told: Told, how: How) -> Floats:
+    scores = told.said[0].scores
+    if how == "ranks":
+        return ranked(scores)
+    if how == "means":
+        return np.full(len(scores), _usual(told))
+    return scores - _usual(told) if how == "levelled" else scores
 
 
 def _usual(told: Told) -> float:

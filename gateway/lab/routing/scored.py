@@ -19,6 +19,7 @@ Judge = Callable[[str], Verdict]  # of a prompt that is a conversation's only me
 Tell = Callable[[int, int], None]  # how many of how many are done
 LEARNED = "learned"
 SHIPPED = "learned, as shipped"
+MEANS = "means of other tasks"
 RANDOM, LENGTH, TASK_ORACLE, ORACLE = "random", "length", "task oracle", "oracle"
 
 
