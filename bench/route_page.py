@@ -55,6 +55,8 @@ def _short(document: Json) -> Iterator[str]:
     under = [it for it in results if it["apgr"]["high"] is not None and it["apgr"]["high"] < 0.5]
     unsure = [it for it in results if _holds_chance(it)]
     yield f"- **Worse than chance** (the interval's upper end is below .500): {_list(under)}."
+    if any(it["protocol"] == "task" and not it["levelled"] for it in under):
+        yield "  Of bare scores of left-out tasks .500 is not chance: what `means of other tasks` gets is."
     yield f"- Not to be told from chance: {_counts(unsure, results)}."
     worse = [it for it in results if it["over_length"]["high"] is not None and it["over_length"]["high"] < 0]
     better = [it for it in results if it["over_length"]["low"] is not None and it["over_length"]["low"] > 0]
