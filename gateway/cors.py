@@ -27,6 +27,8 @@ _EXPOSED = ", ".join(
         "x-tiergate-replica",
         "x-tiergate-route",
         "x-tiergate-score",
+        "x-tiergate-policy",
+        "x-tiergate-cascade",
         "x-tiergate-cache",
         "x-tiergate-cache-id",
         "x-tiergate-queue-ms",

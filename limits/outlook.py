@@ -32,6 +32,7 @@ _MARGIN = (0.0, 0.2, 0.5)
 _OVERTAKEN = 2 / 3
 """Of the work that comes while it is put back; found in `bench.told`."""
 _LONGEST = 1e6  # seconds; what takes longer is as good as never
+_SHORTEST = 1e-6  # seconds that a request takes, as far as clocks can tell
 
 
 class Pace:
@@ -86,7 +87,7 @@ class Outlook:
         kept = 1 - 1 / _COMPLETED
         self._count = self._count * kept + 1
         self._work = self._work * kept + cost
-        self._seconds = self._seconds * kept + max(seconds, 0.0)
+        self._seconds = self._seconds * kept + max(seconds, _SHORTEST)
 
     def joins(self, priority: Priority, now: float) -> None:
         """To be said before somebody joins a line."""

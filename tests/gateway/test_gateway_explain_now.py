@@ -76,10 +76,10 @@ async def test_parallel_slots_and_the_queue(start):
     running.append(asyncio.create_task(ask(stack, chat("waits"))))
     await stack.until(lambda: station(stack).scheduler.queue.load.requests == 1)
     assert await agree(stack, chat("third")) == "concurrency_limit_exceeded"
-    stack.gateway.parts.fleet.drain("small-model", "s1")
     wake()
     await asyncio.gather(*running)
     await stack.until(stack.idle)
+    stack.gateway.parts.fleet.drain("small-model", "s1")
     assert await agree(stack, chat("nobody")) == "no_replica_ready"
 
 

@@ -303,7 +303,8 @@ async def test_a_dispatcher_is_replaced_while_its_order_is_on_its_way(start):
     await stack.gateway.replace_dispatcher()
     await stack.until(lambda: stack.gateway.workers[0].parts.link.away is False)
     world.wake()
-    assert [(await one).status_code for one in (urgent, batch)] == [200, 200]
+    answers = [await one for one in (urgent, batch)]
+    assert [answer.status_code for answer in answers] == [200, 200], [answer.text for answer in answers]
     await stack.at_rest()
 
 

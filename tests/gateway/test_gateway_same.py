@@ -38,6 +38,11 @@ def trace(rng):
         yield number, rng.choice(KEYS), body, rng.choice(["", "", "no-cache", "only-if-cached"]), fault
 
 
+def nobody_is_held_off(stack):
+    pools = [station.pool for station in stack.gateway.parts.lanes.values()]
+    return all(replica.hold.until <= pool.clock() for pool in pools for replica in pool.replicas)
+
+
 async def told(stack, seed):
     """What every request was told, what the replicas saw, and what was counted."""
     freeze_limits(stack)
@@ -59,6 +64,7 @@ async def told(stack, seed):
             for fake in stack.fakes.values():
                 fake.faults.rules.clear()
             await stack.at_rest()
+            await stack.until(lambda: nobody_is_held_off(stack))  # how long that takes is no part of the comparison
         page = samples((await clients[0].get("/metrics")).text)
     counted = {name: value for name, value in page.items() if name[0].startswith(COUNTED) and value}
     seen = {name: [(call.path, call.body) for call in posts(fake)] for name, fake in stack.fakes.items()}

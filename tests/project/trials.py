@@ -19,8 +19,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # The command as the console script runs it, whether or not the rest of the command line is there.
 UP = """
-import argparse, sys
+import argparse, signal, sys
 from gateway.lab.up import command
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite that runs in the background has it ignored
 parser = argparse.ArgumentParser()
 command.add_arguments(parser)
 sys.exit(command.run(parser.parse_args()))
