@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from routing.grams import grams_of
 from routing.learned.file import BadPolicy, read_policy, write_policy
-from routing.learned.policy import Policy
+from routing.learned.policy import TERMS, Policy
 from routing.learned.train import LEAST_ROWS, Row, TooFewRows, train
 
 EASY = ["translate", "this", "short", "note", "into", "french", "please"]
@@ -47,6 +48,21 @@ def test_the_terms_name_what_spoke(policy):
     """The strongest terms of a hard ask are its own words, in quotation marks, with what they add to the gap."""
     terms = dict(policy.judge("prove this theorem with induction").terms)
     assert any(name.strip('"').split()[0] in HARD and added > 0 for name, added in terms.items())
+
+
+@given(words=st.lists(st.sampled_from([*HARD, *EASY, "unheard"]), min_size=1, max_size=40))
+@settings(max_examples=60, deadline=None)
+def test_no_stronger_word_is_left_unnamed(policy, words):
+    """Of the words and pairs that training met the strongest are named, however many are alike."""
+    text = " ".join(words)
+    place_of = {gram: place for place, gram in enumerate(policy.keys)}
+    met = [place_of[gram] for gram in grams_of(text).ids if gram in place_of]
+    strongest = sorted((abs(policy.gap.weights[place]) for place in met), reverse=True)
+    terms = policy.judge(text).terms
+    named = [abs(added) for name, added in terms if name.startswith('"')]
+    assert len(terms) == TERMS or len(named) == sum(map(bool, strongest[:TERMS]))
+    if named:
+        assert named == pytest.approx([named[0] * steps / strongest[0] for steps in strongest[: len(named)]])
 
 
 def test_what_one_text_alone_had_is_never_named():
