@@ -39,7 +39,7 @@ async def test_a_higher_class_overtakes_in_the_engine(fleet):
             )
 
         for at in range(8):  # of different lengths, so that one place gets free at a time
-            await send(None, "bulk", 300 + 30 * at, at + 1, 0)
+            await send(None, "bulk", 600 + 40 * at, at + 1, 0)
         for at in range(3):
             await send(f"batch {at}", "bulk", 4, 8, at + 1)
         for at in range(3):
