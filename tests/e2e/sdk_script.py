@@ -158,7 +158,7 @@ def completions(sdk):
 
 def models(sdk):
     names = [model.id for model in sdk.models.list()]
-    assert names == ["auto", "small", "large", "both", "narrow", "wrong-key", "wrong-endpoint"]
+    assert names == ["auto", "small", "large", "both", "told", "narrow", "wrong-key", "wrong-endpoint"]
     assert sdk.models.retrieve("large").id == "large"
     refused(openai.NotFoundError, 404, sdk.models.retrieve, model="none")
 
