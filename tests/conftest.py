@@ -2,9 +2,10 @@
 
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import fastapi.dependencies.models
 import hypothesis
 import pytest
 import uvloop
@@ -19,6 +20,15 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" i
 def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> Mapping[str, Callable[[], Any]]:
     """Every async test runs on uvloop, as the gateway does."""
     return {"uvloop": uvloop.new_event_loop}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_gateway_is_kept() -> Iterator[None]:
+    """FastAPI remembers the endpoints of each application there was, and with them a gateway of every test."""
+    yield
+    for kept in vars(fastapi.dependencies.models).values():
+        if hasattr(kept, "cache_clear"):
+            kept.cache_clear()
 
 
 @pytest.fixture
