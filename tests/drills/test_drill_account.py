@@ -32,7 +32,7 @@ REFUNDED = {
 }  # fmt: skip
 CLIENTS = 40
 FIRST = 400  # requests before the first kill, so that nobody's balance is full again while there is no dispatcher
-AROUND = 0.3  # seconds after its end in which a kill can still cost a request its line: the log is written ten times a second
+AROUND = 1.0  # seconds after its end in which a kill can still cost a request its line: the log is written ten times a second
 
 
 def key_of(name):

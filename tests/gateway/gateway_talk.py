@@ -245,9 +245,9 @@ async def ask(stack: Stack, body: Any, **how: Any) -> Answer:
 
 def hold(fake: Any) -> Callable[[], None]:
     """From here on the fake makes no token, until what is returned is called."""
-    fake.app.engine.sleep("wait")
-    wake: Callable[[], None] = fake.app.engine.wake_up
-    return wake
+    fake.app.engine.pause()
+    resume: Callable[[], None] = fake.app.engine.resume
+    return resume
 
 
 def posts(fake: Any) -> list[Any]:

@@ -85,8 +85,8 @@ class Lease:
             delay = self._first_at + index * self._itl - self.clock()
             if delay > 0:
                 await asyncio.sleep(delay)
-        if self.engine.sleeping and not self.aborted:
-            await self.engine.awake.wait()
+        if self.engine.paused and not self.aborted:
+            await self.engine.going.wait()
         if index == 0:
             self.prefilled()
 
@@ -124,8 +124,9 @@ class Engine:
         self.running = 0
         self.waiting = 0
         self.sleeping = False
-        self.awake = asyncio.Event()
-        self.awake.set()
+        self.paused = False
+        self.going = asyncio.Event()
+        self.going.set()
         self.leases: set[Lease] = set()
         self._by_priority = options.scheduling_policy == "priority"
         self._queue: list[tuple[int, int, Lease]] = []
@@ -142,7 +143,7 @@ class Engine:
         return self._limit is not None and self.running + self.waiting + n > self._limit
 
     def admit_now(self, lease: Lease) -> bool:
-        if self.sleeping or self._queue or not self._fits(lease):
+        if self.paused or self._queue or not self._fits(lease):
             return False
         self._start(lease)
         return True
@@ -188,7 +189,7 @@ class Engine:
 
     def sleep(self, mode: str = "abort") -> None:
         self.sleeping = True
-        self.awake.clear()
+        self.pause()
         if mode == "abort":
             for lease in self.leases:
                 lease.aborted = True
@@ -197,7 +198,16 @@ class Engine:
 
     def wake_up(self) -> None:
         self.sleeping = False
-        self.awake.set()
+        self.resume()
+
+    def pause(self) -> None:
+        """No token is made and nothing is admitted; unlike one that sleeps, the server says nothing of it."""
+        self.paused = True
+        self.going.clear()
+
+    def resume(self) -> None:
+        self.paused = False
+        self.going.set()
         self._dispatch()
         self._notify()
 
@@ -219,7 +229,7 @@ class Engine:
         self._notify()
 
     def _dispatch(self) -> None:
-        while self._queue and not self.sleeping:
+        while self._queue and not self.paused:
             lease = self._queue[0][2]
             gone = lease.waiter is None or lease.waiter.done()
             if not gone and not self._fits(lease):

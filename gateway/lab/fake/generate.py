@@ -97,7 +97,7 @@ async def _stream(x: Exchange, lease: Lease, form: Format, replies: Sequence[Rep
         x.entry.cached_tokens = lease.cached_tokens
         await hang(fault.hang_before_first_token)
         queues = [form.events(reply, index) for index, reply in enumerate(replies)]
-        if x.fault is None and not lease.paced and not lease.engine.sleeping:
+        if x.fault is None and not lease.paced and not lease.engine.paused:
             await _at_once(x, lease, form, queues)
         else:
             broken = await _paced(x, lease, form, queues)
