@@ -19,6 +19,10 @@ class Bands:
     def __init__(self) -> None:
         self._recent: dict[_Of, Recent] = {}  # as many as the config has tenants, routes and tiers
 
+    def renew(self) -> None:
+        """Scores mean something else from here on."""
+        self._recent.clear()
+
     def of(self, job: Job) -> Near:
         return partial(self._near, job.principal.tenant, job.resolution.route)
 

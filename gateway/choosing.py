@@ -23,7 +23,7 @@ from gateway.families import Labels
 from gateway.job import Job
 from gateway.metrics import Metrics
 from routing.aims import Aim, Told
-from routing.cuts import Cuts
+from routing.cuts import Begin, Cuts
 from routing.onesided import BLOCK, OneSided
 from routing.types import Decision
 
@@ -65,6 +65,11 @@ class Choosing:
             ("tenant", "route", "target"),
             self._targets,
         )
+
+    def renew(self, routes: Mapping[str, Aim], begin: Begin) -> None:
+        """Another policy rates requests from here on. `routes`: as before, but for the value of a threshold."""
+        self._routes = routes
+        self._cuts.renew(routes, begin)
 
     def ask(self, job: Job) -> tuple[float, str]:
         """(The score from which it goes up a tier, the tier for it if nobody can rate it.)"""

@@ -123,7 +123,7 @@ class Pipeline:
         self.rules = rules
         self.talks = talks
         self.loads = loads
-        self._bands = Bands()
+        self.bands = Bands()
         self.choosing = choosing
         self.answers = answers
         self.stations = stations
@@ -298,7 +298,7 @@ class Pipeline:
         """A model is asked for that reason, or has answered. Told once of each piece of work."""
         self._metrics.decided(decision)
         self.choosing.tell(job, decision)
-        self._bands.tell(job, decision)
+        self.bands.tell(job, decision)
         self.talks.note(job, decision, decision.target)
         job.work.score, job.work.terms, job.work.cut = decision.score, decision.terms, job.cut
         job.work.policy = "" if job.verdict is None else job.verdict.policy
@@ -331,7 +331,7 @@ class Pipeline:
             sticky=self.talks.sticky,
             load=(loads or self.loads).at(job.wishes.priority),
             rules=rules.load,
-            near=self._bands.of(job),
+            near=self.bands.of(job),
         )
         return self.choosing.named(job, decision, unrated)
 

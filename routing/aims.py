@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, TypeVar
+from typing import Literal, NamedTuple, Protocol, Self, TypeVar
 
 AimKind = Literal["large", "quality", "threshold"]
 Draw = Callable[[], float]
@@ -85,6 +85,12 @@ class Scope(Protocol):
         """A request was sent. `expected`: it is in the account already."""
         ...
 
+    def renew(self, fresh: Self) -> None:
+        """Scores mean something else from here on: to begin with they are those that another scope of this kind begins with. What
+        is owed is owed as before.
+        """
+        ...
+
     def standing(self) -> Standing: ...
 
 
@@ -137,6 +143,9 @@ class Raw:
         self._aim = Aim("threshold", threshold)
         self._cut = Cut(threshold, True)
         self._sent = Sent()
+
+    def renew(self, fresh: Self) -> None:
+        self._aim, self._cut = fresh._aim, fresh._cut
 
     def cut(self, draw: Draw) -> Cut:  # noqa: ARG002 -- the interface of every scope
         return self._cut

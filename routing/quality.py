@@ -22,6 +22,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from itertools import groupby
 from operator import itemgetter
+from typing import Self
 
 from routing.aims import WINDOW, Aim, Cut, Draw, Sent, Standing, Told, correction, spread
 
@@ -53,6 +54,13 @@ class Quality:
             self._take((1.0 + large - small) / 2.0, small, large)
         self._place = 0
         self._move()
+
+    def renew(self, fresh: Self) -> None:
+        self._scores, self._smalls, self._larges = fresh._scores[:], fresh._smalls[:], fresh._larges[:]
+        self._place = fresh._place
+        self._steps = STEP - 1
+        if abs(self._owed) < self._reach:  # else all go up or nobody does, until it is paid back
+            self._cut, self._part = fresh._cut, fresh._part
 
     def cut(self, draw: Draw) -> Cut:
         up = self._part >= 1.0 or (self._part > 0.0 and draw() < self._part)

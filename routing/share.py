@@ -21,6 +21,7 @@ import math
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
+from typing import Self
 
 from routing.aims import WINDOW, Aim, Cut, Draw, Sent, Standing, Told, correction, spread
 
@@ -49,6 +50,11 @@ class Share:
         self._most = reach * math.cbrt(1.0 - aim.value) + SLACK
         self._sent = Sent()
         self._move(aim.value)
+
+    def renew(self, fresh: Self) -> None:
+        self._unrated = fresh._unrated
+        self._ring, self._ordered, self._place = fresh._ring[:], fresh._ordered[:], fresh._place
+        self._move(self._aim.value + correction(self._owed, self._reach))
 
     def cut(self, draw: Draw) -> Cut:
         part = self._part

@@ -12,6 +12,7 @@ from gateway.config import Config
 from gateway.config.routing import Target
 from gateway.loads import Memory
 from gateway.metrics import Metrics
+from gateway.pipeline import Pipeline
 from gateway.talks import NoTalks, Talks
 from routing.aims import Aim
 from routing.cuts import Begin, Cuts
@@ -40,6 +41,13 @@ def choosing_of(config: Config, classifier: Classifier, metrics: Metrics) -> Cho
         scored=config.routing.classifier.kind != "fixed",
         metrics=metrics,
     )
+
+
+def renew(config: Config, classifier: Classifier, pipeline: Pipeline) -> None:
+    """The classifier has another policy: what was made of the scores of the one before is made of this one's prior."""
+    threshold = threshold_of(config, classifier)
+    pipeline.choosing.renew(route_aims(config, threshold), begin_of(config, classifier, threshold))
+    pipeline.bands.renew()
 
 
 def threshold_of(config: Config, classifier: Classifier) -> float:
