@@ -152,7 +152,9 @@ class Choosing:
         if up is None:
             return None
         is_open = decision.reason in _OPEN and (verdict is None or verdict.tier is None)
-        return Told(up, is_open) if verdict is None else Told(up, is_open, verdict.score, verdict.small, verdict.large)
+        if verdict is not None:
+            return Told(up, is_open, verdict.score, verdict.small, verdict.large)
+        return Told(up, is_open, looped=decision.turned == "looped" and decision.held is not None and decision.held.chosen)
 
     def _up(self, job: Job, tier: str) -> bool | None:
         """Whether that is not the cheapest of the tiers that it might have gone to; None where there is only one."""

@@ -42,6 +42,7 @@ class Cut(NamedTuple):
 
 class Told(NamedTuple):
     """What became of one request. `up`: it left the cheapest tier. `open`: by its score or for want of one, rather than forced.
+    `looped`: it is a turn of a tool loop, of an ask for which that was decided before.
 
     `small` and `large`: how likely the cheapest and the dearest tier are good enough, where the classifier tells.
     """
@@ -51,6 +52,14 @@ class Told(NamedTuple):
     score: float | None = None
     small: float | None = None
     large: float | None = None
+    looped: bool = False
+
+
+class Amount(NamedTuple):
+    """What a request has changed in the account, and in that of tool loops."""
+
+    owed: float
+    lent: float = 0.0
 
 
 class Standing(NamedTuple):
@@ -73,11 +82,11 @@ class Scope(Protocol):
         """Where the line is for the next request."""
         ...
 
-    def expect(self, told: Told) -> float:
+    def expect(self, told: Told) -> Amount:
         """A request will be sent, as far as is known: it is in the account from now on. What that changed there, for `forgo`."""
         ...
 
-    def forgo(self, amount: float) -> None:
+    def forgo(self, amount: Amount) -> None:
         """It was not sent."""
         ...
 
@@ -150,10 +159,10 @@ class Raw:
     def cut(self, draw: Draw) -> Cut:  # noqa: ARG002 -- the interface of every scope
         return self._cut
 
-    def expect(self, told: Told) -> float:  # noqa: ARG002
-        return 0.0
+    def expect(self, told: Told) -> Amount:  # noqa: ARG002
+        return Amount(0.0)
 
-    def forgo(self, amount: float) -> None:
+    def forgo(self, amount: Amount) -> None:
         """Nothing depends on it."""
 
     def tell(self, told: Told, *, expected: bool = False) -> None:  # noqa: ARG002

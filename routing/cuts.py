@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from routing import quality, share
-from routing.aims import Aim, Raw, Scope, Told
+from routing.aims import Aim, Amount, Raw, Scope, Told
 from routing.quality import Quality
 from routing.share import Share
 
@@ -49,7 +49,7 @@ class Expected:
 
     scope: Scope
     told: Told
-    amount: float
+    amount: Amount
     age: int
 
     def forgo(self) -> None:
@@ -145,7 +145,8 @@ class Cuts:
 
 
 def _sane(told: Told) -> Told:
-    return told if _chance(told.score) and _chance(told.small) and _chance(told.large) else Told(told.up, told.open)
+    sane = _chance(told.score) and _chance(told.small) and _chance(told.large)
+    return told if sane else Told(told.up, told.open, looped=told.looped)
 
 
 def _chance(value: float | None) -> bool:

@@ -24,7 +24,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Self
 
-from routing.aims import WINDOW, Aim, Cut, Draw, Sent, Standing, Told, correction, spread
+from routing.aims import WINDOW, Aim, Amount, Cut, Draw, Sent, Standing, Told, correction, spread
 
 REACH = 4.0
 STEP = 16
@@ -66,14 +66,14 @@ class Quality:
         up = self._part >= 1.0 or (self._part > 0.0 and draw() < self._part)
         return Cut(self._cut if up else math.nextafter(self._cut, math.inf), True)
 
-    def expect(self, told: Told) -> float:
+    def expect(self, told: Told) -> Amount:
         before = self._owed
         if told.score is not None and told.small is not None and told.large is not None:
             self._owe(self._aim.value * told.large - (told.large if told.up else told.small))
-        return self._owed - before
+        return Amount(self._owed - before)
 
-    def forgo(self, amount: float) -> None:
-        self._owe(-amount)
+    def forgo(self, amount: Amount) -> None:
+        self._owe(-amount.owed)
 
     def tell(self, told: Told, *, expected: bool = False) -> None:
         score, small, large = told.score, told.small, told.large

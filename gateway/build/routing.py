@@ -109,4 +109,4 @@ def talks_of(config: Config, memory: Memory, secret: bytes, clock: Callable[[], 
         return NoTalks()
     table = Table(memory, frozenset((*tiers, *(model.name for model in config.models))))
     key = hashlib.sha256(b"conversations" + secret).digest()
-    return Talks(table, key, Sticky(own.easy_turns, own.move_tokens), own.warm, tiers, clock)
+    return Talks(table, key, Sticky(own.easy_turns, own.move_tokens, own.loop_turns), own.warm, tiers, clock)

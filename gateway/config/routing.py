@@ -108,6 +108,9 @@ class Sessions:
     move_tokens: Annotated[int, Whole(0, 100_000_000)] = key(
         4096, "Tokens that going down may cost: those which the tier has read, and the other would compute."
     )
+    loop_turns: Annotated[int, Whole(1, 10_000)] = key(
+        100, "Turns of a tool loop that go to the model of its first; then its ask is judged once more."
+    )
     warm: t.Seconds = key(300.0, "Since the last turn; later its engines are taken to have dropped what they read.")
 
 
