@@ -36,6 +36,14 @@ class Bands:
             recent = self._recent[of] = Recent()
         recent.add(decision.score)
 
+    def of_tenant(self, tenant: str) -> dict[str, dict[str, list[float]]]:
+        """By route and tier, the scores that were to go there, in order."""
+        found: dict[str, dict[str, list[float]]] = {}
+        for (owner, route, tier), recent in self._recent.items():
+            if owner == tenant:
+                found.setdefault(route, {})[tier] = recent.scores()
+        return found
+
     def _near(self, tenant: str, route: str, tier: str, share: float) -> float | None:
         recent = self._recent.get((tenant, route, tier))
         return None if recent is None else recent.near(share)
