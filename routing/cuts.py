@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from routing import quality, share
-from routing.aims import Aim, Amount, Raw, Scope, Told
+from routing.aims import Aim, Amount, Raw, Scope, T, Told
 from routing.quality import Quality
 from routing.share import Share
 
@@ -29,18 +29,19 @@ MOST = 8192
 CROWD = 16
 PRIOR = 64
 """How many requests' weight the prior has."""
+EVEN = [(place + 0.5) / PRIOR for place in range(PRIOR)]
 
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """What is known before the first request. `pairs`: (small, large) as the classifier would rate requests, for `quality`; and
-    for `large` too, unless there are none: then `scores`. `unrated`: where in the scores those stand who have none; None: they
-    are left alone.
+    """What is known before the first request. `pairs`: (small, large) as the classifier would rate requests, for `quality`;
+    `scores`: the same for `large`; none: those of the pairs, or even ones where there are no pairs. `unrated`: where in the
+    scores those stand who have none; None: they are left alone.
     """
 
     unrated: float | None
     pairs: Sequence[tuple[float, float]] = ()
-    scores: Sequence[float] = tuple((place + 0.5) / PRIOR for place in range(PRIOR))
+    scores: Sequence[float] = ()
 
 
 @dataclass(slots=True)  # made for every request: a frozen one takes three times as long to make
@@ -134,7 +135,7 @@ class Cuts:
         """What windows begin with from here on."""
         self._unrated = begin.unrated
         self._pairs = thinned(begin.pairs)
-        self._scores = [(1.0 + large - small) / 2.0 for small, large in self._pairs] or begin.scores
+        self._scores = evenly(sorted(begin.scores)) or [(1.0 + large - small) / 2.0 for small, large in self._pairs] or EVEN
 
     def _make(self, aim: Aim) -> Scope:
         if aim.kind == "threshold":
@@ -157,5 +158,11 @@ def thinned(pairs: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """At most PRIOR of them, evenly over the order of their gain."""
     if len(pairs) <= PRIOR:
         return list(pairs)
-    ordered = sorted(pairs, key=lambda pair: pair[1] - pair[0])
+    return evenly(sorted(pairs, key=lambda pair: pair[1] - pair[0]))
+
+
+def evenly(ordered: Sequence[T]) -> list[T]:
+    """At most PRIOR of them."""
+    if len(ordered) <= PRIOR:
+        return list(ordered)
     return [ordered[(2 * place + 1) * len(ordered) // (2 * PRIOR)] for place in range(PRIOR)]

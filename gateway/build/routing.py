@@ -55,8 +55,8 @@ def threshold_of(config: Config, classifier: Classifier) -> float:
     own = config.routing.classifier.threshold
     if own is not None:
         return own
-    prior = classifier.policy.prior if isinstance(classifier, Learned) else ()
-    return median((1 + large - small) / 2 for small, large in prior) if prior else 0.5
+    scores = classifier.policy.scores if isinstance(classifier, Learned) else ()
+    return median(scores) if scores else 0.5
 
 
 def route_aims(config: Config, threshold: float) -> dict[str, Aim]:
@@ -85,7 +85,9 @@ def begin_of(config: Config, classifier: Classifier, threshold: float) -> Begin:
     the upper end of the scale.
     """
     unrated = None if default_tier(config) == config.routing.tiers[0] else math.nextafter(threshold, -math.inf)
-    return Begin(unrated, classifier.policy.prior if isinstance(classifier, Learned) else ())
+    if not isinstance(classifier, Learned):
+        return Begin(unrated)
+    return Begin(unrated, classifier.policy.chances, classifier.policy.scores)
 
 
 def aim_of(target: Target) -> Aim:

@@ -29,7 +29,7 @@ def policy():
 
 
 def middle(policy):
-    return median((1 + large - small) / 2 for small, large in policy.prior)
+    return median(policy.scores)
 
 
 def put(tmp_path, policy):
