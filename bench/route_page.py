@@ -134,9 +134,8 @@ def _value(it: Json) -> float:
 
 
 def _set(document: Json, rows: Json) -> str:
-    results = [it for it in document["results"] if it["set"] == rows["name"]]
     head = [name for name in table.HEAD if not name.startswith("ECE")]
-    body = [table.cells(it)[: len(head)] for it in results]
+    body = [table.cells(it)[: len(head)] for it in table.results(document, rows["name"])]
     return f"## {rows['name']}\n\n{table.told_of(rows)}.\n\n" + _markdown(head, body)
 
 

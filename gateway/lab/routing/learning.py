@@ -18,6 +18,7 @@ from gateway.lab.routing.outcomes import Outcomes
 from gateway.lab.routing.protocols import Parts
 from gateway.lab.routing.scored import LEARNED, MEANS, Scored
 from gateway.lab.routing.settings import Settings
+from gateway.lab.routing.splits import splits
 
 Json = dict[str, Any]
 Result = tuple[Scored, int, Json]  # of the set of that number, and what the document has beside its figures
@@ -32,6 +33,9 @@ class Learning:
         self._base: Path | None = None
         self._by_key = [keys(rows.prompts) for rows in sets]
         self._school = School([Taught(tuple(rows.prompts), rows.weak, rows.strong) for rows in sets])
+
+    def splits(self) -> Iterator[Json]:
+        return splits(self._sets, self._school, self._settings, self._progress) if "own" in self._settings.protocols else iter(())
 
     def results(self) -> Iterator[Result]:
         wanted = self._settings.protocols

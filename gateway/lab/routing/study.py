@@ -42,6 +42,7 @@ class Study:
             "parameters": parameters,
             "sets": [about(rows) for rows in self._sets],
             "results": results,
+            "splits": list(learning.splits()),
             "travel": list(self._travels()) if len(self._sets) > 1 else [],
             "streams": list(self._streams()),
             "latency": list(self._latencies()) if self._sets else [],
