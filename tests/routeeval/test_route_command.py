@@ -1,5 +1,6 @@
 """tiergate route-eval from the command line: figures, JSON, a picture, and mistakes."""
 
+import io
 import json
 
 import pytest
@@ -7,8 +8,14 @@ from outcome_files import answers, rows, written
 
 from bench.route_page import page
 from gateway.cli import main
+from gateway.lab.progress import Progress
 from gateway.lab.routing import plots
-from gateway.lab.routing.table import table
+from gateway.lab.routing.data import load
+from gateway.lab.routing.lessons import School, Taught
+from gateway.lab.routing.outcomes import outcomes
+from gateway.lab.routing.settings import Settings
+from gateway.lab.routing.splits import splits
+from gateway.lab.routing.table import cells, results, table
 
 QUICK = ["--draws", "50", "--jobs", "1"]
 
@@ -60,6 +67,20 @@ def test_every_figure_is_there(document):
     assert cascade["accuracy"] == 1
     assert cascade["cost_by_call"] == pytest.approx(0.2 + cascade["escalated"])
     assert cascade["cost_by_character"] == pytest.approx(cascade["cost_by_call"])
+
+
+def test_rows_split_at_random_stand_beside_whole_templates(tmp_path):
+    """Means of several splits with their ranges, after the folds with as many labels, for as many as leave enough to tell."""
+    found = outcomes(load(written(tmp_path / "set.jsonl", rows(2000, 4))))
+    school = School([Taught(tuple(found.prompts), found.weak, found.strong)])
+    settings = Settings(labels=(300, 1000, 1500), jobs=1)
+    (split,) = splits([found], school, settings, Progress(io.StringIO(), "x"))
+    assert (split["labels"], split["rows"], split["splits"]) == (1000, 1000, 5)
+    assert 0.6 < split["apgr"]["low"] < split["apgr"]["value"] < split["apgr"]["high"]
+    own = [{"set": "set", "protocol": "own", "labels": labels} for labels in (300, 1000, 1400)]
+    beside = results({"results": own, "splits": [split]}, "set")
+    assert [(it["protocol"], it["labels"]) for it in beside] == [("own", 300), ("own", 1000), ("split", 1000), ("own", 1400)]
+    assert cells(split)[1] == "1,000 of this set, rows split at random"
 
 
 def test_the_table_and_the_page_tell_the_document(document):
