@@ -25,7 +25,8 @@ FOLDS = 5
 TASKS = 20  # at most so many lessons of whole categories; more categories share a lesson
 MOST_TASKS = 80_000  # rows that these lessons learn together: of a large set more categories share one
 MOST = 8_000  # rows that a lesson of other categories or files learns, drawn from all of them alike
-LEAST = 50  # labels that a lesson has, or it is not held
+LEAST = 50  # labels that a lesson of the same file has, or it is not held
+LEAST_ELSEWHERE = 100  # and one that is told on other files: `tiergate calibrate` makes no policy of fewer
 REST = "all others"
 
 
@@ -84,7 +85,7 @@ def cross(sets: Sequence[Outcomes], seed: int, place: Path) -> list[Crossed]:
     made = [_rest(sets, by_set, one, seed, place) for one in range(len(sets))]
     if len(sets) > 2:
         made += [_from_one(sets, by_set, one, seed) for one in range(len(sets))]
-    return [it for it in made if learned(it.lesson) >= LEAST]
+    return [it for it in made if learned(it.lesson) >= LEAST_ELSEWHERE]
 
 
 def _from_one(sets: Sequence[Outcomes], by_set: Sequence[Sequence[str]], one: int, seed: int) -> Crossed:
