@@ -101,8 +101,8 @@ class LoadView(msgspec.Struct, frozen=True):
 
 class Route(msgspec.Struct, frozen=True):
     """Which model, and why. `threshold`: the score from which this very request goes up a tier, at most 1. `classifier`: which
-    one judged it, if any did, and why that is not the one of the config (`classifier_failed`); `policy`: the version of what it
-    has learned. `small`, `large`: how likely the cheapest and the dearest tier are good enough, of a classifier that tells; it tells
+    one judged it, if any did; `classifier_failed`: why that is not the one of the config; `policy`: the version of what it has
+    learned. `small`, `large`: how likely the cheapest and the dearest tier are good enough, of a classifier that tells; it tells
     even where it knows too little of the text to score it. `first`: the model that a cascade asks before it.
     """
 
