@@ -23,7 +23,7 @@ from gateway.behind import Behind
 from gateway.build.cascade import cascades_of
 from gateway.build.classify import asked_of
 from gateway.build.learning import Learns, Runs, following_of, learned_classifier, watching_of
-from gateway.build.routing import choosing_of, default_tier, load_rules, talks_of
+from gateway.build.routing import choosing_of, default_tier, load_rules, renew, talks_of
 from gateway.caching import cachings
 from gateway.chains import Chains
 from gateway.classify.examples import Rates
@@ -202,7 +202,8 @@ def build_pipeline(
         cascades=cascades_of(config, metrics),
         clock=clock,
     )
-    return Understanding(pipeline, catalog, flights, behind, ring, metrics, learning, asked or following_of(config, classifier))
+    follows = asked or following_of(config, classifier, lambda: renew(config, classifier, pipeline))
+    return Understanding(pipeline, catalog, flights, behind, ring, metrics, learning, follows)
 
 
 def build_edge(config: Config, own: Understanding, admin: AdminCalls, face: Face, log: RequestLog, clock: Clock) -> Edge:

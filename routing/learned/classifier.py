@@ -27,7 +27,7 @@ class Learned:
         grams = grams_of(text)
         policy = self.policy
         judged = policy.judge_grams(grams)
-        score = (1 + judged.large - judged.small) / 2 if judged.known else None
+        score = judged.score if judged.known else None
         verdict = Verdict(score, None, judged.terms, judged.small, judged.large, policy.version)
         return verdict, grams.reading.units, stands_alone(grams.reading)
 

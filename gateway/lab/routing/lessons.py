@@ -5,12 +5,15 @@ A prompt is read once a process: its grams are kept for all lessons. What tells 
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
 from pathlib import Path
+from threading import Thread
 from typing import cast
 
 import numpy as np
@@ -118,7 +121,16 @@ _open_school: list[School] = []  # of a process of the pool: its one
 
 
 def _open(sets: Sequence[Taught]) -> None:
+    Thread(target=_ends_with_parent, daemon=True).start()
     _open_school.append(School(sets))
+
+
+def _ends_with_parent() -> None:
+    """Whoever began this is gone, by whatever signal: what is learned here nobody would hear."""
+    parent = parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
 
 
 def _teach(lesson: Lesson) -> Told:
