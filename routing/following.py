@@ -36,7 +36,8 @@ _CLASSIFIED = frozenset({"chat", "completions", "responses", "messages"})
 # What is said before the matter itself, and says nothing of it.
 _OPENERS = re.compile(
     r"(?:(?:ok|okay|k|great|perfect|nice|cool|good|awesome|fine|thanks|thank you|please|pls|now|then|so|just|also|hmm|well"
-    r"|can you|could you|would you|let's|好的?|嗯|请|請|那么?|那麼|现在|現在|然后|然後)(?:(?<=[㐀-鿿])|(?!\w))[\s,.!;:，。！、；]*)+",
+    r"|can you|could you|would you|let's|好的?|嗯|请|請|那么?|那麼|现在|現在|然后|然後)(?:(?<=[㐀-鿿])|(?!\w))"
+    r"[\s,.!;:，。！、；]*)+",
 )
 # An answer: alone, or set off from what else is said.
 _ANSWERS = re.compile(
@@ -47,9 +48,10 @@ _ANSWERS = re.compile(
 _JOINS = re.compile(r"(?:and|but|or|why not|what about|how about|what else|还有|還有|另外|但是?)(?:(?<=[㐀-鿿])|\b)")
 # What is done to something that is there already.
 _GOES_ON = re.compile(
-    r"(?:yes|sure|go|continue|proceed|carry on|keep|do (?:it|that|this|so|the|both|all|not|as)|don't|next|more|again|retry|try|redo|undo|revert|run|fix|commit|push|merge"
-    r"|ship|apply|approve|confirm|save|finish|use|make|change|add|remove|delete|drop|update|rename|move|swap|replace|shorten|both"
-    r"|option|all of them|the (?:first|second|third|last|former|latter|other)|first one|why\W*$|\d{1,2}$|[a-e]\)?$)(?:\b|$)",
+    r"(?:yes|sure|go|continue|proceed|carry on|keep|do (?:it|that|this|so|the|both|all|not|as)|don't|next|more|again|retry|try"
+    r"|redo|undo|revert|run|fix|commit|push|merge|ship|apply|approve|confirm|save|finish|use|make|change|add|remove|delete|drop"
+    r"|update|rename|move|swap|replace|shorten|both|option|all of them|the (?:first|second|third|last|former|latter|other)"
+    r"|first one|why\W*$|\d{1,2}$|[a-e]\)?$)(?:\b|$)",
 )
 _GOES_ON_ZH = """
     就这 就這 就按 继续 繼續 接着 接著 开始 開始 改 再 换 換 试 試 提交 第 按 照 用 加 去掉 删 刪 修 下一步 执行 執行 运行 運行
@@ -61,7 +63,7 @@ _POINTS_BACK = re.compile(
     r"|\bthat(?:'s|\b\W*(?:$|too|again|to|in|into|for|with|as|on)\b|[?.!,]|$)|\bthese\W*$",
 )
 _POINTS_BACK_ZH = re.compile(
-    r"它|这个|這個|那个|那個|这些|這些|这样|這樣|上面|刚才|剛才|之前|前面|上述|回来|回來|回去|(?:为什么|為什麼|呢)[?？]?$"
+    r"它|这个|這個|那个|那個|这些|這些|这样|這樣|上面|刚才|剛才|之前|前面|上述|回来|回來|回去|(?:为什么|為什麼|呢)[?？]?$",
 )
 # What begins so is an ask, however short, if it says of what.
 _ASKS = re.compile(
@@ -70,9 +72,9 @@ _ASKS = re.compile(
     r"|does|did)\s+(?!more\b|me\b)\w"
     r"|(?:解释|解釋|证明|證明|写|寫|画|畫|求|计算|計算|介绍|介紹|推导|推導|实现|實現|设计|設計|什么是|什麼是|比较|比較|分析)(?!一下)[㐀-鿿]",
 )
-_PIECES = re.compile(
-    r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0e7f]{1,2}|[^\W\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0e7f]+"
-)
+# Han, kana and Thai, which have no spaces between words.
+_SPACELESS = r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0e7f"
+_PIECES = re.compile(rf"[{_SPACELESS}]{{1,2}}|[^\W{_SPACELESS}]+")
 
 
 class Judging(Protocol):

@@ -23,8 +23,7 @@ HARD = (
 ASKS = [
     "Find the degree for the given field extension Q(sqrt(2), sqrt(3), sqrt(18)) over Q.",
     "Statement 1 | Every homomorphic image of a group G is isomorphic to a factor group of G. True or false for both?",
-    "Implement a lock-free concurrent hash map in Rust with epoch-based reclamation, debug the race condition in resize, and "
-    "prove its linearizability step by step.",
+    "Implement a lock-free concurrent hash map in Rust with epoch-based reclamation, debug its races, prove it linearizable.",
     "Find all c such that the ring with three elements has it as a root, and say which one is the least",
     "Explain monads",
     "Explain Fermat's little theorem",
@@ -48,12 +47,13 @@ ASKS = [
 
 FOLLOW_UPS = [
     "yes", "Yes, please.", "ok go ahead", "continue", "go on", "do it", "sounds good", "commit it", "try again", "2", "b)",
-    "option B", "use the second one", "why?", "and the tests?", "make it shorter", "no, keep the old name", "push it", "lgtm, ship it",
-    "now run the tests", "ok do it", "sounds good 👍", "in Rust", "Go instead", "why not Redis?", "yes, but keep the old name for now",
-    "And what about the case n = 0?", "can you do that for the other one too?", "fix the failing test in parser.py", "the last one",
-    "run it again", "no, the first one", "What about Windows?", "add a test for the parser", "please go on", "does it work on Windows?",
-    "继续", "好的，继续", "可以", "改一下", "提交吧", "就这样做", "为什么？", "可以，执行吧", "嗯", "好的", "用第二个", "那测试呢？", "不对，改回来",
-    "把它改成异步的", "はい", "да", "계속",
+    "option B", "use the second one", "why?", "and the tests?", "make it shorter", "no, keep the old name", "push it",
+    "lgtm, ship it", "now run the tests", "ok do it", "sounds good 👍", "in Rust", "Go instead", "why not Redis?",
+    "yes, but keep the old name for now", "And what about the case n = 0?", "can you do that for the other one too?",
+    "fix the failing test in parser.py", "the last one", "run it again", "no, the first one", "What about Windows?",
+    "add a test for the parser", "please go on", "does it work on Windows?",
+    "继续", "好的，继续", "可以", "改一下", "提交吧", "就这样做", "为什么？", "可以，执行吧", "嗯", "好的", "用第二个",
+    "那测试呢？", "不对，改回来", "把它改成异步的", "はい", "да", "계속",
 ]  # fmt: skip
 
 
@@ -96,4 +96,5 @@ def test_examination_questions_are_hardly_ever_taken_for_follow_ups():
     """All of them are asks of their own: of MMLU's at most 2 in a hundred go on, or are too short, by their words."""
     with gzip.open(DATA / "routellm_mmlu.jsonl.gz", "rt", encoding="utf-8") as lines:
         prompts = [json.loads(line)["prompt"] for line in lines]
-    assert sum(goes_on(prompt) or too_short(prompt) for prompt in prompts) <= 0.02 * len(prompts)
+    asked = [prompt.split("\nA. ")[0] for prompt in prompts]
+    assert sum(goes_on(text) or too_short(text) for text in asked) <= 0.02 * len(asked)
