@@ -14,7 +14,7 @@ The order, and the reason that each step gives
    is above all scores: where a target lets nobody up for what he asks, nobody stays up for what he asked before.
    Small talk moves no conversation, and one that begins with it holds the cheapest tier, wherever its answer comes from.
 8. A tier that is wanted and that step 2 took away is again replaced by the nearest one left, for the reason that took it.
-9. The load (`load`): what step 6 decided, by score and alone, may spill one tier down or borrow one tier up: `load`.
+9. The load (`load`): what step 6 decided alone may borrow one tier up, and by its score spill one tier down: `load`.
 10. The health: models without a ready replica are passed over in the order of succession: `fallback`. When all are, none is.
 
 Nearest is the cheapest tier that is dearer, else the dearest that is cheaper. Within a tier the first model in config order
@@ -116,7 +116,7 @@ def decide(
             reason = "context" if tier in capable_tiers else "capability"
         tier = _nearest(tier, list(dict.fromkeys((*order, *tiers))), left_tiers)
     keeps, shift = tiers[0] if judged.idle and held is None and tier == wanted else tier, None
-    if reason == "score" and judged.score is not None:
+    if reason == "score" or (reason == "default" and judged.tier is None):
         settled = held is not None and held.tier == tier
         shift = moved(tier, judged.score, left_tiers, _by_tier(left, load), rules, near, settled=settled)
         if shift is not None:

@@ -10,15 +10,9 @@ from typing import Any
 
 from routing.features import read
 from routing.following import UNSURE, hardest
-<<<<<<< HEAD
 from routing.grams import Grams, grams_of
-from routing.learned.policy import Policy
-from routing.rules import proposes, stands_alone
-=======
-from routing.grams import grams_of
 from routing.learned.policy import MOST, Policy
 from routing.rules import proposes, small_talk, stands_alone
->>>>>>> mend8a
 from routing.types import Verdict
 
 _SMALL_TALK = (("pleasantry", -1.0),)
@@ -36,13 +30,13 @@ class Learned:
 
     def ask(self, text: str, depth: int) -> tuple[Verdict, int, bool]:  # noqa: ARG002 - the interface of every judging
         grams = grams_of(text)
-        return self.verdict(grams), grams.reading.units, stands_alone(grams.reading)
+        verdict = self.verdict(grams)
+        return verdict, grams.reading.units, verdict.idle or stands_alone(grams.reading)
 
     def verdict(self, grams: Grams) -> Verdict:
         policy = self.policy
         if small_talk(grams.reading):
-            idle = Verdict(0.0, None, _SMALL_TALK, MOST, MOST, policy.version, idle=True)
-            return idle, grams.reading.units, True
+            return Verdict(0.0, None, _SMALL_TALK, MOST, MOST, policy.version, idle=True)
         judged = policy.judge_grams(grams)
         score = judged.score if judged.known else None
         return Verdict(score, None, judged.terms, judged.small, judged.large, policy.version)

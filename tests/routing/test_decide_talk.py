@@ -27,20 +27,20 @@ L1, L2 = target("l1", "large", 131_072, ["tools", "vision"]), target("l2", "larg
 M1 = target("m1", "medium", 32_768, ["tools", "vision"])
 
 
-def choose(*candidates, score=None, held=None, pools=None, capabilities=(), prompt=100, asked=None, **more):
+def choose(*candidates, score=None, held=None, pools=None, capabilities=(), prompt=100, asked=None, named=None, **more):
     """`asked` gets a mark for each time that the classifier is."""
 
     def verdict():
         if asked is not None:
             asked.append(1)
-        return Verdict(score, idle=more.get("idle", False))
+        return Verdict(score, named, idle=more.get("idle", False))
 
     return decide(
         Resolution("auto", None, candidates or (S1, S2, L1, L2), auto=True),
         Needs(frozenset(capabilities), prompt),
         verdict,
         override=more.pop("override", None),
-        default_tier="large",
+        default_tier=more.pop("default", "large"),
         threshold=more.pop("threshold", 0.5),
         order=ORDER,
         fallback=FALLBACK,
@@ -148,6 +148,15 @@ def test_load_moves_what_the_score_decided():
     assert (told(spilled), spilled.move, spilled.keeps, spilled.wanted) == (("s1", "load"), "spilled", "small", "large")
     borrowed = choose(score=0.2, pools={"s1": LATE, "l1": IDLE})
     assert (told(borrowed), borrowed.move, borrowed.keeps) == (("l1", "load"), "borrowed", "small")
+
+
+def test_what_nobody_can_rate_borrows_where_it_was_sent_to_the_cheap_tier():
+    """By a budget or by default; not where the classifier names the tier, nor where its conversation keeps it."""
+    borrowed = choose(default="small", pools={"s1": LATE, "l1": IDLE})
+    assert (told(borrowed), borrowed.move, borrowed.keeps, borrowed.wanted) == (("l1", "load"), "borrowed", "small", "small")
+    assert told(choose(default="small", pools={"s1": IDLE, "l1": IDLE})) == ("s1", "default")
+    assert told(choose(default="small", named="small", pools={"s1": LATE, "l1": IDLE})) == ("s1", "default")
+    assert told(choose(held=Held("small", leans=True), pools={"s1": LATE, "l1": IDLE})) == ("s1", "session")
 
 
 @pytest.mark.parametrize(
