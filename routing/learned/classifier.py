@@ -30,7 +30,7 @@ class Learned:
     def verdict(self, grams: Grams) -> Verdict:
         policy = self.policy
         judged = policy.judge_grams(grams)
-        score = (1 + judged.large - judged.small) / 2 if judged.known else None
+        score = judged.score if judged.known else None
         return Verdict(score, None, judged.terms, judged.small, judged.large, policy.version)
 
     def proposal(self, reply: str) -> Verdict:

@@ -24,7 +24,7 @@ import numpy as np
 
 from routing.grams import Grams, grams_of
 from routing.learned.file import write_policy
-from routing.learned.policy import IDF_STEP, LEAST, MOST, Head, Policy
+from routing.learned.policy import IDF_STEP, Head, Policy
 from routing.learned.ridge import Floats, Ints, folds, ridge
 from routing.learned.table import Row, Table, Vocabulary, table_of
 
@@ -136,8 +136,8 @@ def train(
     costs = [Penalty(grams, amounts_cost * grams) for grams in GAP_GRAMS]
     gap, held_gap = _gap(both, fold, costs)
     mean, held_mean = _mean(_completed(table, gap), both, fold)
-    prior = np.clip(np.stack([held_mean - held_gap / 2, held_mean + held_gap / 2], axis=1), LEAST, MOST)
-    return _policy(words, gap, mean, table, rng.permutation(_evenly(prior, held_gap)), base)
+    prior = np.stack([held_mean - held_gap / 2, held_mean + held_gap / 2], axis=1)
+    return _policy(words, gap, mean, table, rng.permutation(evenly(prior, held_gap)), base)
 
 
 def _gap(both: Table, fold: Ints, penalties: Sequence[Penalty]) -> tuple[_Line, Floats]:
@@ -163,7 +163,7 @@ def _some(table: Table, fold: Ints) -> tuple[Table, Ints]:
     return (table, fold) if step <= 1 else (table.take(np.arange(0, len(fold), step)), fold[::step])
 
 
-def _evenly(prior: Floats, by: Floats) -> Floats:
+def evenly(prior: Floats, by: Floats) -> Floats:
     """MOST_PRIOR of the rows, spread evenly over all: their quantiles and their mean are those of all."""
     count = min(MOST_PRIOR, len(by))
     places = ((np.arange(count) + 0.5) * len(by) / count).astype(int)

@@ -127,7 +127,8 @@ def test_answers_come_together_where_they_belong(sets):
     for number, (lesson, chosen) in enumerate(parts):
         scores = np.array([float(place) + 1000 * number for place in chosen])
         scores[0] = np.nan
-        told[lesson.name] = Told((Scored("x", scores, scores * 0, scores * 0 + 1),), np.array([[0.0, 2000.0 * number]]))
+        said = (Scored("x", scores, scores * 0, scores * 0 + 1),)
+        told[lesson.name] = Told(said, np.array([[0.0, 1.0]]), np.array([0.5 + 1000 * number]))
     plain = together("x", parts, told, "bare")
     ranks = together("x", parts, told, "ranks")
     levelled = together("x", parts, told, "levelled")

@@ -150,3 +150,32 @@ def test_a_number_out_of_range_is_refused_by_name(capsys, arguments):
         main(["route-eval", "x", *arguments])
     assert error.value.code == 2
     assert arguments[0] in capsys.readouterr().err
+
+
+def evaluated(capsys, *arguments):
+    assert main(["route-eval", *map(str, arguments), *QUICK]) == 0
+    return capsys.readouterr().out
+
+
+def test_what_the_base_has_seen_is_marked(tmp_path, capsys):
+    """Labels on top of the policy that ships are no evidence on a file that it was trained on; on another one they are."""
+    for name, marked in (("zeroeval_gsm.jsonl", True), ("own.jsonl", False)):
+        out = evaluated(capsys, written(tmp_path / name, rows(300, 5)), "--protocol", "own", "--labels", "100")
+        [line] = [line for line in out.splitlines() if "base + 100 of this set" in line]
+        assert ("has seen these rows" in line) is marked
+
+
+def test_an_interval_that_reaches_everywhere_is_told(tmp_path, capsys):
+    """Where some draws have no gap, a share of it may be anything: the value does not stand alone."""
+    same = rows(300, 4)
+    for place, row in enumerate(same):  # each is better on every second row, the strong one on five more
+        row["scores"] = {"weak": place % 2, "strong": 1 if place < 10 else 1 - place % 2}
+    out = evaluated(capsys, written(tmp_path / "even.jsonl", same), "--untrained", "--pair", "weak", "strong")
+    assert "(unbounded)" in out
+
+
+def test_too_few_rows_teach_no_other_file(tmp_path, capsys):
+    """As `tiergate calibrate` makes no policy of fewer than a hundred labels."""
+    few, many = (written(tmp_path / name, rows(count, 6)) for name, count in (("few.jsonl", 90), ("many.jsonl", 260)))
+    document = json.loads(evaluated(capsys, few, many, "--protocol", "cross", "--json"))
+    assert {(it["set"], it.get("learned_from")) for it in document["results"] if it["protocol"] == "cross"} == {("few", "many")}

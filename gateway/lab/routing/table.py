@@ -70,18 +70,20 @@ def origin(it: Json) -> str:
     }[it["protocol"]]
 
 
+UNBOUNDED = "unbounded"
+"""In place of an interval: where some draws have no gap at all, a part of the gap may be anything."""
+
+
 def figure(it: Json) -> str:
     if it["value"] is None:
         return "no gap"
-    around = "" if it["low"] is None else f" ({number(it['low'])}-{number(it['high'])})"
-    return number(it["value"]) + around
+    return f"{number(it['value'])} ({UNBOUNDED if it['low'] is None else number(it['low']) + '-' + number(it['high'])})"
 
 
 def difference(it: Json) -> str:
     if it["value"] is None:
         return "-"
-    around = "" if it["low"] is None else f" ({signed(it['low'])} to {signed(it['high'])})"
-    return signed(it["value"]) + around
+    return f"{signed(it['value'])} ({UNBOUNDED if it['low'] is None else signed(it['low']) + ' to ' + signed(it['high'])})"
 
 
 def signed(value: float) -> str:
