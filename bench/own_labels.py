@@ -153,6 +153,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args(argv)
+    missing = [file for file in (*SETS, "cascade_answers") if not (args.data / f"{file}.jsonl.gz").is_file()]
+    if missing:
+        named = ", ".join(f"{file}.jsonl.gz" for file in missing)
+        print(f"{named}: not in {args.data}; docs/learned.md says where the public outcomes come from", file=sys.stderr)
+        return 2
     sets = {name: read_set(args.data, name, args.seed) for name in SETS}
     rows = []
     for row in replay(sets, args.labels, args.seed):

@@ -3,8 +3,10 @@
 TOP = """\
 # How good is the router?
 
-Written by `make route-eval`; every figure is measured, none is tuned on what it is told of. Public outcomes of a weak and
-a strong model on the same prompts: what a router would have gained, had it chosen between the two.
+Written by `make route-eval`; every figure is measured. Public outcomes of a weak and a strong model on the same prompts: what
+a router would have gained, had it chosen between the two. No row tells of a policy that was trained on it, but where that is
+said. The trainer's settings were chosen over these very sets, though, and the weights of the shipped policy's sources with an
+eye on MT-Bench (docs/learned.md), so no figure of `learned` is wholly blind.
 
 ```console
 $ {command}
@@ -80,5 +82,6 @@ less that of the large model alone.
 
 AS_SHIPPED = """
 `learned, as shipped` is the policy in this repository (`make route-weights`). It was trained on all of these sets but
-MT-Bench, so that its figures on the others are no evidence; what a policy of all other files gives there is.
+MT-Bench, so that its figures on the others are no evidence; what a policy of all other files gives there is. That on
+MT-Bench is little: 72 prompts, which the policy has not seen, but its makers have.
 """

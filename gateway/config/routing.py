@@ -66,7 +66,7 @@ class Learning:
     max_age: t.Seconds = key(30 * 86_400.0, "How long a line is kept, and up to a day more.")
     max_bytes: t.Bytes = key(64 * 2**20, "Of all lines; the oldest go first.")
     calibrate: Annotated[float, Duration(3600.0, 30 * 86_400.0)] | None = key(
-        None, "How often `tiergate calibrate` runs by itself: `24h`; null: when it is called."
+        None, "How often `tiergate calibrate` runs by itself, from `1h` to `720h`; null: when it is called."
     )
 
 

@@ -128,7 +128,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--without", nargs="*", default=[], choices=[source.file for source in SOURCES], help="sources to leave out"
     )
     asked = parser.parse_args(arguments)
-    rows = rows_of(asked.data, [source for source in SOURCES if source.file not in asked.without])
+    sources = [source for source in SOURCES if source.file not in asked.without]
+    missing = [f"{source.file}.jsonl.gz" for source in sources if not (asked.data / f"{source.file}.jsonl.gz").is_file()]
+    if missing:
+        print(f"{', '.join(missing)}: not in {asked.data}; docs/learned.md says where they come from", file=sys.stderr)
+        return 2
+    rows = rows_of(asked.data, sources)
     policy: Policy = train([*rows, *assumed()], base=None, seed=SEED, amounts_cost=AMOUNTS_COST)
     policy.save(asked.out)
     print(f"{asked.out}: version {policy.version}, {len(rows)} rows, {len(policy.keys)} grams, {asked.out.stat().st_size} bytes")

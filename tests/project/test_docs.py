@@ -7,7 +7,8 @@ from gateway.config import load, parse
 from gateway.lab.reference import pages
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("architecture", "tenants", "replicas", "routing")
+PAGES = ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+_LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 
 
 @pytest.mark.parametrize("name", ["config.md", "metrics.md"])
@@ -27,13 +28,40 @@ def test_every_header_of_ours_is_in_the_readme():
     assert {name for name in found if name not in readme} == set()
 
 
-@pytest.mark.parametrize(
-    "page", ["README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/tenants.md", "docs/replicas.md", "docs/routing.md"]
-)
+@pytest.mark.parametrize("page", PAGES)
 def test_every_link_leads_somewhere(page):
-    """A relative link names a file of the repository."""
-    targets = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / page).read_text(encoding="utf-8"))
-    assert [target for target in targets if not ((ROOT / page).parent / target).exists()] == []
+    """A relative link names a file of the repository, and a heading that is in it."""
+    found = []
+    for target, heading in links(page):
+        if not target.exists():
+            found.append(str(target))
+        elif heading and heading not in headings(target):
+            found.append(f"{target.name}#{heading}")
+    assert found == []
+
+
+def test_every_page_is_found_from_the_readme():
+    """Who follows links from the README on comes to each page of docs."""
+    reached, ahead = {ROOT / "README.md"}, [ROOT / "README.md"]
+    while ahead:
+        page = ahead.pop()
+        new = {target for target, _ in links(str(page.relative_to(ROOT))) if target.suffix == ".md"} - reached
+        reached |= new
+        ahead += new
+    assert {path for path in (ROOT / "docs").glob("*.md")} - reached == set()
+
+
+def links(page: str) -> list[tuple[Path, str]]:
+    """The file and the heading of each relative link."""
+    path = ROOT / page
+    found = _LINK.findall(path.read_text(encoding="utf-8"))
+    return [((path.parent / target).resolve() if target else path, heading) for target, heading in found]
+
+
+def headings(path: Path) -> set[str]:
+    """As GitHub names them."""
+    named = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", name.lower()).replace(" ", "-") for name in named}
 
 
 def test_the_example_config_is_valid():
@@ -54,7 +82,7 @@ def test_the_config_in_the_readme_is_valid(tmp_path, monkeypatch):
         assert load(tmp_path / "config.yaml", {}).models
 
 
-@pytest.mark.parametrize("name", ["tenants.md", "routing.md"])
+@pytest.mark.parametrize("name", ["tenants.md", "routing.md", "cascade.md", "learning.md"])
 def test_the_configs_for_operators_are_valid(name):
     """Each YAML of these pages is accepted, with a model where it names none; those of Prometheus are its own."""
     page = (ROOT / "docs" / name).read_text(encoding="utf-8")

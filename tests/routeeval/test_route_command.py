@@ -107,6 +107,22 @@ def test_the_picture(document, tmp_path):
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_no_two_lines_of_the_picture_look_alike(document):
+    """In a field each line has its own colour; in all fields the same colour is the same router; whose the band is, is said."""
+    pytest.importorskip("matplotlib")
+    fields = plots.picture(document).axes
+    seen: dict[object, str] = {}
+    for axes in fields:
+        lines = [line for line in axes.lines if not line.get_label().startswith(plots.RANDOM)]
+        assert len(lines) > 5
+        assert len({line.get_color() for line in lines}) == len(lines)
+        for line in lines:
+            name = line.get_label().rpartition(" ")[0]
+            assert seen.setdefault(line.get_color(), name) == name
+        assert sum(text.get_text().startswith("95 % interval: ") for text in axes.get_legend().texts) == 1
+    assert len(fields) == len(document["sets"])
+
+
 def test_scores_of_ten_are_those_of_one(tmp_path, capsys):
     """The same outcomes on another scale give the same figures."""
     shown = []

@@ -13,7 +13,9 @@ MODELS = "llama-3.1-8b-instruct,llama-3.1-nemotron-51b-instruct"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    tiers = parser.add_argument_group("tiers: two pools, and what goes where")
+    tiers = parser.add_argument_group(
+        "tiers: two pools, and what goes where", "docs/routing-load.md says what each --policy is; an unknown one lists them"
+    )
     tiers.add_argument(
         "--route", type=Path, metavar="LABELS",
         help="give the requests of each TRACE prompts with outcomes of two models: lines of JSON with `prompt` and `scores`",

@@ -25,8 +25,8 @@ POLICIES = (
     Policy("band 1", ON._replace(band=1.0)),
     Policy("by chance", ON, chance=True),
     Policy("no sessions", sticky=None),
-    Policy("load, no sessions", ON, sticky=None),
-    Policy("sessions, any cost", sticky=Sticky(3, 1 << 30)),
+    Policy("load without sessions", ON, sticky=None),
+    Policy("sessions at any cost", sticky=Sticky(3, 1 << 30)),
     Policy("all large", tier="large"),
     Policy("all small", tier="small"),
 )
