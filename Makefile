@@ -18,6 +18,8 @@ READY  := $(VENV)/.ready-$(HERE)
 
 # Where `make route-weights` reads.
 DATA ?= ../shared/data/routing
+# Sums over several threads are rounded in another order, and these matrices are too small to gain by them.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 # Where `make cross-encoder` writes.
 CROSS_ENCODER ?= cross-encoder
@@ -84,7 +86,7 @@ own-traffic: $(READY)  ## from an empty log to a calibrated routing policy, with
 	@$(BIN)/python -m bench.own_traffic $(ARGS)
 
 own-labels: $(READY)  ## what labels of one's own are worth, by replay: a table of docs/learning.md (minutes; ARGS: another folder)
-	@$(BIN)/python -m bench.own_labels $(or $(ARGS),../shared/data/routing)
+	@$(ONE_THREAD) $(BIN)/python -m bench.own_labels $(or $(ARGS),../shared/data/routing)
 
 bench-vectors: $(READY)  ## the embedded vector store: searches in a partition, puts, memory, disk, at three sizes; a table
 	@$(BIN)/python -m bench.vectors $(ARGS)
@@ -92,8 +94,8 @@ bench-vectors: $(READY)  ## the embedded vector store: searches in a partition, 
 bench-learned: $(READY)  ## CPU of the learned classifier, short and long asks in two languages, a table
 	@$(BIN)/python -m bench.learned
 
-route-weights: $(READY)  ## train the classifier that is shipped (DATA=folder of outcomes; a few minutes of one core)
-	$(BIN)/python -m routing.learned.sources $(DATA) routing/learned/shipped.policy
+route-weights: $(READY)  ## train the classifier that is shipped (DATA=folder of outcomes; some 20 s of one core)
+	$(ONE_THREAD) $(BIN)/python -m routing.learned.sources $(DATA) routing/learned/shipped.policy
 
 e2e: $(READY) $(ENGINES)  ## run the gateway before real vLLM on the CPU (5 GB in .venv-e2e at first, then minutes)
 	$(BIN)/python -m pytest tests/e2e -m e2e -v --timeout 900 $(ARGS)

@@ -2,8 +2,10 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gateway.config import load, parse
+from gateway.lab.fake.script import Script
 from gateway.lab.reference import pages
 
 ROOT = Path(__file__).parents[2]
@@ -48,7 +50,7 @@ def test_every_page_is_found_from_the_readme():
         new = {target for target, _ in links(str(page.relative_to(ROOT))) if target.suffix == ".md"} - reached
         reached |= new
         ahead += new
-    assert {path for path in (ROOT / "docs").glob("*.md")} - reached == set()
+    assert set((ROOT / "docs").glob("*.md")) - reached == set()
 
 
 def links(page: str) -> list[tuple[Path, str]]:
@@ -91,6 +93,14 @@ def test_the_configs_for_operators_are_valid(name):
     assert blocks
     for block in blocks:
         assert parse(block if "models:" in block else model + block, "config.yaml", {}).models
+
+
+def test_the_script_for_the_look_alike_is_valid():
+    """The replies of docs/fake-vllm.md are taken, each field that they have is one of a reply."""
+    (block,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "fake-vllm.md").read_text(encoding="utf-8"), re.DOTALL)
+    script = Script.of(yaml.safe_load(block))
+    assert [line.content for line in script.find("the weather in Paris") or ()] == ["Sunny."]
+    assert len(script.find("anything") or ()) == 2
 
 
 def test_every_field_and_code_is_in_the_log_page():
