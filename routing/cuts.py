@@ -5,7 +5,7 @@ Rules
 - A tenant with an aim of its own has its own window and its own account on each route: what others send, and what words they
   stuff into it, moves nothing of it, and what it sends moves nothing of theirs. Tenants without one share the route's.
 - A window is worth having from CROWD requests on. Until then a tenant is one of the crowd: all of the route that have the same
-  aim and are as new; what it was sent by then is in its own account from its first request on its own. MOST windows are kept; with
+  aim and are as new; what it was sent by then is in its own account from then on. MOST windows are kept; with
   more tenants at once, the least recently seen is one of the crowd again.
 - Each of several workers keeps its own windows and accounts. Their errors add up, so each has a shorter reach, by the root of n:
   in sum the share is kept as by one, but for what follows at once on a shift; the cut of each moves more.
