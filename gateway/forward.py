@@ -244,8 +244,8 @@ class Forwarder:
         sink.flow = answer
         sink.begin(Head(answer.status, content_type, stream=True))
         try:
-            tee(piece)
-            await answer.relay(tee)
+            tee.take(piece)
+            await answer.relay(tee.take)
             tee.finish()
             if tee.unfinished:
                 raise _broken("The model's stream ended before its answer did.")
