@@ -31,7 +31,7 @@ class Sink(Protocol):
         """The last piece was written; only the source's own end is still to come."""
 
 
-_DONE, _USAGE = Kind.DONE, Kind.USAGE  # a member takes 0.17 us to find on its class (3.11), and each token asks for both
+_DONE, _USAGE, _OPENAI = Kind.DONE, Kind.USAGE, Dialect.OPENAI  # a member takes 0.17 us to find in its class (3.11)
 
 
 class Tee:
@@ -173,7 +173,7 @@ def read_usage(body: bytes, work: Work, dialect: Dialect = Dialect.OPENAI) -> in
     Raises NoAnswer for what is no JSON object, or one that holds nothing but an error. What only a strict reader finds fault
     with (a NaN, half a surrogate) is an answer: its client may well read it.
     """
-    if dialect is not Dialect.OPENAI:
+    if dialect is not _OPENAI:
         return _other_usage(body, work, dialect)
     try:
         answer = _answer.decode(body)

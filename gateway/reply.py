@@ -15,6 +15,7 @@ from gateway.errors import ApiError
 from gateway.exchange import Exchange
 from gateway.http1 import Response
 
+_OPENAI = Dialect.OPENAI  # an enum member costs a look-up in its class each time
 _JSON = b"content-type: application/json\r\n"
 _SSE_EXTRA = b"cache-control: no-cache\r\nx-accel-buffering: no\r\n"  # proxies between us and the client must not hold tokens
 
@@ -37,7 +38,7 @@ class Reply:
         self.exchange = exchange
         self.head: Head | None = None
         self.show_usage = True
-        self.dialect = Dialect.OPENAI  # in which errors are told
+        self.dialect = _OPENAI  # in which errors are told
         self._response = response
         self._line = response.line
         self._streams = False
