@@ -54,6 +54,7 @@ class Pages(Protocol):
 
     loads: Memory
     talks: Memory
+    switches: Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,8 @@ def build_node(
     tally = Tally(metrics)
     own = build_pipeline(
         config, owner.local, owner.semantic, owner.both, owner.warmings.hear,
-        lambda _: Learns(owner.journal.note), owner.rates, LocalLoads(owner.lanes), pages.talks, metrics, secret, clock, wall,
+        lambda _: Learns(owner.journal.note), owner.rates, LocalLoads(owner.lanes), pages.talks, pages.switches, metrics, secret,
+        clock, wall,
     )  # fmt: skip
     status = Status(owner.lanes, owner.exact, owner.semantic, owner.limiter, owner.share)
     status.register(metrics)
@@ -136,8 +138,8 @@ def build_worker(config: Config, secret: bytes, pages: Pages, path: str, number:
     loads = PageLoads(pages.loads, [model.name for model in config.models], clock)
     rates = RemoteRates(link.call, config.routing.classifier.deadline)
     own = build_pipeline(
-        config, link, semantic, both, partial(_tell, link), partial(_learns, link), rates, loads, pages.talks, metrics, secret,
-        clock, wall,
+        config, link, semantic, both, partial(_tell, link), partial(_learns, link), rates, loads, pages.talks,
+        pages.switches, metrics, secret, clock, wall,
     )  # fmt: skip
     link.share(own.flights)
     admin = Admin(config.admin.key.reveal(), RemoteCalls(link, own.pipeline.sight))

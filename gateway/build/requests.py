@@ -133,12 +133,13 @@ def build_pipeline(
     rates: Rates,
     loads: Loads,
     talks: Memory,
+    switches: Memory,
     metrics: Metrics,
     secret: bytes,
     clock: Clock,
     wall: Clock,
 ) -> Understanding:
-    """`talks`: where conversations are kept."""
+    """`talks`: where conversations are kept; `switches`: those of cascades."""
     catalog = catalog_of(config)
     ring = KeyRing(config.keys.path, [tenant.name for tenant in config.tenants])
     flights: Flights = Flights(personal=PERSONAL)
@@ -199,7 +200,7 @@ def build_pipeline(
         tokens=Tokens(secret, salt, dispatcher, {model.name: model.served_name for model in config.models}, metrics, clock),
         recurring=Recurring(warmed, tell, behind.spawn, clock, salted=salted) if warmed else NothingRecurs(),
         learning=learning,
-        cascades=cascades_of(config, metrics),
+        cascades=cascades_of(config, metrics, switches),
         clock=clock,
     )
     follows = asked or following_of(config, classifier, lambda: renew(config, classifier, pipeline))
