@@ -7,6 +7,8 @@ Rules
 - Bounded: FOLLOW_UPS steps back, each within the bounds of `conversation`. Nothing raises for any body.
 - A text that a classifier is unsure about follows up unless it is long; one that it is sure about does when it is short and
   points back or goes on.
+- Small talk is told from the newest ask alone, and only where that is words and no more (no picture beside them). Before it,
+  small talk is stepped over: "thanks" between an ask and its "continue" makes that no easier.
 """
 
 from __future__ import annotations
@@ -64,6 +66,8 @@ def hardest(judging: Judging, body: Mapping[str, Any], endpoint: str) -> Verdict
         if not text:
             break
         verdict, units, alone = judging.ask(text, depth)
+        if verdict.idle and (depth or not thread.words_alone()):
+            verdict, alone = UNSURE, False
         found = harder(found, verdict)
         if alone or units > UNSURE_UNITS or (reply := thread.reply()) is None or not _follows_up(text, units, verdict):
             break
