@@ -9,6 +9,7 @@ from typing import Protocol
 
 from gateway.behind import Behind
 from gateway.config import Config
+from gateway.config.ends import ends
 from gateway.inner import Inner
 from gateway.learning.journal import Journal
 from gateway.learning.judge import Referee
@@ -71,11 +72,12 @@ def watching_of(
     config: Config, learns: Learns, behind: Behind, inner: Inner, metrics: Metrics, clock: Clock, wall: Clock
 ) -> NothingLearned:
     own, workers = config.routing.learning, config.server.workers
-    if not own.enabled or len({model.tier for model in config.models}) == 1:
+    tiers = ends(config)
+    if not own.enabled or tiers is None:
         return NothingLearned()
     tokens = own.tokens_per_minute
     return Watching(
-        order=[tier for tier in config.routing.tiers if any(model.tier == tier for model in config.models)],
+        tiers=tiers,
         behind=behind,
         note=learns.note,
         elsewhere=learns.elsewhere,

@@ -32,7 +32,7 @@ from gateway.forward import ContextOverflow, Unserved
 from gateway.giveway import GaveWay
 from gateway.job import Job, Plan
 from gateway.learning.line import Line, Side, encode
-from gateway.learning.outcome import Compares, NoLetter, Outcome, outcome
+from gateway.learning.outcome import Compares, NotJudged, Outcome, outcome
 from gateway.learning.recent import Decided, Recent
 from gateway.learning.said import said
 from gateway.metrics import Metrics
@@ -106,12 +106,12 @@ class Copied:
 
 
 class Watching(NothingLearned):
-    """`order`: the tiers from cheap to dear. `note` takes a line; `elsewhere` hears of feedback on what is not known here."""
+    """`tiers`: the cheapest and the dearest. `note` takes a line; `elsewhere` hears of feedback on what is not known here."""
 
     def __init__(
         self,
         *,
-        order: Sequence[str],
+        tiers: tuple[str, str],
         behind: Behind,
         note: Callable[[bytes], None],
         elsewhere: Callable[[str, str, float], Awaitable[bool]] | None,
@@ -125,7 +125,7 @@ class Watching(NothingLearned):
         wall: Callable[[], float],
         rng: random.Random,
     ) -> None:
-        self._tiers = order[0], order[-1]
+        self._tiers = tiers
         self._behind = behind
         self._note = note
         self._elsewhere = elsewhere
@@ -233,7 +233,7 @@ class Watching(NothingLearned):
         small, large = (mine, theirs) if decided.answered == "small" else (theirs, mine)
         try:
             found = await outcome(decided.text, small, large, self._judge)
-        except NoLetter:
+        except NotJudged:
             self._metrics.route_shadows.add(("unjudged",))
             self._tell_of_judge(answers=False)
             return
@@ -258,7 +258,7 @@ class Watching(NothingLearned):
     def _tell_of_judge(self, *, answers: bool) -> None:
         """Once, until it does again what it did not."""
         if self._judged and not answers:
-            _log.warning("the judge of routing.learning answers with no letter: what it is asked about has no label")
+            _log.warning("the judge of routing.learning does not answer, or with no letter: what it is asked about has no label")
         self._judged = answers
 
     def _write(self, line: Line) -> None:

@@ -217,7 +217,7 @@ async def test_a_judge_that_answers_with_no_letter_makes_no_label(start, tmp_pat
     await counted(stack, "unjudged", 3)
     assert not lines(tmp_path)
     assert [record.getMessage() for record in caplog.records if "no letter" in record.getMessage()] == [
-        "the judge of routing.learning answers with no letter: what it is asked about has no label"
+        "the judge of routing.learning does not answer, or with no letter: what it is asked about has no label"
     ]
 
 
