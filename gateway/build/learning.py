@@ -20,6 +20,8 @@ from gateway.shadow import Budget
 from routing.types import Classifier
 
 Clock = Callable[[], float]
+_AT_ONCE = 1.0
+"""Requests that a process which has just begun may ask twice: with a minute's worth each reload would add as many."""
 
 
 class Keeps(Protocol):
@@ -83,7 +85,7 @@ def watching_of(
         elsewhere=learns.elsewhere,
         judge=None if own.judge is None else Referee(inner, own.judge),
         share=own.share,
-        budgets=(Budget(own.per_minute / workers, clock), None if tokens is None else Budget(tokens / workers, clock)),
+        budgets=(Budget(own.per_minute / workers, clock, _AT_ONCE), None if tokens is None else Budget(tokens / workers, clock)),
         tenants=own.tenants,
         grams=_grams if own.keep == "grams" else None,
         metrics=metrics,

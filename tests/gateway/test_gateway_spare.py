@@ -9,7 +9,7 @@ from gateway.lab.fake import Options
 
 EASY = "What is the capital of France?"
 ALL = {
-    "routing": {"learning": {"enabled": True, "share": 1.0, "per_minute": 1000, "path": "own"}},
+    "routing": {"learning": {"enabled": True, "share": 1.0, "per_minute": 100_000, "path": "own"}},
     "models": {1: {"concurrency": {"kind": "fixed", "max": 8}}},
 }
 BOTH = pytest.mark.parametrize("workers", [0, 2], ids=["one process", "two workers"])
