@@ -494,6 +494,7 @@ class Case:
             work.prefix,
             work.shared,
             work.ids,
+            work.spare,
         )
 
     def _say(self, answer: m.Answer) -> None:

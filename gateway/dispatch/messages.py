@@ -54,6 +54,7 @@ class Work(msgspec.Struct, array_like=True, gc=False):
     prefix: bytes = b""
     shared: bool = False
     ids: bytes = b""
+    spare: bool = False
 
 
 class Wait(msgspec.Struct, array_like=True, gc=False):

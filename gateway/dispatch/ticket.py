@@ -441,7 +441,7 @@ class RemoteTicket:
             ask.model, ask.tokens, ask.clamp, self._link.scopes.maybe(ask.model_scope), ask.priority,
             ask.tenant, ask.weight, ask.size, ask.deadline, ask.session, ask.prompt_tokens,
             ask.form, ask.most, ask.due, ask.stream, ask.since, ask.leaves, ask.prefix, ask.shared,
-            ask.ids,
+            ask.ids, ask.spare,
         )  # fmt: skip
 
     def _stand(self, values: m.StandingValues | None) -> None:
