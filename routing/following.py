@@ -25,8 +25,6 @@ FOLLOW_UPS = 6
 FOLLOW_UP_UNITS = 90
 FOLLOW_UP_CHARACTERS = 200
 UNSURE = Verdict(None)
-TIE = 0.5
-"""The score above which more speaks for a hard ask than for an easy one, of every classifier that tells both."""
 FEW = 3  # words; of a script without spaces two characters are one
 SOME = 7
 SOME_MORE = 8
@@ -79,8 +77,12 @@ _PIECES = re.compile(rf"[{_SPACELESS}]{{1,2}}|[^\W{_SPACELESS}]+")
 
 class Judging(Protocol):
     """Asks and proposals, judged by themselves. `ask` is told how many steps back the text is, and whether there is more before
-    it is the walk's business; it says the text's length in units (`features`) and whether the text stands alone.
+    it is the walk's business; it says the text's length in units (`features`) and whether the text stands alone. `middle`: the
+    score from which a text is hard rather than easy.
     """
+
+    @property
+    def middle(self) -> float: ...
 
     def ask(self, text: str, depth: int) -> tuple[Verdict, int, bool]: ...
 
@@ -105,10 +107,10 @@ def hardest(judging: Judging, body: Mapping[str, Any], endpoint: str) -> Verdict
             leaning = depth > 0 and verdict.score is None
             break
         if (reply := thread.reply()) is None:
-            leaning = depth > 0 or _size(text, FEW + 1) <= FEW
+            leaning = depth > 0 or (goes_on(text) and _size(text, FEW + 1) <= FEW)
             break
         found = harder(found, judging.proposal(reply))
-    if leaning and found.score is not None and found.score < TIE:
+    if leaning and found.score is not None and found.score < judging.middle:
         return replace(found, score=None)
     return found
 
