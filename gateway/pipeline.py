@@ -85,6 +85,12 @@ class RoutingRules:
     fallback: Mapping[str, str]
     load: LoadRules
     asked: Asked | None = None  # one that has to be awaited
+    kind: str = ""  # of the config's classifier
+    instead: str = ""  # who judges where that has not
+
+    def judge_of(self, verdict: Verdict) -> str:
+        """Whose it is."""
+        return self.instead if verdict.instead else self.kind
 
 
 class Pipeline:
@@ -302,7 +308,10 @@ class Pipeline:
         self.bands.tell(job, decision)
         self.talks.note(job, decision, decision.target)
         job.work.score, job.work.terms, job.work.cut = decision.score, decision.terms, job.cut
-        job.work.policy = "" if job.verdict is None else job.verdict.policy
+        verdict = job.verdict
+        if verdict is not None:
+            job.work.policy, job.work.instead = verdict.policy, verdict.instead
+            job.work.classifier = self.rules.judge_of(verdict)
 
     def roomier(self, job: Job, target: Target, others: Sequence[Target]) -> Target | None:
         """Under `auto`: the next dearer of those that can do what the request needs; its context may hold the prompt."""

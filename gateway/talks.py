@@ -5,7 +5,8 @@ Rules of this file
   whoever has the answer may ask the next thing at once.
 - What a conversation holds is the tier that its words have brought it to. A slot that was borrowed, or a tier that stood in for
   one that failed, is not; but a tool loop goes on with the model that really answers it.
-- Nothing kept (another gateway had the last turn, or it was forgotten): then up to EARLIER asks of the body are judged again.
+- Nothing kept (another gateway had the last turn, or it was forgotten): then up to EARLIER asks of the body are judged again;
+  small talk among them says nothing.
 """
 
 from __future__ import annotations
@@ -117,6 +118,8 @@ class Talks(NoTalks):
         wants: list[tuple[str, bool]] = []
         for end in reversed(ends):
             judged = judge({**fields, field_of(endpoint): messages[:end]}, endpoint)
+            if judged.idle:
+                continue
             wanted, reason = wanted_tier(judged, tiers, default_tier, cut)
             wants.append((wanted, reason == "score"))
         held = fold(wants, job.needs.prompt_tokens, tiers, self.sticky)

@@ -12,6 +12,7 @@ The order, and the reason that each step gives
 6. The classifier: `score`, or `default` when it does not know; `budget` where there is no room for that in a target.
 7. The conversation (`sessions`): up at once, down late. Where that keeps it from what step 6 wants: `session`. Not while the cut
    is above all scores: where a target lets nobody up for what he asks, nobody stays up for what he asked before.
+   Small talk moves no conversation, and one that begins with it holds the cheapest tier, wherever its answer comes from.
 8. A tier that is wanted and that step 2 took away is again replaced by the nearest one left, for the reason that took it.
 9. The load (`load`): what step 6 decided alone may borrow one tier up, and by its score spill one tier down: `load`.
 10. The health: models without a ready replica are passed over in the order of succession: `fallback`. When all are, none is.
@@ -109,13 +110,13 @@ def decide(
         wanted, reason = wanted_tier(judged, tiers, default_tier, cut)
         tier = wanted
         if held is not None and cut.threshold <= 1.0:
-            tier, easy, turned = turn(held, wanted, tiers, sticky, known=reason == "score")
+            tier, easy, turned = turn(held, wanted, tiers, sticky, known=reason == "score" and not judged.idle)
             reason = reason if tier == wanted else "session"
     if tier not in left_tiers:
         if tier in tiers:
             reason = "context" if tier in capable_tiers else "capability"
         tier = _nearest(tier, list(dict.fromkeys((*order, *tiers))), left_tiers)
-    keeps, shift = tier, None
+    keeps, shift = tiers[0] if judged.idle and held is None and tier == wanted else tier, None
     if reason in ("score", "budget") or (reason == "default" and judged.tier is None):
         settled = held is not None and held.tier == tier
         shift = moved(tier, judged.score, left_tiers, _by_tier(left, load), rules, near, settled=settled)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -50,7 +50,7 @@ class Learns:
     """Where a process takes what it has seen; `elsewhere`: whom it tells of feedback that it does not understand, if anybody."""
 
     note: Callable[[bytes], None]
-    elsewhere: Callable[[str, str, float], None] | None = None
+    elsewhere: Callable[[str, str, float], Awaitable[bool]] | None = None
 
 
 def journal_of(config: Config) -> Keeps:

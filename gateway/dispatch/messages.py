@@ -258,9 +258,10 @@ class Call(msgspec.Struct, array_like=True, tag=11, gc=False):
 
 
 class Return(msgspec.Struct, array_like=True, tag=12, gc=False):
-    """A Poll was obeyed."""
+    """A Poll was obeyed. `told`: what came of it, of one that asks."""
 
     id: int
+    told: bool = False
 
 
 class Counts(msgspec.Struct, array_like=True, tag=13, gc=False):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from secrets import token_hex
 
 from gateway.inner import Inner, Message, Unheard
-from gateway.learning.outcome import Winner
+from gateway.learning.outcome import NoLetter, Winner
 from limits.waiting import Priority
 
 _MOST = 4_000  # characters of each text, its beginning and its end
@@ -33,7 +33,10 @@ class Referee:
             said = await self._inner.ask(self._model, messages, max_tokens=1, seconds=self._seconds, priority=Priority.BATCH)
         except Unheard:
             return None
-        return _WINNERS.get(said.strip(" \n.()*'\"`").casefold())
+        winner = _WINNERS.get(said.strip(" \n.()*'\"`").casefold())
+        if winner is None:
+            raise NoLetter
+        return winner
 
 
 def question(ask: str, first: str, second: str, mark: str) -> list[Message]:

@@ -4,8 +4,9 @@ Rules
 - Answers that agree: both were good.
 - Answers that do not, or of which nobody can tell, go to a judge if the operator names one: twice, each answer first once, for
   models prefer a place. What it says only in one order is a draw. A draw, and the small tier's answer: small is good enough.
-- Without a judge, or where it does not speak, of answers that can be checked and differ the large tier's is taken as right. That
+- Without a judge, or where it cannot be asked, of answers that can be checked and differ the large tier's is taken as right. That
   it is wrong, too, is not seen: where both tiers fail often such labels mislead (`gateway.lab.calibrate.rule`).
+- A judge that answers, and says none of what it may, is no judge: no label comes of that.
 - No label is better than a guess: None.
 """
 
@@ -27,13 +28,17 @@ class Outcome:
     source: Source
 
 
+class NoLetter(Exception):  # noqa: N818 - names what was said
+    """A judge has answered, and not with A, B or C."""
+
+
 class Compares(Protocol):
     async def better(self, ask: str, first: str, second: str) -> Winner | None:
-        """None: it did not say."""
+        """None: it could not be asked. Raises NoLetter."""
 
 
 async def outcome(ask: str, small: str, large: str, judge: Compares | None) -> Outcome | None:
-    """None: nobody can tell."""
+    """None: nobody can tell. Raises NoLetter."""
     same = agree(small, large)
     if same:
         return Outcome(1.0, 1.0, "agreement")

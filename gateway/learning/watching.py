@@ -15,8 +15,9 @@ Rules of this file
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Protocol
@@ -29,7 +30,7 @@ from gateway.dispatch.types import NoReplica
 from gateway.forward import ContextOverflow, Unserved
 from gateway.job import Job, Plan
 from gateway.learning.line import Line, Side, encode
-from gateway.learning.outcome import Compares, Outcome, outcome
+from gateway.learning.outcome import Compares, NoLetter, Outcome, outcome
 from gateway.learning.recent import Decided, Recent
 from gateway.learning.said import said
 from gateway.metrics import Metrics
@@ -48,6 +49,7 @@ _OUTPUT = 1024  # tokens of an answer whose length nobody bounds, for the budget
 _ENDPOINTS = frozenset({"chat", "completions", "responses", "messages"})
 _CLIENTS = ("function", "custom")  # tools that the client runs
 _REASONS = frozenset({"score", "default", "budget"})
+_log = logging.getLogger("tiergate.learning")
 
 
 class Makes(Protocol):
@@ -65,12 +67,13 @@ class NothingLearned:
         """How requests are answered from here on."""
         return makes.produce
 
-    def rated(self, tenant: str, request_id: str, score: float) -> None:
-        """What a client says of an answer."""
-
-    def heard(self, tenant: str, request_id: str, score: float) -> bool:  # noqa: ARG002 - nothing is known here
-        """The same, of an answer of this process; False: it was made elsewhere, or is forgotten."""
+    async def rated(self, tenant: str, request_id: str, score: float) -> bool:  # noqa: ARG002 - as the others
+        """What a client says of an answer: whether it is a label."""
         return False
+
+    def heard(self, tenant: str, request_id: str, score: float) -> bool | None:  # noqa: ARG002 - nothing is known here
+        """The same, of an answer of this process; None: it was made elsewhere, or is forgotten."""
+        return None
 
 
 class Copied:
@@ -109,7 +112,7 @@ class Watching(NothingLearned):
         order: Sequence[str],
         behind: Behind,
         note: Callable[[bytes], None],
-        elsewhere: Callable[[str, str, float], None] | None,
+        elsewhere: Callable[[str, str, float], Awaitable[bool]] | None,
         judge: Compares | None,
         share: float,
         budgets: tuple[Budget, Budget | None],
@@ -135,26 +138,32 @@ class Watching(NothingLearned):
         self._rng = rng
         self._recent = Recent()
         self._running = 0
+        self._judged = True
         self._makes: Makes
 
     def wraps(self, makes: Makes) -> Produce:
         self._makes = makes
         return self._watched
 
-    def rated(self, tenant: str, request_id: str, score: float) -> None:
-        if not self.heard(tenant, request_id, score) and self._elsewhere is not None:
-            self._elsewhere(tenant, request_id, score)
+    async def rated(self, tenant: str, request_id: str, score: float) -> bool:
+        labelled = self.heard(tenant, request_id, score)
+        if labelled is None and self._elsewhere is not None:
+            labelled = await self._elsewhere(tenant, request_id, score)
+        return bool(labelled)
 
-    def heard(self, tenant: str, request_id: str, score: float) -> bool:
+    def heard(self, tenant: str, request_id: str, score: float) -> bool | None:
         found = self._recent.find(tenant, request_id)
-        if found is not None and self._recent.rate(found):
-            line = found.line(self._wall())
-            if found.answered == "small":
-                line.small = score
-            else:
-                line.large = score
-            self._write(line)
-        return found is not None
+        if found is None:
+            return None
+        if not self._recent.rate(found):
+            return False
+        line = found.line(self._wall())
+        if found.answered == "small":
+            line.small = score
+        else:
+            line.large = score
+        self._write(line)
+        return True
 
     async def _watched(self, job: Job, sink: Sink) -> None:
         if isinstance(sink, Gathered) or not self._learns_from(job):
@@ -220,7 +229,14 @@ class Watching(NothingLearned):
             self._metrics.route_shadows.add(("unanswered",))
             return
         small, large = (mine, theirs) if decided.answered == "small" else (theirs, mine)
-        found = await outcome(decided.text, small, large, self._judge)
+        try:
+            found = await outcome(decided.text, small, large, self._judge)
+        except NoLetter:
+            self._metrics.route_shadows.add(("unjudged",))
+            self._tell_of_judge(answers=False)
+            return
+        if found is not None and found.source == "judge":
+            self._tell_of_judge(answers=True)
         self._metrics.route_shadows.add((_name(found),))
         if found is not None:
             line = decided.line(self._wall())
@@ -236,6 +252,12 @@ class Watching(NothingLearned):
             await self._makes.serve(job, other, sink)
         except (Unserved, NoReplica, ContextOverflow):
             raise job.failures.error() from None
+
+    def _tell_of_judge(self, *, answers: bool) -> None:
+        """Once, until it does again what it did not."""
+        if self._judged and not answers:
+            _log.warning("the judge of routing.learning answers with no letter: what it is asked about has no label")
+        self._judged = answers
 
     def _write(self, line: Line) -> None:
         if self._grams is not None and line.text is not None:

@@ -50,11 +50,25 @@ def test_json_has_the_errors_or_the_config(run):
     assert json.loads(out) == {
         "ok": False,
         "errors": [{"line": 1, "column": 9, "path": "models", "message": message}],
+        "warnings": [],
         "config": None,
     }
     code, out, _ = run(GOOD, "--json")
     assert (code, json.loads(out)["ok"], json.loads(out)["errors"]) == (0, True, [])
     assert json.loads(out)["config"]["models"][0]["replicas"][0]["api_key"] == "***"
+
+
+@pytest.mark.parametrize("learning", ["enabled: true", "calibrate: 24h, enabled: true"])
+@pytest.mark.parametrize(("kind", "warned"), [("rules", 1), ("learned", 0)])
+def test_what_is_hardly_meant_is_a_warning(run, learning, kind, warned):
+    """Learning where nobody judges by what is learned: one line on stderr, and the config is good."""
+    text = f"{GOOD}routing: {{classifier: {{kind: {kind}}}, learning: {{{learning}}}}}\n"
+    code, out, err = run(text)
+    assert (code, len(err.splitlines())) == (0, warned)
+    assert ("warning: routing.learning.enabled: what is learned changes nothing" in err) == bool(warned)
+    assert "drain_timeout" in out
+    told = json.loads(run(text, "--json")[1])
+    assert (told["ok"], [one["path"] for one in told["warnings"]]) == (True, ["routing.learning.enabled"] * warned)
 
 
 def test_a_missing_file_is_one_line(run):

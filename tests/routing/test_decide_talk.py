@@ -34,7 +34,7 @@ def choose(*candidates, score=None, held=None, pools=None, capabilities=(), prom
     def verdict():
         if asked is not None:
             asked.append(1)
-        return Verdict(score, named)
+        return Verdict(score, named, idle=more.get("idle", False))
 
     return decide(
         Resolution("auto", None, candidates or (S1, S2, L1, L2), auto=True),
@@ -222,3 +222,22 @@ def test_whatever_is_held_and_loaded_the_answer_can_be_given(score, held, pools,
     hard = score is not None and score >= 0.6
     if hard and not (held and held.model) and decision.reason != "fallback":
         assert decision.target.model.tier == "large"
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("tier", ["small", "large"])
+@pytest.mark.parametrize("easy", [0, 2, 3, 7])
+def test_small_talk_moves_no_conversation_and_counts_as_no_turn(threshold, tier, easy):
+    """Neither up, wherever the line is, nor down, and what was counted is counted."""
+    held = Held(tier, easy=easy, leans=True)
+    decision = choose(score=0.0, idle=True, held=held, threshold=threshold)
+    assert (decision.target.model.tier, decision.keeps) == (tier, tier)
+    assert decision.easy in (easy, 0) if decision.turned == "same" else decision.easy == easy
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.5])
+def test_a_conversation_that_begins_with_small_talk_holds_the_cheapest_tier(threshold):
+    """Even where all is sent up."""
+    decision = choose(score=0.0, idle=True, threshold=threshold)
+    assert (decision.target.model.tier == "large") == (threshold == 0.0)
+    assert decision.keeps == "small"
