@@ -5,11 +5,11 @@ judged, and which texts speak for themselves, is the classifier's business.
 
 Rules
 - Bounded: FOLLOW_UPS steps back, each within the bounds of `conversation`. Nothing raises for any body.
-- Small talk is told from the newest ask alone, and only where that is words and no more (no picture beside them). Before it,
-  small talk is stepped over: "thanks" between an ask and its "continue" makes that no easier.
 - A follow-up is short, and goes on with something or points back at it by its words, or has too few to be an ask by itself. Every
   other text is an ask of its own, and judged by itself, whether a classifier is sure about it or not.
 - What follows up nothing, or what nobody can rate, is not called easy for its own few words: nobody knows how hard it is.
+- Small talk is told from the newest ask alone, and only where that is words and no more (no picture beside them). Before it,
+  small talk is stepped over: "thanks" between an ask and its "continue" makes that no easier.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ FOLLOW_UPS = 6
 FOLLOW_UP_UNITS = 90
 FOLLOW_UP_CHARACTERS = 200
 UNSURE = Verdict(None)
-TIE = 0.5
-"""The score above which more speaks for a hard ask than for an easy one, of every classifier that tells both."""
 FEW = 3  # words; of a script without spaces two characters are one
 SOME = 7
 SOME_MORE = 8
@@ -70,8 +68,8 @@ _POINTS_BACK_ZH = re.compile(
 # What begins so is an ask, however short, if it says of what.
 _ASKS = re.compile(
     r"(?:explain|describe|define|find|write|solve|implement|design|build|create|compute|calculate|derive|show|discuss|compare|list"
-    r"|give|tell|name|draft|plan|outline|summari[sz]e|translate|sketch|prove|what|who|whom|whose|when|where|which|is|are|was|do"
-    r"|does|did)\s+(?!more\b|me\b)\w"
+    r"|give|tell|name|draft|plan|outline|summari[sz]e|translate|sketch|prove|(?:what|who|whom|whose|when|where|which)(?:['’](?:s|re|d))?"
+    r"|is|are|was|do|does|did)\s+(?!more\b|me\b)\w"
     r"|(?:解释|解釋|证明|證明|写|寫|画|畫|求|计算|計算|介绍|介紹|推导|推導|实现|實現|设计|設計|什么是|什麼是|比较|比較|分析)(?!一下)[㐀-鿿]",
 )
 # Han, kana and Thai, which have no spaces between words.
@@ -81,8 +79,12 @@ _PIECES = re.compile(rf"[{_SPACELESS}]{{1,2}}|[^\W{_SPACELESS}]+")
 
 class Judging(Protocol):
     """Asks and proposals, judged by themselves. `ask` is told how many steps back the text is, and whether there is more before
-    it is the walk's business; it says the text's length in units (`features`) and whether the text stands alone.
+    it is the walk's business; it says the text's length in units (`features`) and whether the text stands alone. `middle`: the
+    score from which a text is hard rather than easy.
     """
+
+    @property
+    def middle(self) -> float: ...
 
     def ask(self, text: str, depth: int) -> tuple[Verdict, int, bool]: ...
 
@@ -95,25 +97,25 @@ def hardest(judging: Judging, body: Mapping[str, Any], endpoint: str) -> Verdict
         return UNSURE
     thread = thread_of(body, endpoint)
     found = UNSURE
-    leaning = False
+    bare = unknown = False
     for depth in range(FOLLOW_UPS):
         text = thread.ask()
         if not text:
             break
         verdict, units, alone = judging.ask(text, depth)
-        passed = verdict.idle and (depth > 0 or not thread.words_alone())
-        if passed:
+        if idle := verdict.idle and bool(depth or not thread.words_alone()):
             verdict = UNSURE
         found = harder(found, verdict)
-        leaning = passed or (not alone and units <= FOLLOW_UP_UNITS and (goes_on(text) or too_short(text)))
-        if not leaning:
-            leaning = depth > 0 and verdict.score is None
+        if not idle and (alone or units > FOLLOW_UP_UNITS or not (goes_on(text) or too_short(text))):
+            unknown = depth > 0 and verdict.score is None
             break
+        if not depth:
+            bare = goes_on(text) and _size(text, FEW + 1) <= FEW
+        unknown = bare
         if (reply := thread.reply()) is None:
-            leaning = depth > 0 or _size(text, FEW + 1) <= FEW
             break
         found = harder(found, judging.proposal(reply))
-    if leaning and found.score is not None and found.score < TIE:
+    if unknown and found.score is not None and found.score < judging.middle:
         return replace(found, score=None)
     return found
 

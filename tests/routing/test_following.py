@@ -76,19 +76,19 @@ def test_an_ask_of_its_own_is_judged_by_itself_after_an_easy_turn(classifier, te
 def test_a_follow_up_is_as_hard_as_what_it_follows_up(classifier, text):
     """After hard work it is no easier than that, and after an easy turn it is not unknown."""
     hard = verdict(classifier, HARD[0])
-    assert hard.score > 0.5
+    assert hard.score > classifier.middle
     assert verdict(classifier, *HARD, text).score >= hard.score
     assert verdict(classifier, *EASY, text).score is not None
 
 
 @KINDS
-@pytest.mark.parametrize("text", ["yes", "commit it", "继续", "ok do it", "go on", "可以", "do it", "make it so", "好的，继续"])
+@pytest.mark.parametrize("text", ["yes", "commit it", "继续", "ok do it", "go on", "可以", "do it", "好的，继续", "改一下"])
 def test_what_follows_up_nothing_is_not_easy(classifier, text):
     """It means nothing alone, after what nobody can rate, and after an answer that proposes something easy."""
     unknown = "zxqv blorp wug fnord glim trx qwl"
     for before in ((), (unknown, "Done."), (unknown, "Hello! Shall I translate 'good morning' into French?")):
         score = verdict(classifier, *before, text).score
-        assert score is None or score >= 0.5
+        assert score is None or score >= classifier.middle
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the public data is not here")
