@@ -43,8 +43,8 @@ class Share:
     """`prior`: scores to begin with, at least one; they leave the window first. `unrated`: the score of who has none."""
 
     __slots__ = (
-        "_above", "_aim", "_at", "_cut", "_least", "_lent", "_loops", "_most", "_ordered", "_over", "_owed", "_part", "_place",
-        "_reach", "_ring",
+        "_above", "_aim", "_asks", "_at", "_cut", "_least", "_lent", "_loops", "_most", "_ordered", "_over", "_owed", "_part",
+        "_place", "_reach", "_ring",
         "_sent", "_unrated",
     )  # fmt: skip
 
@@ -55,6 +55,7 @@ class Share:
         self._ordered = array("d", sorted(self._ring))
         self._place = 0
         self._owed = self._lent = 0.0
+        self._asks = aim.value
         self._reach = reach
         self._loops = LOOPS * reach / REACH
         self._least = -reach * math.cbrt(aim.value) - SLACK
@@ -65,7 +66,7 @@ class Share:
     def renew(self, fresh: Self) -> None:
         self._unrated = fresh._unrated
         self._ring, self._ordered, self._place = fresh._ring[:], fresh._ordered[:], fresh._place
-        self._move(self._wanted())
+        self._move(self._asks + correction(self._owed, self._reach))
 
     def cut(self, draw: Draw) -> Cut:
         part = self._part
@@ -81,7 +82,8 @@ class Share:
 
     def forgo(self, amount: Amount) -> None:
         self._owe(-amount.owed)
-        self._lend(-amount.lent)
+        if amount.lent:
+            self._lend(-amount.lent)
         self._steer()
 
     def tell(self, told: Told, *, expected: bool = False) -> None:
@@ -99,7 +101,7 @@ class Share:
         if told.looped:
             self._lend(share - told.up)
             return
-        asks = self._asks()
+        asks = self._asks
         self._owe(asks - told.up)
         if asks != share:
             self._lend(share - asks)
@@ -108,18 +110,12 @@ class Share:
         self._owed = min(max(self._owed + amount, self._least), self._most)
 
     def _lend(self, amount: float) -> None:
+        """What is lent moves the share of the asks that may go up."""
         self._lent = min(max(self._lent + amount, -DEBT), _MOST_LEFT * self._loops)
-
-    def _asks(self) -> float:
-        """The share of the asks that may go up."""
-        return min(max(self._aim.value + correction(self._lent, self._loops), 0.0), 1.0)
-
-    def _wanted(self) -> float:
-        """The share of the window that is to go up now."""
-        return self._asks() + correction(self._owed, self._reach)
+        self._asks = min(max(self._aim.value + correction(self._lent, self._loops), 0.0), 1.0)
 
     def _steer(self) -> None:
-        wanted = self._wanted()
+        wanted = self._asks + correction(self._owed, self._reach)
         now = (self._above + self._part * self._at) / len(self._ring)
         if abs(now - wanted) > BAND or wanted <= 0.0 < now or wanted >= 1.0 > now:
             self._move(wanted)
