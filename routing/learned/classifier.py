@@ -34,8 +34,7 @@ class Learned:
 
     def ask(self, text: str, depth: int) -> tuple[Verdict, int, bool]:  # noqa: ARG002 - the interface of every judging
         grams = grams_of(text)
-        verdict = self.verdict(grams)
-        return verdict, grams.reading.units, verdict.idle or stands_alone(grams.reading)
+        return self.verdict(grams), grams.reading.units, stands_alone(grams.reading)
 
     def verdict(self, grams: Grams) -> Verdict:
         policy = self.policy
