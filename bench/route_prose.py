@@ -4,15 +4,18 @@ TOP = """\
 # How good is the router?
 
 Written by `make route-eval`; every figure is measured. Public outcomes of a weak and a strong model on the same prompts: what
-a router would have gained, had it chosen between the two. No row tells of a policy that was trained on it, but where that is
-said. The trainer's settings were chosen over these very sets, though, and the weights of the shipped policy's sources with an
-eye on MT-Bench (docs/learned.md), so no figure of `learned` is wholly blind.
+a router would have gained, had it chosen between the two. No policy is measured on rows that it was trained on, but where that
+is said. The trainer's settings were chosen over these very sets, though, and the weights of the shipped policy's sources with an
+eye on MT-Bench ([learned.md](learned.md#what-it-is-not)), so no figure of `learned` is wholly blind.
 
 ```console
 $ {command}
 $ tiergate route-eval own.jsonl.gz --pair small-model large-model   # outcomes of your own
 $ tiergate route-eval bench/routing/mmlu_pro_sample.jsonl.gz        # a sample in this repository
 ```
+
+A file is lines of JSON with `prompt` and the `scores` of models: [learned.md](learned.md#the-public-outcomes) has the form, and
+where the public ones come from.
 
 **APGR** is the gap in quality between the two models that is recovered, averaged over the share sent to the strong one:
 chance has .500, and so has a router that always says the same. **CPT(50)** is the share of calls to the strong model that
