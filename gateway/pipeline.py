@@ -38,7 +38,7 @@ from gateway.errors import ApiError
 from gateway.exchange import Exchange
 from gateway.feedback import Deletes, give
 from gateway.forward import Call, ContextOverflow, Forwarder, Station, Unserved
-from gateway.giveway import GaveWay, Yielding
+from gateway.giveway import GaveWay, Spare, Yielding
 from gateway.http1 import Request
 from gateway.inflate import inflate
 from gateway.job import Job, Plan, Reading, read_headers
@@ -429,6 +429,13 @@ class Pipeline:
             raise
         finally:
             job.work.queued_at = 0.0
+
+    async def serve_spare(self, job: Job, target: Target, sink: Sink) -> None:
+        """One model, as long as nobody else wants the slot: GaveWay when somebody does, QueueTimeout where there is none."""
+        plan = self.plan(job, target)
+        plan.ask.spare = True
+        async with job.admitted.work(plan.ask) as grant:
+            await self._run(job, plan, grant, sink, Spare(job, plan.call, grant))
 
     async def _run(self, job: Job, plan: Plan, grant: Grant, sink: Sink, yielding: Yielding | None = None) -> None:
         """With a slot: what the fleet does for it. Its cost is settled, unless it gave its slot up."""

@@ -9,6 +9,7 @@ Rules
   give or take 2 + reach x (share^(1/3) + (1 - share)^(1/3)), which at REACH is less than 15: of 500, less than 3 in a hundred.
 - A request that was forced up counts as one that went up: the share is one of what the dearer tiers are given. What is owed
   because of them is forgiven SLACK requests beyond those bounds: a flood of them does not starve what comes after it for long.
+  With a shorter reach, as each of n processes has, the slack is its n-th part, so all of them forgive as soon as one.
 - The turns of a tool loop go where its ask went, ten or a hundred of them at once. In the same account each loop would shut
   the asks out, or let all of them up, and who goes up would be left to chance. So they have an account of their own (`lent`),
   which moves the share that the asks are kept to: gently, by the cube of `lent / LOOPS`. What asks have for it more or less than
@@ -32,7 +33,7 @@ from typing import Self
 from routing.aims import WINDOW, Aim, Amount, Cut, Draw, Sent, Standing, Told, correction, spread
 
 REACH = 8.0
-SLACK = 16
+SLACK = 16.0
 LOOPS = 200.0
 DEBT = 4096.0
 _MOST_LEFT = 0.25  # of LOOPS: turns too few that are made good for
@@ -58,8 +59,9 @@ class Share:
         self._asks = aim.value
         self._reach = reach
         self._loops = LOOPS * reach / REACH
-        self._least = -reach * math.cbrt(aim.value) - SLACK
-        self._most = reach * math.cbrt(1.0 - aim.value) + SLACK
+        slack = SLACK * (reach / REACH) ** 2
+        self._least = -reach * math.cbrt(aim.value) - slack
+        self._most = reach * math.cbrt(1.0 - aim.value) + slack
         self._sent = Sent()
         self._move(aim.value)
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from gateway.config.ends import comparable
 from gateway.config.problems import Path
 from gateway.config.schema import Config
 
+BLIND = "nothing is learned: no route has models of two tiers that are the cheapest and the dearest of all routes"
 UNUSED = "what is learned changes nothing: routing.classifier.kind is {}, not learned"
 
 
 def doubts(config: Config) -> list[tuple[Path, str]]:
+    return [*_unused(config), *_blind(config)]
+
+
+def _blind(config: Config) -> list[tuple[Path, str]]:
+    return [(("routing", "learning", "enabled"), BLIND)] if config.routing.learning.enabled and not comparable(config) else []
+
+
+def _unused(config: Config) -> list[tuple[Path, str]]:
     routing = config.routing
     learning, kind = routing.learning, routing.classifier.kind
     if kind == "learned":

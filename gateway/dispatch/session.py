@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gateway.dispatch import messages as m
-from gateway.dispatch.case import TO_A_CASE, Case
+from gateway.dispatch.case import ASKS, TO_A_CASE, Case, unknown
 from gateway.dispatch.channel import Channel
 from gateway.dispatch.entries import entry_of
 from limits.types import Scope
@@ -110,8 +110,13 @@ class Session:
                 case.post(message)
         elif isinstance(message, TO_A_CASE):
             case = self.cases.get(message.n)
+            if case is None and isinstance(message, m.Begin) and message.held is not None:
+                case = self._start(message.n)
+                case.adopt(message.held, lost=False)
             if case is not None:
                 case.post(message)
+            elif isinstance(message, ASKS):
+                self.send(unknown(message))
         elif isinstance(message, m.Scopes):
             self.learn(message.added)
         elif isinstance(message, m.Store):

@@ -2,7 +2,8 @@
 
 Rules of this file
 - The client's answer is neither changed nor held up: its bytes are copied as they go by, and the rest happens in a task behind
-  it, in class batch, on nobody's account. It takes a slot only where one is free and nobody waits, and is left undone else.
+  it, in class batch, on nobody's account. It takes a slot only where nobody wants it, gives it back as soon as somebody does
+  (`limits.spare`), and is left undone else.
 - Looked at is what the classifier decided, of those tenants that are learned from, whose answer was made for this request by the
   model that was chosen: no hit, no renewal, no fallback. Not what says `no-store`, nor what asks for several answers, nor what
   has tools that the backend itself would run; tools that the client runs are only called, and calls can be compared.
@@ -28,9 +29,10 @@ from caches.worth import worth_keeping
 from gateway.behind import Behind, Gathered, Produce
 from gateway.dispatch.types import NoReplica
 from gateway.forward import ContextOverflow, Unserved
+from gateway.giveway import GaveWay
 from gateway.job import Job, Plan
 from gateway.learning.line import Line, Side, encode
-from gateway.learning.outcome import Compares, NoLetter, Outcome, outcome
+from gateway.learning.outcome import Compares, NotJudged, Outcome, outcome
 from gateway.learning.recent import Decided, Recent
 from gateway.learning.said import said
 from gateway.metrics import Metrics
@@ -41,7 +43,7 @@ from routing.conversation import thread_of
 from routing.types import Decision, Target
 
 OWN = "tiergate"  # in the queue, beside tenants
-MOST_AT_ONCE = 16  # requests that are asked twice: what else runs behind requests has room beside them
+MOST_AT_ONCE = 8  # requests that are asked twice: what else runs behind requests has room beside them
 MOST_ANSWER = 256 * 1024  # bytes of an answer that is compared
 MOST_TEXT = 8_000  # characters of an ask that are kept
 SHORT = 240  # characters of an ask that may mean something only after what was said before it
@@ -57,7 +59,7 @@ class Makes(Protocol):
 
     async def produce(self, job: Job, sink: Sink, /) -> None: ...
     def plan(self, job: Job, target: Target, /) -> Plan: ...
-    async def serve(self, job: Job, target: Target, sink: Sink, /) -> None: ...
+    async def serve_spare(self, job: Job, target: Target, sink: Sink, /) -> None: ...
 
 
 class NothingLearned:
@@ -104,12 +106,12 @@ class Copied:
 
 
 class Watching(NothingLearned):
-    """`order`: the tiers from cheap to dear. `note` takes a line; `elsewhere` hears of feedback on what is not known here."""
+    """`tiers`: the cheapest and the dearest. `note` takes a line; `elsewhere` hears of feedback on what is not known here."""
 
     def __init__(
         self,
         *,
-        order: Sequence[str],
+        tiers: tuple[str, str],
         behind: Behind,
         note: Callable[[bytes], None],
         elsewhere: Callable[[str, str, float], Awaitable[bool]] | None,
@@ -123,7 +125,7 @@ class Watching(NothingLearned):
         wall: Callable[[], float],
         rng: random.Random,
     ) -> None:
-        self._tiers = order[0], order[-1]
+        self._tiers = tiers
         self._behind = behind
         self._note = note
         self._elsewhere = elsewhere
@@ -231,7 +233,7 @@ class Watching(NothingLearned):
         small, large = (mine, theirs) if decided.answered == "small" else (theirs, mine)
         try:
             found = await outcome(decided.text, small, large, self._judge)
-        except NoLetter:
+        except NotJudged:
             self._metrics.route_shadows.add(("unjudged",))
             self._tell_of_judge(answers=False)
             return
@@ -244,19 +246,19 @@ class Watching(NothingLearned):
             self._write(line)
 
     async def _ask(self, other: Target, job: Job, sink: Sink) -> None:
-        """One model, if it has a slot just now, and nobody else."""
+        """One model, if it has a slot that nobody else wants, and as long as nobody does."""
         job.work.model, job.work.tier, job.work.reason = other.name, other.model.tier, "override"
         plan = self._makes.plan(job, other)
-        plan.ask.tenant, plan.ask.weight, plan.ask.deadline = OWN, 1, self._clock()
+        plan.ask.tenant, plan.ask.weight = OWN, 1
         try:
-            await self._makes.serve(job, other, sink)
-        except (Unserved, NoReplica, ContextOverflow):
+            await self._makes.serve_spare(job, other, sink)
+        except (Unserved, NoReplica, ContextOverflow, GaveWay):
             raise job.failures.error() from None
 
     def _tell_of_judge(self, *, answers: bool) -> None:
         """Once, until it does again what it did not."""
         if self._judged and not answers:
-            _log.warning("the judge of routing.learning answers with no letter: what it is asked about has no label")
+            _log.warning("the judge of routing.learning does not answer, or with no letter: what it is asked about has no label")
         self._judged = answers
 
     def _write(self, line: Line) -> None:

@@ -158,8 +158,10 @@ class Policy:
     @classmethod
     def load(cls, path: Path) -> Policy:
         """Raises BadPolicy (see `file`) or OSError."""
-        from routing.learned.file import read_policy  # noqa: PLC0415 - the two describe each other
+        from routing.learned.file import BadPolicy, read_policy  # noqa: PLC0415 - the two describe each other
 
+        if path.exists() and not path.is_file():
+            raise BadPolicy(f"{path} is not a regular file")
         return read_policy(path.read_bytes())
 
     def save(self, path: Path) -> None:

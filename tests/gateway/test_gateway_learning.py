@@ -12,7 +12,7 @@ from gateway.lab.fake import Options
 from gateway.learning.line import decode
 
 EASY, HARD = "What is the capital of France?", "Prove step by step that the square root of two is irrational."
-ALL = {"routing": {"learning": {"enabled": True, "share": 1.0, "per_minute": 1000, "path": "own"}}}
+ALL = {"routing": {"learning": {"enabled": True, "share": 1.0, "per_minute": 100_000, "path": "own"}}}
 
 
 @pytest.fixture
@@ -182,11 +182,11 @@ async def test_the_client_has_its_answer_before_the_other_tier_does(start, tmp_p
 
 
 async def test_a_budget_bounds_what_is_asked(start, tmp_path, pair):
-    """Of five requests within a minute two are shadowed, as the budget says."""
+    """Of five requests in the first seconds of a process one is shadowed: no reload saves up another minute's worth."""
     stack = await start(changed({"per_minute": 2}), fakes=pair())
     for number in range(5):
         await stack.chat(f"{EASY} {number}", model="auto")
-    await written(stack, tmp_path, 2)
+    await written(stack, tmp_path, 1)
 
 
 async def test_tokens_bound_what_is_asked(start, tmp_path, pair):
@@ -217,7 +217,7 @@ async def test_a_judge_that_answers_with_no_letter_makes_no_label(start, tmp_pat
     await counted(stack, "unjudged", 3)
     assert not lines(tmp_path)
     assert [record.getMessage() for record in caplog.records if "no letter" in record.getMessage()] == [
-        "the judge of routing.learning answers with no letter: what it is asked about has no label"
+        "the judge of routing.learning does not answer, or with no letter: what it is asked about has no label"
     ]
 
 

@@ -152,6 +152,23 @@ def test_a_flood_of_forced_requests_is_soon_forgiven():
     assert statistics.mean(ups[100:]) == pytest.approx(0.3, abs=0.05)
 
 
+@pytest.mark.parametrize("workers", [1, 2, 4, 8])
+def test_the_debt_of_a_flood_is_one_however_many_keep_the_account(workers):
+    """After forced requests the first 500 of a node miss no more of their share with eight workers than the root of that says."""
+    dice = random.Random(workers)
+    scopes = [Share(Aim("large", 0.3), EVEN, None, REACH / math.sqrt(workers)) for _ in range(workers)]
+    for _ in range(1600):
+        dice.choice(scopes).tell(Told(True, False, None))
+    ups = []
+    for _ in range(1000):
+        one, score = dice.choice(scopes), dice.betavariate(2, 2)
+        ups.append(score >= one.cut(dice.random)[0])
+        one.tell(Told(ups[-1], True, score))
+    debt = SLACK + REACH * math.sqrt(workers) * (math.cbrt(0.3) + math.cbrt(0.7))
+    assert 0.3 * 500 - sum(ups[:500]) <= debt + workers
+    assert statistics.mean(ups[500:]) == pytest.approx(0.3, abs=0.04)
+
+
 def test_the_same_requests_make_the_same_cuts():
     """Nothing but the requests and their order decides."""
     dice = random.Random(5)
