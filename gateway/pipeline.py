@@ -332,23 +332,22 @@ class Pipeline:
         Raises Undecided where `weigh` has to be awaited.
         """
         rules, job.verdict = self.rules, None
-        threshold, unrated = self.choosing.ask(job, sight)
-        decision = decide(
+        cut = self.choosing.ask(job, sight)
+        return decide(
             job.resolution,
             job.needs,
             lambda: self._judge(job),
             override=job.wishes.tier,
-            default_tier=unrated,
-            threshold=threshold,
+            default_tier=self.choosing.default_tier,
+            cut=cut,
             order=rules.order,
             fallback=rules.fallback,
-            talk=lambda: self.talks.held(job, rules.classifier.classify, threshold, unrated),
+            talk=lambda: self.talks.held(job, rules.classifier.classify, cut, self.choosing.default_tier),
             sticky=self.talks.sticky,
             load=(loads or self.loads).at(job.wishes.priority),
             rules=rules.load,
             near=self.bands.of(job) if sight is None else sight.near(job.resolution.route),
         )
-        return self.choosing.named(job, decision, unrated)
 
     def _classified(self, job: Job) -> Verdict:
         job.verdict = verdict = self.rules.classifier.classify(job.ask.fields, job.endpoint.name)

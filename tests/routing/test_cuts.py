@@ -16,7 +16,7 @@ BEGIN = Begin(0.499)
 
 def serve(cuts, route, tenant, score, drawn=0.5):
     cut = cuts.scope(route, tenant).cut(lambda: drawn)
-    up = cut.unrated if score is None else score >= cut.threshold
+    up = cut.lets_up() if score is None else score >= cut.threshold
     cuts.tell(route, tenant, Told(up, True, score))
     return up
 
@@ -39,7 +39,7 @@ def test_a_raw_threshold_is_that():
     """Nothing moves it, and it lets the unrated go where they go."""
     cuts = Cuts(ROUTES, {}, BEGIN)
     for _ in range(300):
-        assert cuts.scope("", "acme").cut(lambda: 0.0) == Cut(0.5, True)
+        assert cuts.scope("", "acme").cut(lambda: 0.0) == Cut(0.5)
         serve(cuts, "", "acme", 0.9)
     standing = cuts.scope("", "acme").standing()
     assert (standing.cut, standing.share, standing.seen) == (0.5, 1.0, 300)

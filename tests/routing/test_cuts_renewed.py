@@ -104,9 +104,9 @@ def test_a_raw_threshold_that_was_nobodys_choice_is_the_new_policys():
 def test_who_cannot_be_rated_stands_where_the_new_policy_puts_him():
     """Below the new threshold, not the old one."""
     cuts = Cuts(ROUTES, {}, Begin(0.9, pairs_of([0.5] * 64)))
-    assert cuts.scope("shared", "").cut(lambda: 0.5).unrated
+    assert cuts.scope("shared", "").cut(lambda: 0.5).lets_up()
     cuts.renew(ROUTES, Begin(0.2, pairs_of([0.5] * 64)))
-    assert not cuts.scope("shared", "").cut(lambda: 0.5).unrated
+    assert not cuts.scope("shared", "").cut(lambda: 0.5).lets_up()
 
 
 def test_what_the_old_policy_rated_is_no_score_of_the_new_window():
