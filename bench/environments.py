@@ -33,9 +33,9 @@ def ready(name: str, peer: Peer, root: Path) -> Path:
     return pip(name, peer.packages, root)
 
 
-def pip(name: str, packages: Mapping[str, str], root: Path) -> Path:
+def pip(name: str, packages: Mapping[str, str], root: Path, below: str = FOLDER) -> Path:
     pins = [f"{package}=={version}" for package, version in packages.items()]
-    return _made(root / FOLDER / name, " ".join([sys.version.split()[0], *pins]), lambda folder: _venv(folder, pins))
+    return _made(root / below / name, " ".join([sys.version.split()[0], *pins]), lambda folder: _venv(folder, pins))
 
 
 def checkout(name: str, root: Path) -> Path:

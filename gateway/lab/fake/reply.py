@@ -10,7 +10,7 @@ import itertools
 import json
 import random
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gateway.lab.fake import schema
@@ -109,6 +109,13 @@ class Wish:
     max_tokens: int
     chat: bool
 
+    @property
+    def turn(self) -> str:
+        """`tool` where the conversation ends with a tool's result, else `user`."""
+        messages = self.body.get("messages")
+        last = messages[-1] if isinstance(messages, list) and messages else None
+        return "tool" if isinstance(last, dict) and last.get("role") in ("tool", "function") else "user"
+
 
 class Author:
     """Writes the replies of a server."""
@@ -120,9 +127,11 @@ class Author:
         self._guided = guided_json
 
     def replies(self, wish: Wish, n: int) -> list[Reply]:
-        lines = self.script.find(wish.message) if self.script.entries else None
+        lines = self.script.find(wish.message, wish.turn) if self.script.entries else None
         if lines is None:
             marked = markers(wish.message)
+            if marked is not None and marked.tools and wish.turn == "tool":
+                marked = replace(marked, tools=())
             lines = (marked,) if marked is not None else None
         return [self._reply(wish, lines[index % len(lines)] if lines else None, index) for index in range(n)]
 
