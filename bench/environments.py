@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -36,6 +37,17 @@ def ready(name: str, peer: Peer, root: Path) -> Path:
 def pip(name: str, packages: Mapping[str, str], root: Path, below: str = FOLDER) -> Path:
     pins = [f"{package}=={version}" for package, version in packages.items()]
     return _made(root / below / name, " ".join([sys.version.split()[0], *pins]), lambda folder: _venv(folder, pins))
+
+
+def source(folder: Path, package: str, version: str) -> Path:
+    """Below the environment `folder`, what the package's source distribution holds."""
+    unpacked = folder / "source"
+    if not unpacked.is_dir():
+        fetch = ["download", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary", package, "-d", "download"]
+        _run([str(folder / "bin/python"), "-m", "pip", *fetch, f"{package}=={version}"], folder)
+        with tarfile.open(next((folder / "download").glob("*.tar.gz"))) as archive:
+            archive.extractall(unpacked, filter="data")
+    return unpacked
 
 
 def checkout(name: str, root: Path) -> Path:

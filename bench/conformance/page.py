@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from bench.conformance.records import Results, Run
+from bench.conformance.records import Case, Results, Run
 from bench.conformance.suites import SUITES
 from bench.conformance.targets import DIRECT, GATEWAYS, OURS
-from bench.conformance.verdict import verdict
+from bench.conformance.verdict import fails_directly, verdict
 
+_SHOWN = 3
+_WIDTH = 160
 _INTRO = """# Other people's clients, through tiergate
 
 Made by `make conformance`; what is not run again keeps its result. Each suite has an environment of its own below
@@ -54,62 +56,49 @@ def _counts(run: Run | None) -> str:
 
 def _ours(results: Results) -> Iterator[str]:
     yield "## What tiergate fails, and why\n"
-    rows = [
-        (name, case, verdict(results, name, case) or "**not explained**")
-        for name in SUITES
-        if (run := results.runs.get(name, {}).get(OURS))
-        for case in run.failed
-    ]
-    if not rows:
-        yield "Nothing.\n"
-        return
-    yield "| suite | case | why |\n|---|---|---|"
-    for name, case, why in rows:
-        yield f"| {name} | `{_cell(case.case)}` | {why} |"
-    yield ""
+    found = _cases(results, OURS, lambda run: run.failed)
+    yield from _table(found, lambda name, case: f"{verdict(results, name, case) or '**not explained**'}: {case.why}")
 
 
 def _failures(results: Results) -> Iterator[str]:
     """What others fail and the engine alone does not."""
     yield "## What the peers fail, and the engine alone does not\n"
     for target in GATEWAYS:
-        rows = [
-            f"| {name} | `{_cell(case.case)}` | {_cell(case.why)} |"
-            for name in SUITES
-            if target not in (DIRECT, OURS) and (run := results.runs.get(name, {}).get(target))
-            for case in run.failed
-            if not _direct_fails(results, name, case.case)
-        ]
-        if rows:
-            yield f"### {target}\n\n| suite | case | what the suite says |\n|---|---|---|"
-            yield from rows
-            yield ""
+        found = _cases(results, target, lambda run: run.failed)
+        own = [(name, case) for name, case in found if not fails_directly(results, name, case)]
+        if target not in (DIRECT, OURS):
+            yield f"### {target}\n"
+            yield from _table(own, lambda _, case: case.why)
     yield "## What fails without any gateway\n"
-    rows = [
-        f"| {name} | `{_cell(case.case)}` | {_cell(case.why)} |"
-        for name in SUITES
-        if (run := results.runs.get(name, {}).get(DIRECT))
-        for case in run.failed
-    ]
-    yield "\n".join(["| suite | case | what the suite says |\n|---|---|---|", *rows, ""]) if rows else "Nothing.\n"
-
-
-def _direct_fails(results: Results, suite: str, case: str) -> bool:
-    direct = results.runs[suite].get(DIRECT)
-    return bool(direct) and any(failed.case == case for failed in direct.failed)
+    yield from _table(_cases(results, DIRECT, lambda run: run.failed), lambda _, case: case.why)
 
 
 def _skipped(results: Results) -> Iterator[str]:
-    rows = [
-        f"| {name} | `{_cell(case.case)}` | {_cell(case.why)} |"
-        for name in SUITES
-        if (run := results.runs.get(name, {}).get(OURS))
-        for case in run.skipped
-    ]
-    if rows:
-        yield "## Skipped through tiergate\n\n| suite | case | why |\n|---|---|---|"
-        yield from rows
-        yield ""
+    yield "## Skipped through tiergate\n"
+    yield from _table(_cases(results, OURS, lambda run: run.skipped), lambda _, case: case.why)
+
+
+def _cases(results: Results, target: str, which: Callable[[Run], list[Case]]) -> list[tuple[str, Case]]:
+    runs = ((name, results.runs.get(name, {}).get(target)) for name in SUITES)
+    return [(name, case) for name, run in runs if run for case in which(run)]
+
+
+def _table(found: list[tuple[str, Case]], why: Callable[[str, Case], str]) -> Iterator[str]:
+    """Cases that go wrong in the same way are one row, and so are the variants of one case."""
+    if not found:
+        yield "Nothing.\n"
+        return
+    rows: dict[str, tuple[dict[str, None], list[str]]] = {}
+    for name, case in found:
+        suites, cases = rows.setdefault(_cell(why(name, case)), ({}, []))
+        suites[name] = None
+        cases.append(case.case.partition("[")[0])
+    yield "| suites | cases | why |\n|---|---|---|"
+    for told, (suites, cases) in rows.items():
+        first = list(dict.fromkeys(cases))[:_SHOWN]
+        more = f", … {len(cases)} in all" if len(cases) > len(first) else ""
+        yield f"| {', '.join(suites)} | {', '.join(f'`{case}`' for case in first)}{more} | {told} |"
+    yield ""
 
 
 def _versions(results: Results) -> Iterator[str]:
@@ -128,5 +117,5 @@ def _versions(results: Results) -> Iterator[str]:
 
 def _cell(text: str) -> str:
     """A cell of a table: one line, no bars, not too long."""
-    flat = " ".join(text.split()).replace("|", "\\|").replace("`", "'")
-    return flat if len(flat) <= 180 else flat[:177] + "..."
+    flat = " ".join(text.split()).replace("|", "\\|").replace("`", "'").replace("<", "&lt;")
+    return flat if len(flat) <= _WIDTH else flat[: _WIDTH - 1] + "…"

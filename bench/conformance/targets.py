@@ -1,6 +1,6 @@
 """What the suites are run against: the look-alike of vLLM by itself, tiergate before two of them, and its peers before the same.
 
-The engines want an API key, as an operator's would: tiergate and LiteLLM hold it, the Rust routers pass the client's on.
+The engines want an API key, as an operator's would: each gateway holds it, and has a key for its own clients.
 """
 
 from __future__ import annotations
@@ -100,33 +100,43 @@ def _litellm(place: Place) -> list[str]:
         for name in (MODEL, *NAMES)
     ]
     file = place.folder / "litellm.json"
-    file.write_text(json.dumps({"model_list": models, "general_settings": {"master_key": KEY}}), encoding="utf-8")
+    file.write_text(
+        json.dumps(
+            {
+                "model_list": models,
+                "general_settings": {"master_key": KEY},
+                "router_settings": {"disable_cooldowns": True},  # one case's errors are not the next one's
+            }
+        ),
+        encoding="utf-8",
+    )
     return [
         str(place.environment / "bin/litellm"), "--config", str(file), "--host", "127.0.0.1", "--port", str(place.port),
         "--num_workers", "1", "--telemetry", "False",
     ]  # fmt: skip
 
 
-def _router(*command: str) -> Callable[[Place], list[str]]:
+def _routed(place: Place, *command: str) -> list[str]:
     """Replicas by turns: the other policies need a tokenizer, or ask the engines for one, which no suite is about."""
+    binary, *rest = command
+    return [
+        str(place.environment / "bin" / binary), *rest, "--host", "127.0.0.1", "--port", str(place.port),
+        "--worker-urls", *place.urls(), "--policy", "round_robin", "--api-key", KEY,
+        "--prometheus-port", str(free_port()), "--prometheus-host", "127.0.0.1",
+    ]  # fmt: skip
 
-    def started(place: Place) -> list[str]:
-        binary, *rest = command
-        return [
-            str(place.environment / "bin" / binary), *rest, "--host", "127.0.0.1", "--port", str(place.port),
-            "--worker-urls", *place.urls(), "--policy", "round_robin", "--prometheus-port", str(free_port()),
-            "--prometheus-host", "127.0.0.1",
-        ]  # fmt: skip
 
-    return started
+def _smg(place: Place) -> list[str]:
+    aliases = [word for name in NAMES for word in ("--model-alias", f"{name}={MODEL}")]
+    return [*_routed(place, "smg", "launch"), "--backend", "vllm", *aliases]
 
 
 GATEWAYS: dict[str, Gateway | None] = {
     DIRECT: None,
     OURS: Gateway(_tiergate, narrow_key=NARROW_KEY),
     "litellm": Gateway(_litellm, "litellm", PEERS["litellm"].env),
-    "smg": Gateway(_router("smg", "launch"), "smg"),
-    "vllm-router": Gateway(_router("vllm-router"), "vllm-router"),
+    "smg": Gateway(_smg, "smg"),
+    "vllm-router": Gateway(lambda place: _routed(place, "vllm-router"), "vllm-router"),
 }
 
 

@@ -15,10 +15,12 @@ def verdict(results: Results, suite: str, case: Case) -> str:
     """Why tiergate fails a case; nothing when nobody knows."""
     if told := EXPLAINED.get((suite, case.case)):
         return told
+    return "the engine's" if fails_directly(results, suite, case) else ""
+
+
+def fails_directly(results: Results, suite: str, case: Case) -> bool:
     direct = results.runs[suite].get(DIRECT)
-    if direct and any(case.case == failed.case for failed in direct.failed):
-        return "the engine's: it fails directly, too"
-    return ""
+    return direct is not None and any(case.case == failed.case for failed in direct.failed)
 
 
 def unexplained(results: Results, suites: Sequence[str]) -> list[str]:
