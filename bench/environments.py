@@ -73,6 +73,19 @@ def npm(name: str, packages: Mapping[str, str], root: Path) -> Path:
     return _made(root / FOLDER / name, manifest, make)
 
 
+def npm_locked(name: str, manifest: Path, root: Path, below: str) -> Path:
+    """What the package-lock.json in `manifest` says."""
+    files = [manifest / "package.json", manifest / "package-lock.json"]
+
+    def make(folder: Path) -> None:
+        folder.mkdir(parents=True)
+        for file in files:
+            shutil.copy(file, folder)
+        _run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel", "error"], folder)
+
+    return _made(root / below / name, hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest(), make)
+
+
 def _made(folder: Path, stamp: str, make: Callable[[Path], None]) -> Path:
     mark = folder / _STAMP
     if mark.is_file() and mark.read_text(encoding="utf-8") == stamp:

@@ -6,6 +6,8 @@ is told its target by the variables of suites/record.py. A new suite is one more
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +37,25 @@ class Suite:
         return [str(folder / "bin/python"), str(HERE / self.program)]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSuite(Suite):
+    """`program` is in suites/node/, its package.json and package-lock.json in the folder `manifest` there."""
+
+    manifest: Path
+
+    def ready(self, name: str, root: Path) -> list[str]:
+        folder = environments.npm_locked(name, self.manifest, root, FOLDER)
+        for file in (HERE / "node").glob("*.mjs"):
+            shutil.copy(file, folder)  # Node looks for packages beside the program
+        return ["node", str(folder / self.program)]
+
+
+def _node(manifest: str, program: str, about: str) -> NodeSuite:
+    folder = HERE / "node" / manifest
+    packages = json.loads((folder / "package.json").read_text(encoding="utf-8"))["dependencies"]
+    return NodeSuite(about=about, packages=packages, program=program, manifest=folder)
+
+
 _OPENAI = "chat, streams, tools, structured outputs, errors, retries, deadlines with the SDK"
 
 SUITES: dict[str, Suite] = {
@@ -57,5 +78,40 @@ SUITES |= {
         program="openai_own_tests.py",
         whose="OpenAI",
         source=True,
+    ),
+    "openai-node": _node("openai", "openai_calls.mjs", f"{_OPENAI} for Node"),
+    "langchain": Suite(
+        about="the standard integration tests of chat models, with langchain-openai",
+        packages={"langchain-tests": "1.1.9", "langchain-openai": "1.7.4", "pytest": "9.2.0"},
+        program="langchain_chat.py",
+        whose="LangChain",
+    ),
+    "instructor": Suite(
+        about="structured outputs in each of its modes", packages={"instructor": "1.17.0"}, program="instructor_calls.py"
+    ),
+    "pydantic-ai": Suite(
+        about="agents with tools, outputs and streams",
+        packages={"pydantic-ai-slim[openai]": "2.68.0"},
+        program="pydantic_ai_calls.py",
+    ),
+    "openai-agents": Suite(
+        about="agents with tools, handoffs, outputs and streams",
+        packages={"openai-agents": "0.24.0"},
+        program="openai_agents_calls.py",
+    ),
+    "llama-index": Suite(
+        about="OpenAILike: chat, completion, streams, tools, structured outputs",
+        packages={"llama-index-llms-openai-like": "0.8.1", "llama-index-embeddings-openai-like": "0.4.0"},
+        program="llama_index_calls.py",
+    ),
+    "litellm-client": Suite(
+        about="the library as a client: chat, streams, tools, text, embeddings, errors",
+        packages={"litellm": "1.110.2"},
+        program="litellm_calls.py",
+    ),
+    "llm": Suite(about="simonw's command line tool and library", packages={"llm": "0.36"}, program="llm_calls.py"),
+    "dspy": Suite(about="modules with its three adapters, tools, streams", packages={"dspy": "3.4.1"}, program="dspy_calls.py"),
+    "ai-sdk": _node(
+        "ai-sdk", "ai_sdk_calls.mjs", "Vercel's AI SDK, whose schemas check every chunk: text, tools, objects, errors"
     ),
 }
