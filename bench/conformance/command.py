@@ -25,7 +25,7 @@ import msgspec
 
 from bench.compare import end_at_sigterm, version
 from bench.conformance import page, verdict
-from bench.conformance.records import Case, Results, Run
+from bench.conformance.records import BROKE_OFF, Case, Results, Run
 from bench.conformance.suites import SUITES, Suite
 from bench.conformance.targets import DIRECT, GATEWAYS, OURS, Target, started
 from bench.environments import NotInstalledError
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     end_at_sigterm()
     data = args.out / "conformance.json"
     results = msgspec.json.decode(data.read_bytes(), type=Results) if data.is_file() else Results()
-    commands = _installed(args.suites)
+    commands, missing = _installed(args.suites), list[str]()
     for name in args.targets:
         try:
             with started(name, ROOT) as target:
@@ -50,13 +50,14 @@ def main(argv: Sequence[str] | None = None) -> int:
                     print(f"{suite:24} {name:12} {run.told()}", file=sys.stderr, flush=True)
         except (NotInstalledError, NotReadyError) as error:
             print(f"{name}: {error}", file=sys.stderr)
+            missing.append(name)
     args.out.mkdir(parents=True, exist_ok=True)
     data.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")
     (args.out / "conformance.md").write_text(page.page(results), encoding="utf-8")
     ours = verdict.unexplained(results, [suite for suite in commands if OURS in args.targets])
     for line in ours:
         print(f"unexplained: {line}", file=sys.stderr)
-    return 1 if ours or len(commands) < len(args.suites) else 0
+    return 1 if ours or missing or len(commands) < len(args.suites) else 0
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -100,14 +101,14 @@ def _run(suite: Suite, name: str, command: Sequence[str], target: Target) -> Run
         told.touch()
         env = {
             **environment(), **target.environment(), "CONFORMANCE_RESULTS": str(told), "HOME": folder, "NO_PROXY": "127.0.0.1",
-            "PATH": f"{Path(command[0]).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+            "PATH": os.environ.get("PATH", ""),
         }  # fmt: skip
         begun = time.monotonic()
         with (ROOT / ".venv-conformance" / f"{name}-{target.name}.log").open("wb") as out:
             end = _end_of(command, out, env, folder)
         cases = [msgspec.json.decode(line, type=Case) for line in told.read_bytes().splitlines()]
     if end:
-        cases.append(Case("(the suite)", "failed", end))
+        cases.append(Case(BROKE_OFF, "failed", end))
     return Run.of(
         cases,
         version=_version(target.name),

@@ -8,6 +8,8 @@ from typing import Self
 
 import msgspec
 
+BROKE_OFF = "(the suite)"  # the case of a program that did not end well
+
 
 class Case(msgspec.Struct, frozen=True):
     case: str

@@ -111,7 +111,5 @@ SUITES |= {
     ),
     "llm": Suite(about="simonw's command line tool and library", packages={"llm": "0.36"}, program="llm_calls.py"),
     "dspy": Suite(about="modules with its three adapters, tools, streams", packages={"dspy": "3.4.1"}, program="dspy_calls.py"),
-    "ai-sdk": _node(
-        "ai-sdk", "ai_sdk_calls.mjs", "Vercel's AI SDK, whose schemas check every chunk: text, tools, objects, errors"
-    ),
+    "ai-sdk": _node("ai-sdk", "ai_sdk_calls.mjs", "Vercel's AI SDK, whose schemas check every chunk: text, tools, objects"),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.conformance.records import Case, Results
+from bench.conformance.records import BROKE_OFF, Case, Results
 from bench.conformance.targets import DIRECT, OURS
 
 # (suite, case): why tiergate cannot or does not mean to pass it, though the engine does
@@ -19,8 +19,9 @@ def verdict(results: Results, suite: str, case: Case) -> str:
 
 
 def fails_directly(results: Results, suite: str, case: Case) -> bool:
+    """That a suite broke off is never excused."""
     direct = results.runs[suite].get(DIRECT)
-    return direct is not None and any(case.case == failed.case for failed in direct.failed)
+    return case.case != BROKE_OFF and direct is not None and any(case.case == failed.case for failed in direct.failed)
 
 
 def unexplained(results: Results, suites: Sequence[str]) -> list[str]:

@@ -88,6 +88,15 @@ async def test_a_conversation_with_tools_ends(client: httpx.AsyncClient, tmp_pat
             assert (answer["message"]["content"], answer["finish_reason"]) == (end, "stop")
 
 
+async def test_a_required_tool_is_the_next_one(fake: FakeVLLM, client: httpx.AsyncClient) -> None:
+    """`required` takes a tool that the conversation has not called yet, and the first again when all were."""
+    asked = talk("x", tools=TOOLS, tool_choice="required")
+    for expected in ("get_weather", "get_news", "get_weather"):
+        told = (await client.post(f"{fake.url}/chat/completions", json=asked)).json()["choices"][0]["message"]
+        assert told["tool_calls"][0]["function"]["name"] == expected
+        asked["messages"] += [told, {"role": "tool", "tool_call_id": told["tool_calls"][0]["id"], "content": "ok"}]
+
+
 async def test_a_required_tool_is_called_with_fitting_arguments(fake: FakeVLLM, client: httpx.AsyncClient) -> None:
     """`required` calls the first tool and ends with `tool_calls`; a named one is called and ends with `stop`; auto calls none."""
     told = await choice(client, fake, "x", tools=TOOLS, tool_choice="required")

@@ -166,7 +166,7 @@ class Author:
         body = wish.body
         choice = body.get("tool_choice")
         if wish.chat and (choice == "required" or isinstance(choice, dict)):
-            function = _function(body.get("tools") or [], choice)
+            function = _function(body.get("tools") or [], choice, _called(body["messages"]))
             call = self._call(
                 str(function.get("name")), json.dumps(schema.fill(function.get("parameters") or {"type": "object"}))
             )
@@ -196,12 +196,20 @@ def _finish(body: dict[str, Any]) -> str:
     return "stop" if isinstance(body.get("tool_choice"), dict) else "tool_calls"
 
 
-def _function(tools: list[Any], choice: Any) -> dict[str, Any]:
+def _function(tools: list[Any], choice: Any, called: set[str]) -> dict[str, Any]:
+    """The named one, or the first that the conversation has not called yet, as a model would go on to the next."""
     functions = [tool["function"] for tool in tools if isinstance(tool, dict) and isinstance(tool.get("function"), dict)]
     if isinstance(choice, dict):
         wanted = choice["function"]["name"]
         functions = [function for function in functions if function.get("name") == wanted]
-    return functions[0] if functions else {"name": "unknown"}
+    fresh = [function for function in functions if function.get("name") not in called]
+    return next(iter(fresh or functions), {"name": "unknown"})
+
+
+def _called(messages: list[Any]) -> set[str]:
+    calls = [call for message in messages if isinstance(message, dict) for call in message.get("tool_calls") or ()]
+    functions = [call["function"] for call in calls if isinstance(call, dict) and isinstance(call.get("function"), dict)]
+    return {str(function.get("name")) for function in functions}
 
 
 def _structured(body: dict[str, Any], *, guided: bool) -> str | None:
