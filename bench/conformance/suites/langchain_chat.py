@@ -1,4 +1,4 @@
-"""LangChain's standard integration tests of a chat model, for ChatOpenAI. The picture tests fetch theirs from the internet: off."""
+"""LangChain's standard integration tests of a chat model, for ChatOpenAI. Those that fetch pictures from the internet are off."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 
+import openai
 import pydantic
 from pydantic_ai import Agent, ModelRetry, NativeOutput, PromptedOutput, ToolOutput
 from pydantic_ai.exceptions import ModelHTTPError
@@ -14,8 +15,6 @@ from record import KEY, MODEL, URL, fault, run
 
 def agent(**fields):
     """With a client of its own, since each case has a loop of its own; and instructions that nobody had before."""
-    import openai
-
     sdk = openai.AsyncOpenAI(base_url=URL, api_key=KEY, max_retries=0, timeout=20)
     model = OpenAIChatModel(MODEL, provider=OpenAIProvider(openai_client=sdk))
     return Agent(model, instructions=uuid.uuid4().hex, **fields)
