@@ -110,6 +110,13 @@ SUITES |= {
         program="litellm_calls.py",
     ),
     "llm": Suite(about="simonw's command line tool and library", packages={"llm": "0.36"}, program="llm_calls.py"),
-    "dspy": Suite(about="modules with its three adapters, tools, streams", packages={"dspy": "3.4.1"}, program="dspy_calls.py"),
+    "dspy": Suite(
+        about="modules with its three adapters, tools, streams",
+        packages={"dspy": "3.4.1", "numpy": "2.4.6"},
+        program="dspy_calls.py",
+    ),
+    "anthropic": Suite(
+        about="Anthropic's SDK over `/v1/messages`", packages={"anthropic": "2.14.0"}, program="anthropic_calls.py"
+    ),
     "ai-sdk": _node("ai-sdk", "ai_sdk_calls.mjs", "Vercel's AI SDK, whose schemas check every chunk: text, tools, objects"),
 }

@@ -8,8 +8,8 @@ import uuid
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
-import litellm  # noqa: E402 - it reads the variable
-from record import KEY, MODEL, URL, fault, run  # noqa: E402
+import litellm
+from record import KEY, MODEL, URL, fault, run
 
 PROVIDERS = ("hosted_vllm", "openai")
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

@@ -92,8 +92,10 @@ def structured():
 
 
 def structured_streamed():
-    *_, last = model().stream_structured_predict(City, PromptTemplate("{x}"), x="x")
-    assert last.city
+    asked = '[[tool: City {"city": "Paris", "country": "France"}]]'
+    seen = list(model().stream_structured_predict(City, PromptTemplate("{x}"), x=asked))
+    assert len(seen) > 1
+    assert (seen[-1].city, seen[-1].country) == ("Paris", "France")
 
 
 def image():

@@ -18,11 +18,11 @@ MODELS = [
      "supports_schema": True, "vision": True, "reasoning": True},
     {"model_id": "older", "model_name": MODEL, "api_base": URL, "api_key_name": "mine", "completion": True},
 ]  # fmt: skip
-TOOLS = '''
+TOOLS = """
 def weather(city: str) -> str:
     "The weather of a city."
     return f"sunny in {city}"
-'''
+"""
 
 
 def llm(*words, code=0, model="mine", given=None):
