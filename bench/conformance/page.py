@@ -41,7 +41,7 @@ def _matrix(results: Results) -> Iterator[str]:
     yield "|---|" + "---|" * (len(targets) + 1)
     for name, suite in SUITES.items():
         runs = results.runs.get(name, {})
-        cells = [_counts(runs.get(target)) for target in targets]
+        cells = [_counts(runs.get(target)) if target in suite.targets else "" for target in targets]
         yield f"| {name} | " + " | ".join(cells) + f" | {suite.whose} |"
     yield ""
 

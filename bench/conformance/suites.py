@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import environments
+from bench.conformance.targets import GATEWAYS, OURS
 
 HERE = Path(__file__).parent / "suites"
 FOLDER = ".venv-conformance"
@@ -24,6 +25,7 @@ class Suite:
     packages: Mapping[str, str]  # name: version, the one the suite is named for first
     program: str  # of suites/
     whose: str = "ours"  # who wrote the cases
+    targets: tuple[str, ...] = tuple(GATEWAYS)  # those that it is about
     source: bool = False  # its own source is wanted beside it, for the tests in there
 
     def version(self) -> str:
@@ -117,6 +119,12 @@ SUITES |= {
     ),
     "anthropic": Suite(
         about="Anthropic's SDK over `/v1/messages`", packages={"anthropic": "2.14.0"}, program="anthropic_calls.py"
+    ),
+    "schemathesis": Suite(
+        about="random requests after our OpenAPI documents, as `make fuzz`",
+        packages={"schemathesis": "4.32.5"},
+        program="schemathesis_calls.py",
+        targets=(OURS,),
     ),
     "ai-sdk": _node("ai-sdk", "ai_sdk_calls.mjs", "Vercel's AI SDK, whose schemas check every chunk: text, tools, objects"),
 }

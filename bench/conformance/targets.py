@@ -26,6 +26,7 @@ LARGE = "conform-large"
 NAMES = ("gpt-6-astra", "gpt-3.5-turbo-instruct", "text-embedding-3-small")
 KEY = "sk-conformance"
 NARROW_KEY = "tg-conformance-narrow"
+ADMIN_KEY = "tg-conformance-admin"
 ENDPOINTS = "chat, completions, embeddings, responses, messages, rerank, score, tokenize, audio"
 SCRIPT = Path(__file__).with_name("script.yaml")
 DIRECT, OURS = "fake-vllm", "tiergate"
@@ -46,6 +47,7 @@ class Target:
             "CONFORMANCE_KEY": KEY,
             "CONFORMANCE_MODEL": MODEL,
             "CONFORMANCE_NARROW_KEY": self.narrow_key,
+            "CONFORMANCE_ADMIN_KEY": ADMIN_KEY,
             "CONFORMANCE_BACKENDS": " ".join(self.backends),
         }
 
@@ -78,7 +80,8 @@ def config(place: Place) -> str:
         for name, key, may in (("suites", KEY, '"*"'), ("narrow", NARROW_KEY, MODEL))
     )
     return (
-        f"server: {{port: {place.port}}}\nmodels:\n{models}routing: {{auto: auto, aliases: {{{aliases}}}}}\n"
+        f"server: {{port: {place.port}}}\nadmin: {{key: {ADMIN_KEY}}}\nmodels:\n{models}"
+        f"routing: {{auto: auto, aliases: {{{aliases}}}}}\n"
         f"plans: {{all: {{rpm: 100_000_000, tpm: 100_000_000_000, max_parallel: 1000}}}}\ntenants:\n{tenants}"
     )
 
