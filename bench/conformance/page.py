@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from bench.conformance.records import Case, Results, Run
-from bench.conformance.suites import SUITES
+from bench.conformance.suites import ABSENT, SUITES
 from bench.conformance.targets import DIRECT, GATEWAYS, OURS
 from bench.conformance.verdict import fails_directly, verdict
 
@@ -57,7 +57,7 @@ def _counts(run: Run | None) -> str:
 def _ours(results: Results) -> Iterator[str]:
     yield "## What tiergate fails, and why\n"
     found = _cases(results, OURS, lambda run: run.failed)
-    yield from _table(found, lambda name, case: f"{verdict(results, name, case) or '**not explained**'}: {case.why}")
+    yield from _table(found, lambda name, case: verdict(results, name, case) or f"**not explained**: {case.why}")
 
 
 def _failures(results: Results) -> Iterator[str]:
@@ -119,3 +119,8 @@ def _cell(text: str) -> str:
     """A cell of a table: one line, no bars, not too long."""
     flat = " ".join(text.split()).replace("|", "\\|").replace("`", "'").replace("<", "&lt;")
     return flat if len(flat) <= _WIDTH else flat[: _WIDTH - 1] + "…"
+
+
+def _absent(_: Results) -> Iterator[str]:
+    yield "## Not here yet\n"
+    yield from (f"- {line}" for line in ABSENT)

@@ -41,7 +41,10 @@ class Suite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSuite(Suite):
-    """`program` is in suites/node/, its package.json and package-lock.json in the folder `manifest` there."""
+    """`program` is in suites/node/, its package.json and package-lock.json in the folder `manifest` there.
+
+    The lock file is made by `npm install --package-lock-only --omit-lockfile-registry-resolved`.
+    """
 
     manifest: Path
 
@@ -117,6 +120,7 @@ SUITES |= {
         packages={"dspy": "3.4.1", "numpy": "2.4.6"},
         program="dspy_calls.py",
     ),
+    "codex": _node("codex", "codex_calls.mjs", "OpenAI's Codex CLI over `/v1/responses`: text, a tool, errors"),
     "anthropic": Suite(
         about="Anthropic's SDK over `/v1/messages`", packages={"anthropic": "2.14.0"}, program="anthropic_calls.py"
     ),
@@ -128,3 +132,8 @@ SUITES |= {
     ),
     "ai-sdk": _node("ai-sdk", "ai_sdk_calls.mjs", "Vercel's AI SDK, whose schemas check every chunk: text, tools, objects"),
 }
+
+ABSENT = (
+    "schemathesis over a cut of OpenAI's own OpenAPI description (that of our documents is there)",
+    "vLLM's `bench serve` against two real vLLM servers behind tiergate",
+)

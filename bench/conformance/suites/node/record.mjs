@@ -29,21 +29,26 @@ export async function run(cases) {
   await clear();
 }
 
+// Twice, as a connection that was kept may have been closed meanwhile.
+async function call(url, options = {}) {
+  return fetch(url, options).catch(() => fetch(url, options));
+}
+
 // A rule of the look-alikes' faults, on each of them.
 export async function fault(rule) {
   for (const root of BACKENDS) {
     const headers = { "content-type": "application/json" };
-    await fetch(`${root}/fake/faults`, { method: "POST", headers, body: JSON.stringify(rule) });
+    await call(`${root}/fake/faults`, { method: "POST", headers, body: JSON.stringify(rule) });
   }
 }
 
 async function clear() {
-  for (const root of BACKENDS) await fetch(`${root}/fake/faults`, { method: "DELETE" });
+  for (const root of BACKENDS) await call(`${root}/fake/faults`, { method: "DELETE" });
 }
 
 // What the look-alikes were sent.
 export async function log() {
   const found = [];
-  for (const root of BACKENDS) found.push(...(await (await fetch(`${root}/fake/log?path=/v1/`)).json()));
+  for (const root of BACKENDS) found.push(...(await (await call(`${root}/fake/log?path=/v1/`)).json()));
   return found;
 }
