@@ -12,27 +12,22 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
-import os
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
 from bench.compare import end_at_sigterm, version
-from bench.conformance import page, verdict
-from bench.conformance.records import BROKE_OFF, Case, Results, Run
-from bench.conformance.suites import SUITES, Suite
-from bench.conformance.targets import DIRECT, GATEWAYS, OURS, Target, started
+from bench.conformance import page, runner, verdict
+from bench.conformance.records import Results, Run
+from bench.conformance.suites import FOLDER, SUITES
+from bench.conformance.targets import DIRECT, GATEWAYS, OURS, WORKERS, Target, started
 from bench.environments import NotInstalledError
-from bench.processes import NotReadyError, environment
+from bench.processes import NotReadyError
 
 ROOT = Path(__file__).resolve().parents[2]
-_PATIENCE = 900.0  # seconds for one suite through one target
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 for suite, command in commands.items():
                     if name not in SUITES[suite].targets:
                         continue
-                    run = _run(SUITES[suite], suite, command, target)
+                    run = _run(suite, command, target)
                     results.runs[suite] = {**results.runs.get(suite, {}), name: run}
                     print(f"{suite:24} {name:12} {run.told()}", file=sys.stderr, flush=True)
         except (NotInstalledError, NotReadyError) as error:
@@ -56,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args.out.mkdir(parents=True, exist_ok=True)
     data.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")
     (args.out / "conformance.md").write_text(page.page(results), encoding="utf-8")
-    ours = verdict.unexplained(results, [suite for suite in commands if OURS in args.targets])
+    ours = verdict.unexplained(results, list(commands), args.targets)
     for line in ours:
         print(f"unexplained: {line}", file=sys.stderr)
     return 1 if ours or missing or len(commands) < len(args.suites) else 0
@@ -78,8 +73,8 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     suites, targets = list(SUITES), list(GATEWAYS)
     parser.add_argument("--suites", type=some(suites), default=suites, help=f"some of {','.join(suites)}; default: all")
     parser.add_argument(
-        "--targets", type=some(targets), default=[DIRECT, OURS],
-        help=f"some of {','.join(targets)}; default: {DIRECT},{OURS}",
+        "--targets", type=some(targets), default=[DIRECT, OURS, WORKERS],
+        help=f"some of {','.join(targets)}; default: {DIRECT},{OURS},{WORKERS}",
     )  # fmt: skip
     parser.add_argument("--out", type=Path, default=ROOT / "docs", help="where to write; default: docs")
     return parser.parse_args(argv)
@@ -96,39 +91,16 @@ def _installed(names: Sequence[str]) -> dict[str, list[str]]:
     return commands
 
 
-def _run(suite: Suite, name: str, command: Sequence[str], target: Target) -> Run:
-    """All cases of a suite; that it broke off is a failed case of its own."""
-    with tempfile.TemporaryDirectory(prefix="tiergate-suite-") as folder:
-        told = Path(folder) / "results.jsonl"
-        told.touch()
-        env = {
-            **environment(), **target.environment(), "CONFORMANCE_RESULTS": str(told), "HOME": folder, "NO_PROXY": "127.0.0.1",
-            "PATH": os.environ.get("PATH", ""),
-        }  # fmt: skip
-        begun = time.monotonic()
-        with (ROOT / ".venv-conformance" / f"{name}-{target.name}.log").open("wb") as out:
-            end = _end_of(command, out, env, folder)
-        cases = [msgspec.json.decode(line, type=Case) for line in told.read_bytes().splitlines()]
-    if end:
-        cases.append(Case(BROKE_OFF, "failed", end))
+def _run(name: str, command: Sequence[str], target: Target) -> Run:
+    begun = time.monotonic()
+    found = runner.cases(command, target, ROOT / FOLDER / f"{name}-{target.name}.log")
     return Run.of(
-        cases,
+        found,
         version=_version(target.name),
-        suite=suite.version(),
+        suite=SUITES[name].version(),
         date=dt.datetime.now(dt.UTC).strftime("%Y-%m-%d"),
         seconds=round(time.monotonic() - begun, 1),
     )
-
-
-def _end_of(command: Sequence[str], out: BinaryIO, env: Mapping[str, str], folder: str) -> str:
-    """Why the program did not end well; nothing if it did."""
-    try:
-        done = subprocess.run(
-            command, check=False, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=folder, env=env, timeout=_PATIENCE
-        )
-    except subprocess.TimeoutExpired:
-        return f"not done within {_PATIENCE:.0f} s"
-    return f"ended with status {done.returncode}" if done.returncode else ""
 
 
 def _version(target: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from bench.conformance.records import Case, Results, Run
 from bench.conformance.suites import ABSENT, SUITES
-from bench.conformance.targets import DIRECT, GATEWAYS, OURS
+from bench.conformance.targets import DIRECT, GATEWAYS, OURS, WORKERS
 from bench.conformance.verdict import fails_directly, verdict
 
 _SHOWN = 3
@@ -18,7 +18,8 @@ Made by `make conformance`; what is not run again keeps its result. Each suite h
 
 - `fake-vllm`: the look-alike of vLLM by itself ([how faithful it is](fake-vllm.md)), without a gateway: what fails here is the
   engine's, not a gateway's;
-- `tiergate`: two tiers before two of them, with keys, limits, aliases and the exact cache on;
+- `tiergate`: two tiers before two of them, with keys, limits, aliases and the exact cache on; `tiergate-workers`: the same with
+  `--workers 2`;
 - its peers before the same two, each as its own documentation starts it; the Rust routers by turns (`round_robin`), LiteLLM's
   proxy with a master key.
 
@@ -56,7 +57,7 @@ def _counts(run: Run | None) -> str:
 
 def _ours(results: Results) -> Iterator[str]:
     yield "## What tiergate fails, and why\n"
-    found = _cases(results, OURS, lambda run: run.failed)
+    found = [*_cases(results, OURS, lambda run: run.failed), *_cases(results, WORKERS, lambda run: run.failed)]
     yield from _table(found, lambda name, case: verdict(results, name, case) or f"**not explained**: {case.why}")
 
 
@@ -66,7 +67,7 @@ def _failures(results: Results) -> Iterator[str]:
     for target in GATEWAYS:
         found = _cases(results, target, lambda run: run.failed)
         own = [(name, case) for name, case in found if not fails_directly(results, name, case)]
-        if target not in (DIRECT, OURS):
+        if target not in (DIRECT, OURS, WORKERS):
             yield f"### {target}\n"
             yield from _table(own, lambda _, case: case.why)
     yield "## What fails without any gateway\n"

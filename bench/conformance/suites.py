@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import environments
-from bench.conformance.targets import GATEWAYS, OURS
+from bench.conformance.targets import GATEWAYS, OURS, WORKERS
 
 HERE = Path(__file__).parent / "suites"
 FOLDER = ".venv-conformance"
@@ -128,7 +128,7 @@ SUITES |= {
         about="random requests after our OpenAPI documents, as `make fuzz`",
         packages={"schemathesis": "4.32.5"},
         program="schemathesis_calls.py",
-        targets=(OURS,),
+        targets=(OURS, WORKERS),
     ),
     "ai-sdk": _node("ai-sdk", "ai_sdk_calls.mjs", "Vercel's AI SDK, whose schemas check every chunk: text, tools, objects"),
 }

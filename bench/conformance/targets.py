@@ -29,7 +29,7 @@ NARROW_KEY = "tg-conformance-narrow"
 ADMIN_KEY = "tg-conformance-admin"
 ENDPOINTS = "chat, completions, embeddings, responses, messages, rerank, score, tokenize, audio"
 SCRIPT = Path(__file__).with_name("script.yaml")
-DIRECT, OURS = "fake-vllm", "tiergate"
+DIRECT, OURS, WORKERS = "fake-vllm", "tiergate", "tiergate-workers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +90,10 @@ def _digest(key: str) -> str:
     return '"' + hashlib.sha256(key.encode()).hexdigest() + '"'
 
 
-def _tiergate(place: Place) -> list[str]:
+def _tiergate(place: Place, *options: str) -> list[str]:
     file = place.folder / "tiergate.yaml"
     file.write_text(config(place), encoding="utf-8")
-    return [sys.executable, "-m", "gateway.cli", "serve", "--config", str(file)]
+    return [sys.executable, "-m", "gateway.cli", "serve", "--config", str(file), *options]
 
 
 def _litellm(place: Place) -> list[str]:
@@ -137,6 +137,7 @@ def _smg(place: Place) -> list[str]:
 GATEWAYS: dict[str, Gateway | None] = {
     DIRECT: None,
     OURS: Gateway(_tiergate, narrow_key=NARROW_KEY),
+    WORKERS: Gateway(lambda place: _tiergate(place, "--workers", "2"), narrow_key=NARROW_KEY),
     "litellm": Gateway(_litellm, "litellm", PEERS["litellm"].env),
     "smg": Gateway(_smg, "smg"),
     "vllm-router": Gateway(lambda place: _routed(place, "vllm-router"), "vllm-router"),
@@ -156,7 +157,7 @@ def started(name: str, root: Path) -> Iterator[Target]:
             yield Target(name, backends[0], backends[:1])
             return
         place = Place(place_of, folder, free_port(), ports)
-        env = _ours(root) if name == OURS else gateway.env
+        env = gateway.env if gateway.peer else _ours(root)
         _start(gateway.command(place), place.port, folder / "gateway.log", env, stack)
         yield Target(name, f"http://127.0.0.1:{place.port}", backends, gateway.narrow_key)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from bench.conformance.records import BROKE_OFF, Case, Results
-from bench.conformance.targets import DIRECT, OURS
+from bench.conformance.targets import DIRECT, OURS, WORKERS
 
 # (suite, a pattern of its cases, why). Of a case that the engine passes, why tiergate does not mean to; else what is behind it.
 EXPLAINED: tuple[tuple[str, str, str], ...] = (
@@ -38,10 +38,11 @@ def fails_directly(results: Results, suite: str, case: Case) -> bool:
     return case.case != BROKE_OFF and direct is not None and any(case.case == failed.case for failed in direct.failed)
 
 
-def unexplained(results: Results, suites: Sequence[str]) -> list[str]:
+def unexplained(results: Results, suites: Sequence[str], targets: Sequence[str]) -> list[str]:
+    """One line for each failure of tiergate's among these that nobody accounts for."""
     lines = []
     for suite in suites:
-        run = results.runs.get(suite, {}).get(OURS)
-        failed = run.failed if run else ()
+        runs = [run for name, run in results.runs.get(suite, {}).items() if name in targets and name in (OURS, WORKERS)]
+        failed = [case for run in runs for case in run.failed]
         lines += [f"{suite}: {case.case}: {case.why}" for case in failed if not verdict(results, suite, case)]
     return lines
