@@ -106,13 +106,18 @@ def hardest(judging: Judging, body: Mapping[str, Any], endpoint: str) -> Verdict
         if idle := verdict.idle and bool(depth or not thread.words_alone()):
             verdict = UNSURE
         found = harder(found, verdict)
-        if not idle and (alone or units > FOLLOW_UP_UNITS or not (goes_on(text) or too_short(text))):
+        own = not idle and (alone or units > FOLLOW_UP_UNITS)
+        reply = None if own else thread.reply()
+        if reply is None and not depth:
+            unknown = not own and found.score is not None and _bare(text)
+            break
+        if own or not (idle or goes_on(text) or too_short(text)):
             unknown = depth > 0 and verdict.score is None
             break
         if not depth:
-            bare = goes_on(text) and _size(text, FEW + 1) <= FEW
+            bare = _bare(text)
         unknown = bare
-        if (reply := thread.reply()) is None:
+        if reply is None:
             break
         found = harder(found, judging.proposal(reply))
     if unknown and found.score is not None and found.score < judging.middle:
@@ -139,6 +144,11 @@ def goes_on(text: str) -> bool:
     if size <= SOME and (_GOES_ON.match(lower) or lower.startswith(_STARTS_ZH)):
         return True
     return size <= SOME_MORE and bool(_POINTS_BACK.search(lower) or _POINTS_BACK_ZH.search(lower))
+
+
+def _bare(text: str) -> bool:
+    """Whether it goes on with something and says little else."""
+    return _size(text, FEW + 1) <= FEW and goes_on(text)
 
 
 def too_short(text: str) -> bool:
