@@ -49,7 +49,7 @@ def test_a_signal_leaves_no_training_behind(tmp_path):
     """
     one, two = (written(tmp_path / name, rows(4000, seed)) for seed, name in enumerate(("one.jsonl", "two.jsonl")))
     lead = subprocess.Popen(
-        [sys.executable, "-m", "gateway.cli", "route-eval", str(one), str(two), "--jobs", "2", "--json"],
+        [sys.executable, "-m", "gateway.cli", "route-eval", str(one), str(two), "--jobs", "2", "--draws", "10", "--json"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": str(Path(lessons.__file__).parents[3]), "OMP_NUM_THREADS": "1"},
