@@ -68,6 +68,11 @@ from routing.resolve import Catalog
 from routing.types import Classifier, Decision, Target, Verdict
 
 _ENGINE_PRIORITY = {Priority.REALTIME: 0, Priority.STANDARD: 10, Priority.BATCH: 20}  # vLLM: lower is sooner
+_BATCH, _COMPLETE, _PREEMPTED = (
+    Priority.BATCH,
+    Ending.COMPLETE,
+    Ending.PREEMPTED,
+)  # an enum member costs a look-up in its class each time
 _SMALL = 64 * 1024  # a larger body takes longer to parse than its admission may cost
 _MOST_TOKENS = 1 << 40  # no request uses more: a larger wish is cut to it
 _CLASS = {priority: priority.name.lower() for priority in Priority}
@@ -327,23 +332,22 @@ class Pipeline:
         Raises Undecided where `weigh` has to be awaited.
         """
         rules, job.verdict = self.rules, None
-        threshold, unrated = self.choosing.ask(job, sight)
-        decision = decide(
+        cut = self.choosing.ask(job, sight)
+        return decide(
             job.resolution,
             job.needs,
             lambda: self._judge(job),
             override=job.wishes.tier,
-            default_tier=unrated,
-            threshold=threshold,
+            default_tier=self.choosing.default_tier,
+            cut=cut,
             order=rules.order,
             fallback=rules.fallback,
-            talk=lambda: self.talks.held(job, rules.classifier.classify, threshold, unrated),
+            talk=lambda: self.talks.held(job, rules.classifier.classify, cut, self.choosing.default_tier),
             sticky=self.talks.sticky,
             load=(loads or self.loads).at(job.wishes.priority),
             rules=rules.load,
             near=self.bands.of(job) if sight is None else sight.near(job.resolution.route),
         )
-        return self.choosing.named(job, decision, unrated)
 
     def _classified(self, job: Job) -> Verdict:
         job.verdict = verdict = self.rules.classifier.classify(job.ask.fields, job.endpoint.name)
@@ -403,7 +407,7 @@ class Pipeline:
             async with scope as grant:
                 began, job.waiting = None, None
                 self._waited(job, station, grant.queued)
-                if station.preempt == "never" or job.wishes.priority is not Priority.BATCH:
+                if station.preempt == "never" or job.wishes.priority is not _BATCH:
                     return await self._run(job, plan, grant, sink)
                 with suppress(GaveWay):
                     return await self._run(job, plan, grant, sink, Yielding(job, call, grant))
@@ -444,7 +448,7 @@ class Pipeline:
                 async with yielding:
                     await self._forwarder.forward(call, station, grant, sink, job.failures)
         finally:
-            if call.ending is not Ending.PREEMPTED:
+            if call.ending is not _PREEMPTED:
                 grant.settle(self._charge(job, plan, grant.tokens), _spent(job, plan))
 
     def _gave_way(self, job: Job, station: Station) -> None:
@@ -467,7 +471,7 @@ class Pipeline:
         )
         if call.usage is None and work.charged:  # what no backend counted is told as it was charged
             work.prompt_tokens, work.completion_tokens = estimate, call.deltas
-        if call.usage is not None and call.ending is Ending.COMPLETE:
+        if call.usage is not None and call.ending is _COMPLETE:
             learn(job, plan.station, self._metrics)
             self._recurring.note(job, plan.station.name, plan.target.served_name)
         work.charged = plan.bill(work.charged)

@@ -66,6 +66,8 @@ __HARD = frozenset(name for name, weight in WEIGHTS.items() if weight > 0)
 class Rules:
     """Scores by the table above. Stateless; one serves everybody."""
 
+    middle = 0.5
+
     def classify(self, body: Mapping[str, Any], endpoint: str) -> Verdict:
         """The verdict on the newest human ask."""
         return hardest(self, body, endpoint)

@@ -18,8 +18,9 @@ Rules
 - DEBT turns too many are remembered. Nobody makes them who was not sent up while there was room.
 - Many requests of one score are parted by a draw of the request's own: so many of them go up as the share has room for.
 - The cut moves when the share that it stands for is BAND off, not for each request.
-- Who cannot be rated has a score as well, just below the one from which a request would go up without an aim: above all that is
-  called easy, below all that is called hard. Without one (None) he goes where he would go without an aim.
+- Who cannot be rated has a score as well, about the one from which a request would go up without an aim: above nearly all that is
+  called easy, below nearly all that is called hard. Among these it is a little higher where the classifier leans to the dear tier
+  (`placed`). Without one (None) he goes where he would go without an aim.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 from typing import Self
 
-from routing.aims import WINDOW, Aim, Amount, Cut, Draw, Sent, Standing, Told, correction, spread
+from routing.aims import WINDOW, Aim, Amount, Cut, Draw, Sent, Standing, Told, correction, placed, spread
 
 REACH = 8.0
 SLACK = 16.0
@@ -73,8 +74,7 @@ class Share:
     def cut(self, draw: Draw) -> Cut:
         part = self._part
         at = self._cut if part >= 1.0 or (part > 0.0 and draw() < part) else self._over
-        unrated = self._unrated
-        return Cut(at, unrated is None or unrated >= at)
+        return Cut(at, self._unrated)
 
     def expect(self, told: Told) -> Amount:
         owed, lent = self._owed, self._lent
@@ -93,9 +93,10 @@ class Share:
             self._count(told)
         self._sent.note(told.up)
         if told.open:
-            score = self._unrated if told.score is None else told.score
-            if score is not None:
-                self._take(score)
+            if told.score is not None:
+                self._take(told.score)
+            elif self._unrated is not None:
+                self._take(placed(self._unrated, told.small, told.large))
         self._steer()
 
     def _count(self, told: Told) -> None:

@@ -200,7 +200,8 @@ def _target(target: RouteTarget) -> list[tuple[str, str]]:
     }
     line = "nobody goes up now" if target.nobody else f"the cut is at {target.cut:.4f} now"
     if target.at_the_cut < 1 and not target.nobody:
-        line += f", and of those with that very score {target.at_the_cut:.0%} go up"
+        part = f"{target.at_the_cut:.0%} of those with that very score go up"
+        line += f", and {part if target.at_the_cut else 'only what is above it goes up'}"
     kept = "" if target.kept is None else f", {target.kept:.1%} of the quality kept, as expected"
     went = "this process has sent none"
     if target.share is not None:

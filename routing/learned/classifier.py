@@ -24,6 +24,10 @@ class Learned:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
 
+    @property
+    def middle(self) -> float:
+        return self.policy.middle
+
     def classify(self, body: Mapping[str, Any], endpoint: str) -> Verdict:
         """The verdict on the newest human ask."""
         return hardest(self, body, endpoint)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import mul
 from pathlib import Path
+from statistics import median
 
 from routing.grams import AMOUNTS, Grams, grams_of
 
@@ -89,6 +90,11 @@ class Policy:
     def scores(self) -> list[float]:
         """Of the prior."""
         return [score_of(large - small) for small, large in self.prior]
+
+    @cached_property
+    def middle(self) -> float:
+        """The score that half of the prior is below."""
+        return median(self.scores) if self.prior else 0.5
 
     @property
     def chances(self) -> list[tuple[float, float]]:

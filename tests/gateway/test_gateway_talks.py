@@ -75,6 +75,19 @@ async def test_easy_turns_of_hard_work_stay_until_there_were_several(start, sess
     assert total(found, "tiergate_route_decisions_total", tier="large", reason="session") == 3
 
 
+@pytest.mark.parametrize("kind", ["rules", "learned"])
+@pytest.mark.parametrize("session", [None, "s-1"], ids=["by itself", "named"])
+async def test_an_ask_that_nobody_can_rate_goes_up_at_once(start, session, kind):
+    """After an easy turn as without one: to the default tier, and not explained by the words of the turn before."""
+    stack = await start({"routing": {"classifier": {"kind": kind, "threshold": 0.55}}})
+    talk = Conversation(stack, session=session)
+    assert await talk.turn(EASY) == ("small", "score")
+    unrated = "zxqv blorp wug fnord glim trx qwl"
+    alone, after = await told(stack, [user(unrated)]), await told(stack, [*talk.messages, user(unrated)])
+    assert (after["tier"], after["reason"], after["terms"]) == ("large", "default", alone["terms"])
+    assert await talk.turn(unrated) == ("large", "default")
+
+
 @pytest.mark.parametrize("text", ["commit it", "yes", "继续", "改一下"])
 async def test_short_words_after_a_hard_turn_stay_up_however_often(start, text):
     """They lean on it, and are no easy turns."""

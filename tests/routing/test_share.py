@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from streams import DATA, EVEN, public_scores, send, worst, worst_of
 
-from routing.aims import Aim, Told
+from routing.aims import Aim, Told, placed
 from routing.cuts import Begin, Cuts
 from routing.share import BAND, REACH, SLACK, Share
 
@@ -76,7 +76,7 @@ def test_requests_of_one_score_are_parted_by_their_draw(share, score):
     for _ in range(2000):
         drawn = draws.random()
         cut = one.cut(lambda drawn=drawn: drawn)
-        up = cut.unrated if score is None else score >= cut.threshold
+        up = cut.lets_up() if score is None else score >= cut.threshold
         ups.append((drawn, up))
         one.tell(Told(up, True, score))
     late = ups[1000:]
@@ -135,12 +135,35 @@ def test_who_has_no_score_is_between_the_easy_and_the_hard():
             assert statistics.mean(ups[place::3]) == pytest.approx(part, abs=0.06), (share, place)
 
 
+def test_among_those_without_a_score_who_leans_to_the_dear_tier_goes_first():
+    """What the classifier would say if it knew enough orders them, near the place that all of these have, and nobody else."""
+    leans = {0.9: (0.2, 1.0), 0.5: (0.6, 0.6), 0.1: (1.0, 0.2)}
+    for share, expected in ((0.1, {0.9: 0.3, 0.5: 0.0, 0.1: 0.0}), (0.5, {0.9: 1.0, 0.5: 0.5, 0.1: 0.0})):
+        one, ups = scope(share), {lean: [] for lean in leans}
+        for place in range(3000):
+            lean = (0.9, 0.5, 0.1)[place % 3]
+            up = one.cut(lambda at=place: at * 0.618033988749895 % 1.0).lets_up(*leans[lean])
+            one.tell(Told(up, True, None, *leans[lean]))
+            ups[lean].append(up)
+        for lean, part in expected.items():
+            assert statistics.mean(ups[lean][200:]) == pytest.approx(part, abs=0.06), (share, lean)
+
+
+@given(st.floats(0, 1), st.none() | st.floats(0, 1), st.none() | st.floats(0, 1))
+def test_a_leaning_is_worth_an_eighth_of_the_scale_at_most(place, small, large):
+    """And never takes anybody off it; without both chances there is none."""
+    at = placed(place, small, large)
+    assert 0.0 <= at <= 1.0
+    assert abs(at - place) <= 0.125 + 1e-12
+    assert at == place or (small is not None and large is not None)
+
+
 def test_who_has_no_score_is_left_alone_where_he_goes_down_anyway():
     """Without a place for them the unrated are always free to go to the default tier."""
     one = scope(0.0, unrated=None)
-    assert one.cut(lambda: 0.5).unrated
+    assert one.cut(lambda: 0.5).lets_up()
     one.tell(Told(False, True, None))
-    assert one.cut(lambda: 0.5).unrated
+    assert one.cut(lambda: 0.5).lets_up()
 
 
 def test_a_flood_of_forced_requests_is_soon_forgiven():

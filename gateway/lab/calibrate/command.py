@@ -105,7 +105,8 @@ def _calibrate(args: argparse.Namespace, logs: list[Path], versions: Versions) -
     try:
         result = study(found.samples, shipped=first, current=current, since=since, seed=args.seed, **told)
     except TooFewLabels as error:
-        print(json.dumps({"error": "too_few_labels", "message": str(error)}) if args.json else f"{NAME}: {error}")
+        refused = {"error": "too_few_labels", "message": str(error), "classifier": args.kind}
+        print(json.dumps(refused) if args.json else f"{NAME}: {error}.{_unused(args)}")
         return TOO_FEW
     if result.new.policy.version in versions.manifest().refused:
         back = replace(result.new.ruling, swap=False, why="it was rolled back")
