@@ -9,6 +9,7 @@ Rules
   give or take 2 + reach x (share^(1/3) + (1 - share)^(1/3)), which at REACH is less than 15: of 500, less than 3 in a hundred.
 - A request that was forced up counts as one that went up: the share is one of what the dearer tiers are given. What is owed
   because of them is forgiven SLACK requests beyond those bounds: a flood of them does not starve what comes after it for long.
+  With a shorter reach, as each of n processes has, the slack is its n-th part, so all of them forgive as soon as one.
 - The turns of a tool loop go where its ask went, ten or a hundred of them at once. In the same account each loop would shut
   the asks out, or let all of them up, and who goes up would be left to chance. So they have an account of their own (`lent`),
   which moves the share that the asks are kept to: gently, by the cube of `lent / LOOPS`. What asks have for it more or less than
@@ -17,8 +18,9 @@ Rules
 - DEBT turns too many are remembered. Nobody makes them who was not sent up while there was room.
 - Many requests of one score are parted by a draw of the request's own: so many of them go up as the share has room for.
 - The cut moves when the share that it stands for is BAND off, not for each request.
-- Who cannot be rated has a score as well, just below the one from which a request would go up without an aim: above all that is
-  called easy, below all that is called hard. Without one (None) he goes where he would go without an aim.
+- Who cannot be rated has a score as well, about the one from which a request would go up without an aim: above nearly all that is
+  called easy, below nearly all that is called hard. Among these it is a little higher where the classifier leans to the dear tier
+  (`placed`). Without one (None) he goes where he would go without an aim.
 """
 
 from __future__ import annotations
@@ -29,10 +31,10 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 from typing import Self
 
-from routing.aims import WINDOW, Aim, Amount, Cut, Draw, Sent, Standing, Told, correction, spread
+from routing.aims import WINDOW, Aim, Amount, Cut, Draw, Sent, Standing, Told, correction, placed, spread
 
 REACH = 8.0
-SLACK = 16
+SLACK = 16.0
 LOOPS = 200.0
 DEBT = 4096.0
 _MOST_LEFT = 0.25  # of LOOPS: turns too few that are made good for
@@ -58,8 +60,9 @@ class Share:
         self._asks = aim.value
         self._reach = reach
         self._loops = LOOPS * reach / REACH
-        self._least = -reach * math.cbrt(aim.value) - SLACK
-        self._most = reach * math.cbrt(1.0 - aim.value) + SLACK
+        slack = SLACK * (reach / REACH) ** 2
+        self._least = -reach * math.cbrt(aim.value) - slack
+        self._most = reach * math.cbrt(1.0 - aim.value) + slack
         self._sent = Sent()
         self._move(aim.value)
 
@@ -71,8 +74,7 @@ class Share:
     def cut(self, draw: Draw) -> Cut:
         part = self._part
         at = self._cut if part >= 1.0 or (part > 0.0 and draw() < part) else self._over
-        unrated = self._unrated
-        return Cut(at, unrated is None or unrated >= at)
+        return Cut(at, self._unrated)
 
     def expect(self, told: Told) -> Amount:
         owed, lent = self._owed, self._lent
@@ -91,9 +93,10 @@ class Share:
             self._count(told)
         self._sent.note(told.up)
         if told.open:
-            score = self._unrated if told.score is None else told.score
-            if score is not None:
-                self._take(score)
+            if told.score is not None:
+                self._take(told.score)
+            elif self._unrated is not None:
+                self._take(placed(self._unrated, told.small, told.large))
         self._steer()
 
     def _count(self, told: Told) -> None:
