@@ -55,7 +55,7 @@ _GOES_ON = re.compile(
 )
 _GOES_ON_ZH = """
     就这 就這 就按 继续 繼續 接着 接著 开始 開始 改 再 换 換 试 試 提交 第 按 照 用 加 去掉 删 刪 修 下一步 执行 執行 运行 運行
-    重来 重來 重新 把 全部 都 先 不用 不要
+    重来 重來 重新 全部 都 先 不用 不要
 """
 _STARTS_ZH = tuple(_GOES_ON_ZH.split())
 _POINTS_BACK = re.compile(
@@ -65,6 +65,8 @@ _POINTS_BACK = re.compile(
 _POINTS_BACK_ZH = re.compile(
     r"它|这个|這個|那个|那個|这些|這些|这样|這樣|上面|刚才|剛才|之前|前面|上述|回来|回來|回去|(?:为什么|為什麼|呢)[?？]?$",
 )
+# What it is about comes along with it.
+_BRINGS = re.compile(r"[:：]\s*\w")
 # What begins so is an ask, however short, if it says of what.
 _ASKS = re.compile(
     r"(?:explain|describe|define|find|write|solve|implement|design|build|create|compute|calculate|derive|show|discuss|compare|list"
@@ -140,6 +142,8 @@ def goes_on(text: str) -> bool:
         lower = lower[opened.end() :]
         if not lower or _ANSWERS.match(lower):
             return True
+    if _BRINGS.search(lower):
+        return False
     size = _size(lower, SOME_MORE + 1)
     if size <= SOME and (_GOES_ON.match(lower) or lower.startswith(_STARTS_ZH)):
         return True

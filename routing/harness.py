@@ -4,9 +4,12 @@ Coding agents and chat front ends speak in the user's name: reminders, environme
 says how hard the person's request is, and there is often far more of it than of the request.
 
 Rules
-- A block is a tag of a known name, or of a name made as programs make them (`workspace_state`), its text, and the closing tag. An
-  opening tag without its end is left alone: a person may be
-  writing about tags. Where a text was cut, a closing tag without its beginning ends a block that began before the cut.
+- A block is a tag of a known name, or of a name made as programs make them (`workspace_state`), its text, and the closing tag. If
+  an opening tag of the same name is in it, the next closing tag is its end where no other opening one is before that: a block in
+  a block, and not one that speaks of its tag.
+- An opening tag without its end is left alone: a person may be writing about tags. But a message that begins with a reminder
+  without its end has no words of a person.
+- Where a text was cut, a closing tag without its beginning ends a block that began before the cut.
 - Some programs mark the person's words instead (`<user_query>`, "## My request for Codex:"). Then only those count.
 - Linear time: a name whose end was not found is not looked for again.
 """
@@ -82,6 +85,7 @@ _WHOLE = (
 
 _NAMES = "|".join(sorted(map(re.escape, (*BLOCKS, *_SPOKEN)), key=len, reverse=True))
 _NAMES = rf"{_NAMES}|(?:{_WHOSE})[-_](?:{_STATE})"
+_REMINDERS = ("<system-reminder", "<system_reminder")
 _OPEN = re.compile(rf"<({_NAMES})(?:\s[^<>]{{0,300}})?>")
 _CLOSE = re.compile(rf"</({_NAMES})(?:\s[^<>]{{0,60}})?>")
 _TOOL_RESULT = re.compile(r"\[[a-z_]{2,40}(?: for '[^']{0,300}')?\] Result:|The user denied this operation")
@@ -100,6 +104,8 @@ def spoken(text: str) -> str:
         if len(text) > READ:
             text = _after_cut_block(_clipped(_without_edge_blocks(text)))
         text = _without_blocks(text)
+        if text.lstrip().startswith(_REMINDERS):
+            return ""
     text = _clipped(text).strip()
     return _without_preamble(text) if text[:1] in _PREAMBLE_STARTS else text
 
@@ -188,10 +194,23 @@ def _without_blocks(text: str) -> str:
 
 def _after_close(text: str, name: str, place: int) -> int:
     """Where the text goes on behind the block's closing tag; -1 when there is none."""
+    end, after = _close(text, name, place)
+    within = 0 if after < 0 else text.count(f"<{name}>", place, end) + text.count(f"<{name} ", place, end)
+    while within:
+        end, past = _close(text, name, after)
+        if past < 0 or _last_open(text, name, after, end) >= 0:
+            break
+        within, after = within - 1, past
+    return after
+
+
+def _close(text: str, name: str, place: int) -> tuple[int, int]:
+    """Where the next closing tag of that name begins, and ends; -1, -1 when there is none."""
     closing = text.find(f"</{name}>", place)
     if closing < 0:
         closing = text.find(f"</{name} ", place)
-    return -1 if closing < 0 else text.find(">", closing) + 1 or -1
+    past = -1 if closing < 0 else text.find(">", closing) + 1 or -1
+    return (closing, past) if past > 0 else (-1, -1)
 
 
 def _last_open(text: str, name: str, start: int, end: int) -> int:

@@ -53,7 +53,7 @@ class Form:
             raise BadAnswer from None
         if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found <= 1:
             raise BadAnswer
-        return float(found)
+        return abs(float(found))  # of -0.0 the sign, too, would be told
 
 
 class BadAnswer(Exception):  # noqa: N818 - names what came

@@ -206,6 +206,7 @@ class Watching(NothingLearned):
             and not job.wishes.cache.no_store
             and _one_answer(job.ask.fields)
             and _client_runs(job.ask.fields.get("tools"))
+            and job.ask.fields.get("web_search_options") is None
         )
 
     def _may(self, job: Job) -> bool:

@@ -111,6 +111,14 @@ async def test_tls_to_the_classifier_is_what_the_config_says(start, tmp_path, tl
         assert await counted(stack) == {result: 1}
 
 
+async def test_no_score_has_a_sign(start):
+    """A negative zero is a zero, in the header, too."""
+    async with classifier() as known:
+        known.answer = vllm(-0.0)
+        stack = await start(remote(known))
+        assert (await tell(stack))[2] == "0.000"
+
+
 async def test_a_follow_up_is_sent_with_what_it_follows_up(start):
     """`yes` alone says nothing; a long ask is cut to its beginning and its end."""
     async with classifier() as known:

@@ -133,6 +133,7 @@ async def test_what_is_not_looked_at(start, tmp_path, scripted):
         "no-store": {"headers": {"x-tiergate-cache": "no-store"}},
         "several answers": {"n": 2},
         "the backend's own tools": {"tools": [{"type": "web_search"}]},
+        "search of its own": {"web_search_options": {}},
         "cut short": {"content": "What is the capital of Peru?"},
         "another tenant": {"key": OTHER_KEY},
     }

@@ -30,7 +30,7 @@ async def shadowed(start, tmp_path, workers):
     for number in range(12):
         answer = await stack.chat(f"{EASY} {number}", model="auto")
         assert answer.headers["x-tiergate-tier"] == "small"
-    await stack.until(lambda: len(posts(stack.large)) == 2)
+    await stack.until(lambda: len(posts(stack.large)) == 2 and sum(map(len, worker_tasks(stack))) == 2)
     assert spares(stack) == 2
     return stack, wake
 
