@@ -35,7 +35,7 @@ from gateway.errors import ApiError, BackendAnswer
 from gateway.exchange import Work
 from gateway.metrics import Metrics
 from gateway.refusals import waiting
-from gateway.relay import NoAnswer, Sink, Start, Tee, begin, count, holds_event, json_object, read_usage
+from gateway.relay import NoAnswer, Sink, Start, Tee, begin, count, holds_event, is_json, json_object, read_usage
 from gateway.reply import Head
 from gateway.settle import Ending
 from limits.density import Density
@@ -210,8 +210,16 @@ class Forwarder:
         if call.stream and content_type[:17].lower() == b"text/event-stream":
             await self._deliver_stream(call, answer, lease, sink, content_type)
             return
-        body = await answer.read(MAX_ANSWER)
-        call.work.first_byte_at = call.work.last_byte_at = self._clock()
+        await self._deliver_whole(call, answer, lease, sink, content_type)
+
+    async def _deliver_whole(
+        self, call: Call, answer: UpstreamAnswer, lease: Attempt, sink: Sink, content_type: bytes, begun: bytes = b""
+    ) -> None:
+        """An answer in one piece. `begun`: what came of it already."""
+        body = begun + await answer.read(MAX_ANSWER)
+        call.work.last_byte_at = self._clock()
+        if not begun:
+            call.work.first_byte_at = call.work.last_byte_at
         try:
             if b"json" in content_type or content_type.startswith(b"text/"):  # else: embeddings as bytes, audio
                 call.usage = read_usage(body, call.work, call.endpoint.dialect)
@@ -231,6 +239,9 @@ class Forwarder:
         call.work.first_byte_at = self._clock()
         while piece and not holds_event(piece) and len(piece) < _MAX_FIRST and not answer.complete:
             piece += await answer.first()
+        if is_json(piece):
+            await self._deliver_whole(call, answer, lease, sink, b"application/json", piece)
+            return
         start = begin(piece)
         if start is Start.NOTHING:
             lease.settle(Outcome.FAILED)

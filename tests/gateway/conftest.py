@@ -39,6 +39,7 @@ BOTH = {
         "crash_matrix",
         "explain",
         "failover",
+        "fidelity",
         "flight",
         "hits",
         "hostile",
