@@ -235,6 +235,7 @@ class Forwarder:
         sink.write(body)
 
     async def _deliver_stream(self, call: Call, answer: UpstreamAnswer, lease: Attempt, sink: Sink, content_type: bytes) -> None:
+        call.work.streams = True
         piece = await answer.first()
         call.work.first_byte_at = self._clock()
         while piece and not holds_event(piece) and len(piece) < _MAX_FIRST and not answer.complete:

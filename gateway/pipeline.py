@@ -39,6 +39,7 @@ from gateway.exchange import Exchange
 from gateway.feedback import Deletes, give
 from gateway.forward import Call, ContextOverflow, Forwarder, Station, Unserved
 from gateway.giveway import GaveWay, Yielding
+from gateway.heartbeat import NoHeartbeat
 from gateway.http1 import Request
 from gateway.inflate import inflate
 from gateway.job import Job, Plan, Reading, read_headers
@@ -114,6 +115,7 @@ class Pipeline:
         recurring: NothingRecurs,
         learning: NothingLearned,
         cascades: NoCascades,
+        heartbeat: NoHeartbeat,
         clock: Callable[[], float],
     ) -> None:
         self.authenticator = authenticator
@@ -135,6 +137,7 @@ class Pipeline:
         self._recurring = recurring
         self._learning = learning
         self.cascades = cascades
+        self._heartbeat = heartbeat
         self._made = learning.wraps(cascades.over(self))
         self._asked = rules.asked or NobodyAsked(rules.classifier)
         self._judge = self._classified if rules.asked is None else self._foreseen
@@ -203,6 +206,7 @@ class Pipeline:
                 job = early or self.understand(x, endpoint, body, path_model, principal, reading)
                 job.ticket = ticket
                 reply.show_usage = job.ask.include_usage
+                self._heartbeat.watch(x, reply, stream=job.ask.stream)
                 await self.answers.answer(x, job, question or self._question(job), reply, self._made)
             except (QueueFull, QueueTimeout, Preempted):
                 ticket.refund()

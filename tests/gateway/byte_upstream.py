@@ -24,6 +24,7 @@ class ByteUpstream:
         self._writes: list[bytes] = []
         self._close = False
         self.calls = 0
+        self.held_from = 1  # the first write that waits for `going_on`; 0 is the head
         self.going_on = asyncio.Event()
         self.going_on.set()
 
@@ -48,6 +49,11 @@ class ByteUpstream:
             at, turn = at + len(self._writes[-1]), turn + 1
         self._close = not framed
 
+    def drop(self) -> None:
+        """End every connection, whatever is under way on it."""
+        for writer in list(self._connections):
+            writer.transport.abort()
+
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         self.port: int = self._server.sockets[0].getsockname()[1]
@@ -56,8 +62,7 @@ class ByteUpstream:
 
     async def __aexit__(self, *_: object) -> None:
         self._server.close()
-        for writer in list(self._connections):
-            writer.transport.abort()
+        self.drop()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections.add(writer)
@@ -72,7 +77,7 @@ class ByteUpstream:
                 await self._answer(writer)
                 if self._close:
                     break
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, ConnectionError, RuntimeError):  # the last is how uvloop says that it was dropped
             pass
         finally:
             self._connections.discard(writer)
@@ -80,9 +85,13 @@ class ByteUpstream:
 
     async def _answer(self, writer: asyncio.StreamWriter) -> None:
         self.calls += 1
-        for piece in self._writes:
+        number = 0
+        while number < len(self._writes):
+            if number >= self.held_from:
+                await self.going_on.wait()
+            piece = self._writes[number]
+            number += 1
             writer.write(piece)
             await writer.drain()
             await asyncio.sleep(0)
             await asyncio.sleep(0)  # what was written leaves with the first turn of the loop, and is read with the second
-            await self.going_on.wait()

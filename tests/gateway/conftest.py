@@ -41,6 +41,7 @@ BOTH = {
         "failover",
         "fidelity",
         "flight",
+        "heartbeat",
         "hits",
         "hostile",
         "isolation",

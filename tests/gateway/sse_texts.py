@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 ENDS = ("\n", "\r\n", "\r")
 KINDS = ["text", "text", "text", "usage", "both", "comment", "blank", "odd", "large"]
 TEXTS = st.text(max_size=12) | st.sampled_from(
-    ["\u2028", "\u2029", "\u0085", "\ufeff", "\x0b\x0c\x1c\x1d\x1e", "你好 👋🏽", "\U0001f1e9\U0001f1ea", "data: x", "[DONE]", "\\",
-     '"', "\r\n\r\n", ": ping"]
+    ["\u2028", "\u2029", "\u0085", "\ufeff", "\x0b\x0c\x1c\x1d\x1e", "你好 👋🏽", "\U0001f1e9\U0001f1ea", "data: x", "[DONE]",
+     "\\", '"', "\r\n\r\n", ": ping"]
 )  # fmt: skip
 COUNTS = st.integers(1, 5000)
 
