@@ -28,7 +28,7 @@ TWO = {"s1": Options(), "s2": Options(), "l1": Options()}
 
 @pytest.mark.parametrize("answer", NO_ROUTE)
 async def test_an_operation_that_the_backend_lacks(start, answer):
-    """Listed in the config but not there: a 501 with the words of the backend, the shape of its API and the advice not to retry."""
+    """Listed in the config but not there: a 501 with the words of the backend, its API's shape and the advice not to retry."""
     stack = await start({"models": {0: {"endpoints": ALL}}, "tenants": [tenant("acme", KEY, tpm=10**6)]}, fakes=dict(TWO))
     status, body = NO_ROUTE[answer]
     for name in ("s1", "s2"):
