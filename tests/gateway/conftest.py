@@ -242,6 +242,13 @@ def one_model(sentences: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("caches.embed.onnx.OnnxModel", lambda _folder: sentences)
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dispatcher that is replaced within a test's own loop, on a busy machine, takes a second or two to come back."""
+    for module in ("ticket", "link"):
+        monkeypatch.setattr(f"gateway.dispatch.{module}.PATIENCE", 30.0)
+
+
 @pytest.fixture
 async def start(tmp_path: Any, how_many_workers: int) -> AsyncIterator[Start]:
     """`await start(config changes, fakes={name: Options})` → a running Stack whose replicas are all up.

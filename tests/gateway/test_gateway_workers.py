@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import httpx
 import pytest
-from gateway_talk import ADMIN_KEY, KEY, queued
+from gateway_talk import ADMIN_KEY, KEY, hold, queued
 from held import held
 
 from gateway.fleet import spec_of
@@ -75,12 +75,13 @@ async def test_what_the_operator_changed_outlives_the_dispatcher(start):
 async def test_a_stream_outlives_the_dispatcher_and_is_settled_with_the_next(start):
     """It is in flight there as it was here, and at its end the tenant has paid what it used, once."""
     stack = await start({"plans": {"pro": {"priority": "realtime", "tpm": 1_000_000, "max_parallel": 3}}}, workers=2)
-    stack.small.faults.add(hang_before_first_token=0.5, times=1)
+    wake = hold(stack.small)
     task = asyncio.create_task(stack.chat(stream=True, max_tokens=20, stream_options={"include_usage": True}))
     await stack.until(lambda: stack.small.calls)
     await restart(stack)
     (replica,) = stack.gateway.parts.lanes[MODEL].pool.replicas
     assert replica.inflight == 1
+    wake()
     answer = await task
     assert answer.text.rstrip().endswith("data: [DONE]")
     await stack.until(lambda: not replica.inflight)
@@ -160,7 +161,7 @@ async def each_at_once(stack, count):
 async def test_patience_ends_under_another_dispatcher(start):
     """The dispatcher is replaced while a rider waits: it is told queue_timeout by the next one, in time, and nothing is left."""
     line = await held(start, workers=1)
-    late = await line.add("late", greedy=True, headers={"x-stainless-read-timeout": "1.5"})
+    late = await line.add("late", greedy=True, headers={"x-stainless-read-timeout": "4"})
     await line.stack.gateway.replace_dispatcher()
     await line.stack.until(lambda: queued(line.stack) == 1)
     answer = await late
