@@ -69,6 +69,7 @@ from routing.types import Classifier, Decision, Target, Verdict
 
 _ENGINE_PRIORITY = {Priority.REALTIME: 0, Priority.STANDARD: 10, Priority.BATCH: 20}  # vLLM: lower is sooner
 _SMALL = 64 * 1024  # a larger body takes longer to parse than its admission may cost
+_LARGE = 2 * 1024 * 1024  # a larger one is worked on in steps
 _MOST_TOKENS = 1 << 40  # no request uses more: a larger wish is cut to it
 _CLASS = {priority: priority.name.lower() for priority in Priority}
 _ENDS: Mapping[type[BaseException], str] = {QueueFull: "refused", WaitTooLong: "refused", QueueTimeout: "expired"}
@@ -203,7 +204,7 @@ class Pipeline:
                     raise early
                 if early is None and reading.encoding is not None:
                     body = await inflate(body, reading.encoding, request.max_body)
-                job = early or self.understand(x, endpoint, body, path_model, principal, reading)
+                job = early or await self._at_length(x, endpoint, body, path_model, principal, reading)
                 job.ticket = ticket
                 reply.show_usage = job.ask.include_usage
                 self._heartbeat.watch(x, reply, stream=job.ask.stream)
@@ -217,6 +218,17 @@ class Pipeline:
                 raise
             finally:
                 early = None  # an exception that is kept would keep its frames
+
+    async def _at_length(
+        self, x: Exchange, endpoint: Endpoint, body: bytes, path_model: str | None, principal: Principal, reading: Reading
+    ) -> Job:
+        """As `understand`. What takes milliseconds is done in steps, between which others have their turn."""
+        if len(body) <= _LARGE:
+            return self.understand(x, endpoint, body, path_model, principal, reading)
+        await asyncio.sleep(0)
+        job = self.understand(x, endpoint, body, path_model, principal, reading)
+        await self.answers.ahead(job)
+        return job
 
     def _try(
         self, x: Exchange, endpoint: Endpoint, body: bytes, path_model: str | None, principal: Principal, reading: Reading

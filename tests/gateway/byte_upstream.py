@@ -24,6 +24,7 @@ class ByteUpstream:
         self._writes: list[bytes] = []
         self._close = False
         self.calls = 0
+        self.received = b""  # the last request's body
         self.held_from = 1  # the first write that waits for `going_on`; 0 is the head
         self.going_on = asyncio.Event()
         self.going_on.set()
@@ -73,7 +74,7 @@ class ByteUpstream:
                     writer.write(_HEALTHY)
                     continue
                 length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
-                await reader.readexactly(length)
+                self.received = await reader.readexactly(length)
                 await self._answer(writer)
                 if self._close:
                     break
