@@ -45,6 +45,7 @@ BOTH = {
         "hits",
         "hostile",
         "isolation",
+        "large",
         "limits",
         "loads",
         "log",

@@ -1,38 +1,38 @@
 """Public bug reports on peers, as cases: where each is tested. Those without another place are in this file.
 
-    T1 T2 T4 T6 T11 T13 T14 T16 T18 T20   test_gateway_cache
-    T22                                   test_gateway_flight
-    T23 T26 T27 T29 T31 T34 T35 T37 T38   test_gateway_limits; T23 test_gateway_admission, T38 test_gateway_standing as well
-    T25 T32                               test_gateway_admission: workers and gateways; test_gateway_shared_limits
-    T40                                   here: an idle gateway has no task of a limiter
-    T42                                   test_gateway_stream by window; here by route
-    T43 T44                               test_gateway_failover, test_gateway_stream
-    T46 T48 T52                           here
-    T49 T51                               test_gateway_stream; T49 byte for byte: test_gateway_fidelity
-    T53 T56 T57                           test_gateway_queue; T56 with strict classes: test_gateway_scheduling
-    T54                                   test_gateway_queue: classes are a closed set; here: a priority of any type in the body
-    T60 T64                               test_gateway_routing, test_gateway_failover
-    T62 T63 T70                           tests/backends/pools
-    T66                                   test_gateway_random: the drill
-    T68                                   here: a large prompt is accepted; test_gateway_large: what it costs others
-    T75                                   tests/project
-    T76                                   test_gateway_drain
-    W1 W2 W4 W5                           test_gateway_stream; W1 W5 here as well; W2, any chunk: test_gateway_fidelity
-    W7                                    test_gateway_heartbeat
-    W8 W11 W13 W15 W16 W18 W19 W21 W22    here
-    W9                                    test_gateway_stream
-    W24 W26 W29 W30 W32 W33 W37           here; W26 to 16 MiB: test_gateway_large
-    W25                                   test_gateway_cache
-    W28                                   here: errors of ours are nested; a backend's own bytes pass as they are
-    W35                                   test_gateway_cors
-    W38                                   test_gateway_routing, test_gateway_models
-    W40 W41 W43                           test_gateway_stream, here, test_gateway_failover
-    W44                                   here
-    W46 W48 W49                           test_gateway_cache
-    T7 T8 T19                             test_gateway_semantic, tests/guards, tests/caches
-    T59                                   tests/routeeval
-    T71                                   tests/node
-    T72                                   tests/limits: outages of Redis; test_gateway_outages
+T1 T2 T4 T6 T11 T13 T14 T16 T18 T20   test_gateway_cache
+T22                                   test_gateway_flight
+T23 T26 T27 T29 T31 T34 T35 T37 T38   test_gateway_limits; T23 test_gateway_admission, T38 test_gateway_standing as well
+T25 T32                               test_gateway_admission: workers and gateways; test_gateway_shared_limits
+T40                                   here: an idle gateway has no task of a limiter
+T42                                   test_gateway_stream by window; here by route
+T43 T44                               test_gateway_failover, test_gateway_stream
+T46 T48 T52                           here
+T49 T51                               test_gateway_stream; T49 byte for byte: test_gateway_fidelity
+T53 T56 T57                           test_gateway_queue; T56 with strict classes: test_gateway_scheduling
+T54                                   test_gateway_queue: classes are a closed set; here: a priority of any type in the body
+T60 T64                               test_gateway_routing, test_gateway_failover
+T62 T63 T70                           tests/backends/pools
+T66                                   test_gateway_random: the drill
+T68                                   here: a large prompt is accepted; test_gateway_large: what it costs others
+T75                                   tests/project
+T76                                   test_gateway_drain
+W1 W2 W4 W5                           test_gateway_stream; W1 W5 here as well; W2, any chunk: test_gateway_fidelity
+W7                                    test_gateway_heartbeat
+W8 W11 W13 W15 W16 W18 W19 W21 W22    here
+W9                                    test_gateway_stream
+W24 W26 W29 W30 W32 W33 W37           here; W26 to 16 MiB: test_gateway_large
+W25                                   test_gateway_cache
+W28                                   here: errors of ours are nested; a backend's own bytes pass as they are
+W35                                   test_gateway_cors
+W38                                   test_gateway_routing, test_gateway_models
+W40 W41 W43                           test_gateway_stream, here, test_gateway_failover
+W44                                   here
+W46 W48 W49                           test_gateway_cache
+T7 T8 T19                             test_gateway_semantic, tests/guards, tests/caches
+T59                                   tests/routeeval
+T71                                   tests/node
+T72                                   tests/limits: outages of Redis; test_gateway_outages
 """
 
 import asyncio

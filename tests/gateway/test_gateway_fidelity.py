@@ -26,7 +26,8 @@ TOLD = {"stream": True, "stream_options": {"include_usage": True}}
 async def wired(start):
     """A gateway whose small model is a `ByteUpstream`."""
     async with ByteUpstream() as upstream:
-        stack = await start({"models": {0: {"replicas": {0: {"url": upstream.url}}}}, "breaker": {"failures": 1000}})
+        small = {"replicas": {0: {"url": upstream.url}}, "endpoints": ["chat", "responses", "messages"]}
+        stack = await start({"models": {0: small}, "breaker": {"failures": 1000}})
         stack.extra["upstream"] = upstream
         yield stack
 
@@ -83,6 +84,42 @@ async def test_single_bytes_are_a_stream(wired):
         answer = await ask(wired, chat(**TOLD))
         assert (answer.status_code, answer.content) == (200, stream)
         assert (await wired.line())["outcome"] == "ok"
+
+
+def named(*events):
+    """A stream of named events."""
+    return "".join(f"event: {event['type']}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n" for event in events)
+
+
+USED = {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7}
+NAMED = {
+    "/v1/responses": named(
+        {"type": "response.created", "response": {"id": "r", "status": "in_progress", "output": []}},
+        {"type": "response.output_text.delta", "delta": "a\u2028b 你👋🏽", "output_index": 0},
+        {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": [], "usage": USED}},
+    ),
+    "/v1/messages": named(
+        {"type": "message_start", "message": {"id": "m", "role": "assistant", "content": [], "usage": {"input_tokens": 3}}},
+        {"type": "ping"},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a\u0085b 你👋🏽"}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 4}},
+        {"type": "message_stop"},
+    ),
+}
+
+
+@pytest.mark.parametrize("path", NAMED)
+async def test_streams_of_named_events_too(wired, path):
+    """The streams of the other two APIs, with each kind of line end and in single bytes, and their usage."""
+    body = {"model": "small-model", "stream": True, "input": "hi", "max_tokens": 9, "messages": chat()["messages"]}
+    for end, writes in itertools.product(["\n", "\r\n", "\r"], [[1], [2, 3], [65_536]]):
+        stream = NAMED[path].replace("\n", end).encode()
+        wired.extra["upstream"].play(stream, chunks=[11], writes=writes)
+        wired.log.lines.clear()
+        answer = await ask(wired, body, path=path)
+        assert (answer.status_code, answer.content) == (200, stream)
+        line = await wired.line()
+        assert (line["outcome"], line["prompt_tokens"], line["completion_tokens"]) == ("ok", 3, 4)
 
 
 @pytest.mark.parametrize("size", [MAX_EVENT - 200, 2 * MAX_EVENT])

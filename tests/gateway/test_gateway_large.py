@@ -60,15 +60,40 @@ async def test_one_over_the_bound_and_one_in_time(start):
     assert {answer.json()["error"]["code"] for answer in answers if answer.status_code == 413} == {"body_too_large"}
 
 
-async def test_others_have_their_turn_while_a_large_body_is_read(start):
+def form(size):
+    """A recording, and the model that is to hear it."""
+    sound = random.Random(1).randbytes(size)
+    head = b'--edge\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\nContent-Type: audio/wav\r\n\r\n'
+    return head + sound + b'\r\n--edge\r\nContent-Disposition: form-data; name="model"\r\n\r\nsmall-model\r\n--edge--\r\n'
+
+
+LARGEST = 2**24 - 4096
+LARGE = {
+    "picture": (json.dumps(about(LARGEST, **GREEDY, stream=True)).encode(), {}, STREAM),
+    "recording": (
+        form(LARGEST),
+        {"path": "/v1/audio/transcriptions", "headers": {"content-type": "multipart/form-data; boundary=edge"}},
+        b'{"text":"hi"}',
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LARGE)
+async def test_others_have_their_turn_while_a_large_body_is_read(start, kind):
     """The loop is kept no longer at a stretch than a few readings of the body take, counted in CPU of its own thread."""
+    raw, how, told = LARGE[kind]
     async with ByteUpstream() as upstream:
-        small = {"replicas": {0: {"url": upstream.url}}, "context": None}
+        small = {"replicas": {0: {"url": upstream.url}}, "context": None, "endpoints": ["chat", "audio"]}
         stack = await start({"models": {0: small}, "server": {"port": 0, "max_body": "16MiB"}})
-        upstream.play(STREAM)
-        raw = json.dumps(about(2**24 - 4096, **GREEDY, stream=True)).encode()
-        once = min(_cpu(lambda: msgspec.json.decode(raw)) for _ in range(5))
-        found = [await _longest_step(stack, raw.replace(b"what is this", b"what is %04d" % number)) for number in range(3)]
+        upstream.play(told, content_type="text/event-stream" if kind == "picture" else "application/json")
+        once = min(_cpu(lambda: msgspec.json.decode(LARGE["picture"][0])) for _ in range(5))
+        found = []
+        for number in range(3):
+            body = raw.replace(b"what is this", b"what is %04d" % number)
+            step, answer = await _longest_step(stack, body, how)
+            assert (answer.status_code, answer.content) == (200, told)
+            assert len(upstream.received) >= LARGEST
+            found.append(step)
     assert min(found) < STEPS * once, (found, once)
 
 
@@ -78,8 +103,8 @@ def _cpu(work):
     return time.thread_time() - began
 
 
-async def _longest_step(stack, raw):
-    """CPU seconds of the longest turn of the loop, from the moment on that all of the request is in the gateway."""
+async def _longest_step(stack, raw, how):
+    """CPU seconds of the longest turn of the loop while that is asked, and the answer."""
     edge, turns = stack.gateway.parts.edge, []
 
     async def watch():
@@ -93,13 +118,12 @@ async def _longest_step(stack, raw):
     gc.disable()
     watching = asyncio.create_task(watch())
     try:
-        answer = await ask(stack, raw)
+        answer = await ask(stack, raw, **how)
     finally:
         watching.cancel()
         gc.enable()
-    assert (answer.status_code, answer.content) == (200, STREAM)
     await stack.until(lambda: not edge.running)
-    return max(turns)
+    return max(turns), answer
 
 
 def test_a_digest_stands_for_a_long_body():
