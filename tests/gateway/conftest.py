@@ -45,7 +45,6 @@ BOTH = {
         "hits",
         "hostile",
         "isolation",
-        "large",
         "limits",
         "loads",
         "log",

@@ -18,7 +18,7 @@ from gateway.config import parse
 from gateway.lab.fake import FakeVLLM, Options
 
 SIZES = st.lists(st.integers(1, 9) | st.sampled_from([40, 1000, 70_000]), min_size=1, max_size=4)
-PER_STACK = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+PER_STACK = settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 TOLD = {"stream": True, "stream_options": {"include_usage": True}}
 
 
