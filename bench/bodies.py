@@ -33,7 +33,7 @@ from bench.processes import free_port, upstream
 from bench.records import DIRECT, OURS, Does, PeerRecord
 from bench.rounds import Entrant, rotated
 from bench.upstream import MODEL
-from gateway.app import Gateway
+from gateway.app import Gateway, tune_collector
 from gateway.config import parse
 
 SIZES = {"0.1 MiB": 104_858, "1 MiB": 2**20, "4 MiB": 2**22, "16 MiB": 2**24 - 1024}
@@ -95,6 +95,7 @@ async def steps_of(ports: Sequence[int], folder: Path, name: str) -> list[float]
     gateway = Gateway(parse(text, folder / "steps.yaml"), _NoLog())
     await gateway.start()
     await asyncio.sleep(_SETTLE)
+    tune_collector()
     asyncio.events.Handle._run = timed  # type: ignore[method-assign]  # noqa: SLF001
     try:
         sender = _sender(Target(gateway.port, "auto"), name)
