@@ -47,6 +47,7 @@ class Answer:
         "_want",
         "complete",
         "headers",
+        "relayed",
         "status",
     )
 
@@ -54,6 +55,7 @@ class Answer:
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
         self.complete = False
+        self.relayed = False  # pieces go to a sink, and only the end is waited for
         self._line = line
         self._loop = loop
         self._held: list[bytes] = []
@@ -96,6 +98,7 @@ class Answer:
             sink(self._take())
         if self.open:
             self._sink = sink
+            self.relayed = True
             await self._until(_END)
         if self._error is not None:
             raise self._told()

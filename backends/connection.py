@@ -120,6 +120,8 @@ class Connection(asyncio.Protocol):
             answer.fail(BadResponse(broken))
         elif response.complete and answer.open:
             answer.complete = True
+        elif answer.relayed:
+            return
         answer.tell()
 
     def eof_received(self) -> None:

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from backends.replica import Replica
-from backends.types import NOBODY, Ask, Outcome
+from backends.types import NOBODY, OK, Ask, Outcome
 
 
 class Keeper(Protocol):
@@ -45,6 +45,7 @@ class Stage(enum.Enum):
 
 
 _NEW, _HELD, _SETTLED, _RELEASED = Stage  # an enum member costs a look-up in its class each time
+_FAULTED, _FAILED, _NEUTRAL = Outcome.FAULTED, Outcome.FAILED, Outcome.NEUTRAL
 
 
 _COUNTED = 128  # tokens: less weighs hardly more than that the request runs, and saying that it has begun costs more
@@ -144,13 +145,13 @@ class Lease:
         if self._stage is not _HELD:
             return
         self._stage = _SETTLED
-        self.faulted = outcome is Outcome.FAULTED
-        self.served = outcome is Outcome.OK
-        if outcome is Outcome.NEUTRAL and not self.probe:
+        self.faulted = outcome is _FAULTED
+        self.served = outcome is OK
+        if outcome is _NEUTRAL and not self.probe:
             return
         now = self._keeper.clock()
-        if outcome is Outcome.FAILED and not self._first:
+        if outcome is _FAILED and not self._first:
             self.replica.observe_failure(now - self.began, now)
         self._keeper.record(self, outcome, now, after)
-        if self.against is not None and (self.faulted or outcome is Outcome.OK):
+        if self.against is not None and (self.faulted or outcome is OK):
             self._keeper.overruled(self.against, served=not self.faulted)

@@ -39,7 +39,7 @@ from backends.prewarm import NoPrewarm
 from backends.ramp import Ramp
 from backends.replica import Replica
 from backends.stats import ReplicaStats, stats_of
-from backends.types import NOBODY, Ask, Outcome
+from backends.types import NOBODY, OK, Ask, Outcome
 from backends.warmup import WarmUp
 
 _log = logging.getLogger("tiergate.pool")
@@ -228,7 +228,7 @@ class Pool:
         replica = lease.replica
         breaker = replica.breaker
         before = breaker.epoch
-        if outcome is Outcome.OK:
+        if outcome is OK:
             replica.hold.serve()
             if replica.hold.row:
                 self.accepted(lease)

@@ -10,6 +10,8 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import httptools
 
 QUIET = 65_536
@@ -22,7 +24,19 @@ class Refused(Exception):  # noqa: N818 - it stops the parser and never leaves t
 class Response:
     """Lasts as long as its connection; `begin` makes it ready for the next answer."""
 
-    __slots__ = ("_bodiless", "_fields", "_parser", "_quiet", "complete", "headers", "on_body", "pieces", "reusable", "status")
+    __slots__ = (
+        "_bodiless",
+        "_feed",
+        "_fields",
+        "_parser",
+        "_quiet",
+        "complete",
+        "headers",
+        "on_body",
+        "pieces",
+        "reusable",
+        "status",
+    )
 
     def __init__(self) -> None:
         self.status = 0  # 0: the head is not there yet
@@ -35,6 +49,7 @@ class Response:
         self._bodiless = False
         self._quiet = 0
         self._parser = httptools.HttpResponseParser(self)
+        self._feed: Callable[[bytes], None] = self._parser.feed_data
 
     def begin(self, *, bodiless: bool) -> None:
         """The next answer; `bodiless` to a HEAD request."""
@@ -48,7 +63,7 @@ class Response:
         """Read on. A reason: this is no answer, and what came of it before is all that there will be."""
         self._quiet += len(data)
         try:
-            self._parser.feed_data(data)
+            self._feed(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self.reusable = False
             return None if self.complete else f"not HTTP: {error.__context__ or error}"
@@ -67,7 +82,7 @@ class Response:
 
     def close(self) -> None:
         """No more answers."""
-        del self._parser  # it refers to us: without this only the cycle collector would free both
+        del self._parser, self._feed  # it refers to us: without this only the cycle collector would free both
 
     # ---- called by the parser
 

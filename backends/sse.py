@@ -29,7 +29,7 @@ MAX_COUNT = 2**24  # tokens of one request; a backend that tells more is not bel
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 EMPTY_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
-_LF, _CR = 10, 13
+_LF, _CR = 10, 13  # as numbers: `b"\r" in data` makes and drops an exception first (0.34 us, against 0.01)
 _decode = msgspec.json.Decoder().decode
 
 
@@ -48,18 +48,20 @@ class _Chunk(msgspec.Struct, gc=False):
     error: Any = None
 
 
-_glance = msgspec.json.Decoder(_Chunk).decode
+_chunks = msgspec.json.Decoder(_Chunk)
+_glance, _glances = _chunks.decode, _chunks.decode_lines
 
 
 class EventSplitter:
     """Cuts a stream after each empty line. An event over `max_event` bytes is passed on in pieces, never kept."""
 
-    __slots__ = ("_carriage", "_max_event", "_pending", "inside_event")
+    __slots__ = ("_carriage", "_max_event", "_pending", "between", "inside_event")
 
     def __init__(self, max_event: int = MAX_EVENT) -> None:
         self._max_event = max_event
         self._pending = bytearray()
         self._carriage = False  # has a \r been seen? until then a search for \n\n is enough
+        self.between = True  # all that came were whole events
         self.inside_event = False  # what was returned last is the beginning of an event that was too large to keep
 
     @property
@@ -70,9 +72,9 @@ class EventSplitter:
     def feed(self, data: bytes) -> list[bytes]:
         """The events that are complete now, each with its empty line."""
         pending = self._pending
-        if not pending and not self.inside_event and _is_one_line(data):
+        if self.between and is_one_line(data):
             return [data]
-        self._carriage = self._carriage or b"\r" in data
+        self._carriage = self._carriage or _CR in data
         seen = max(0, len(pending) - 3)  # \r\n\r may be the beginning of an empty line
         pending += data
         events: list[bytes] = []
@@ -86,6 +88,7 @@ class EventSplitter:
             events.append(bytes(pending[:-3]))  # what stays may be the beginning of the empty line that ends it
             del pending[:-3]
             self.inside_event = True
+        self.between = not pending and not self.inside_event
         return events
 
     def _end(self, start: int, seen: int) -> int:
@@ -113,6 +116,9 @@ class Kind(enum.Enum):
     OTHER = "other"
 
 
+_CONTENT = Kind.CONTENT  # a member takes 0.17 us to find in its class (3.11), and each token asks for one
+
+
 class Tally:
     """What a stream told about itself, event by event."""
 
@@ -134,17 +140,32 @@ class Tally:
         return self._objects or self.deltas > 0
 
     def read(self, event: bytes) -> Kind:
-        if event.startswith(b"data:"):
+        if event[:5] == b"data:":
             try:
                 chunk = _glance(event[5:])
             except (ValueError, RecursionError):
                 return self._read_whole(event)
-            if len(chunk.choices) == 1 and chunk.usage is None and chunk.error is None:
-                choice = chunk.choices[0]
-                if choice.finish_reason is None and choice.delta is not None and choice.delta.content:
-                    self.deltas += 1
-                    return Kind.CONTENT
+            if _is_plain(chunk):
+                self.deltas += 1
+                return _CONTENT
         return self._read_whole(event)
+
+    def read_plain(self, events: bytes) -> bool:
+        """Whether these whole events are plain deltas, all of them: then they are counted, and else not looked at.
+
+        Together they take a third of what they take one by one.
+        """
+        if events[:6] != b"data: " or events[-2:] != b"\n\n" or _CR in events:
+            return False
+        payloads = events[6:].split(b"\n\ndata: ")
+        try:
+            chunks = _glances(b"\n".join(payloads))
+        except (ValueError, RecursionError):
+            return False
+        if len(chunks) != len(payloads) or not all(map(_is_plain, chunks)):
+            return False
+        self.deltas += len(chunks)
+        return True
 
     def _read_whole(self, event: bytes) -> Kind:
         data, named = _data(event), _is_named_error(event)
@@ -227,24 +248,32 @@ class Tally:
         self.cached_tokens = self.cached_tokens if cached is None else cached
 
 
-def _is_one_line(data: bytes) -> bool:
+def _is_plain(chunk: _Chunk) -> bool:
+    """A piece of one answer's text, and nothing else that counts."""
+    if len(chunk.choices) != 1 or chunk.usage is not None or chunk.error is not None:
+        return False
+    choice = chunk.choices[0]
+    return choice.finish_reason is None and choice.delta is not None and bool(choice.delta.content)
+
+
+def is_one_line(data: bytes) -> bool:
     """One line of text and one empty line: what nearly every event is, and how most of them arrive."""
-    end = data.find(b"\n")
-    if b"\r" not in data:
+    end = data.find(_LF)
+    if _CR not in data:
         return 0 < end == len(data) - 2 and data[-1] == _LF
     return 1 < end == len(data) - 3 and data.find(b"\r") == end - 1 and data.endswith(b"\r\n")
 
 
 def _data(event: bytes) -> bytes:
     """The payload: what follows `data:`; several lines are joined. Empty for comments and heartbeats."""
-    if event.startswith(b"data:") and _is_one_line(event):
+    if event.startswith(b"data:") and is_one_line(event):
         return event[5:]
     lines = _LINE_END.split(event.removeprefix(b"\xef\xbb\xbf"))
     return b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
 
 
 def _is_named_error(event: bytes) -> bool:
-    if b"error" not in event or _is_one_line(event):
+    if b"error" not in event or is_one_line(event):
         return False
     lines = _LINE_END.split(event.removeprefix(b"\xef\xbb\xbf"))
     return any(line.startswith(b"event:") and line[6:].strip() == b"error" for line in lines)

@@ -24,12 +24,13 @@ from typing import Any
 import msgspec
 
 from caches.calls import Calls, Function
-from caches.events import payloads
+from caches.events import joined, payload_of, payloads
 from caches.messages import message_of
 from caches.responses import response_of
 
 TEXTS = frozenset({"content", "reasoning", "reasoning_content", "refusal"})
 _FIRST = frozenset({"id", "created", "model"})
+_BACKSLASH = 92
 _decode = msgspec.json.Decoder().decode
 _text = msgspec.json.Decoder(str).decode
 _PLAIN_DELTA = re.compile(rb'"delta": ?\{ ?"content": ?"((?:[^"\\]|\\.)*+)" ?\}')
@@ -41,11 +42,15 @@ def assemble(endpoint: str, events: Iterable[bytes]) -> bytes | None:
         return response_of(payloads(events))
     if endpoint == "messages":
         return message_of(payloads(events))
+    stream, at = joined(events), 0
     answer = _Answer()
     done = False
-    lane: _Lane | None = None
-    for payload in payloads(events):
-        if lane is not None and lane.takes(payload):
+    while at < len(stream):
+        end = stream.find(b"\n\n", at)
+        event = stream[at : end if end >= 0 else len(stream)]
+        at += len(event) + 2
+        payload = payload_of(event)
+        if payload is None:
             continue
         if payload == b"[DONE]":
             done = True
@@ -57,7 +62,9 @@ def assemble(endpoint: str, events: Iterable[bytes]) -> bytes | None:
         if type(chunk) is not dict or chunk.get("error") is not None:
             return None
         answer.add(chunk)
-        lane = _Lane.after(payload, chunk, answer)
+        lane = _Lane.after(event, chunk, answer)
+        if lane is not None:
+            at = lane.run(stream, at)
     if not answer.choices or not (done or answer.finished):
         return None
     return answer.encode(chat=endpoint != "completions")
@@ -67,7 +74,7 @@ class _Lane:
     """The short way for a run of chunks that differ in their text alone, as nearly all of a stream do.
 
     Their other bytes are those of the chunk before, and what those say is known: null and scalars, which a second telling
-    does not change. So the text is all that is read (0.4 us instead of 3).
+    does not change. So the text is all that is read (0.3 us instead of 3).
     """
 
     __slots__ = ("_after", "_before", "_parts")
@@ -78,7 +85,7 @@ class _Lane:
         self._parts = parts
 
     @classmethod
-    def after(cls, payload: bytes, chunk: dict[str, Any], answer: _Answer) -> _Lane | None:
+    def after(cls, event: bytes, chunk: dict[str, Any], answer: _Answer) -> _Lane | None:
         """The lane that a chunk opens, if it is a plain one: one choice, whose delta is one text and nothing else."""
         choices = chunk.get("choices")
         piece = choices[0] if type(choices) is list and len(choices) == 1 else None
@@ -86,25 +93,43 @@ class _Lane:
             return None
         others = [value for name, value in chunk.items() if name != "choices"]
         others += [value for name, value in piece.items() if name != "delta"]
-        found = _PLAIN_DELTA.search(payload)
+        found = _PLAIN_DELTA.search(event)
         if found is None or any(type(value) in (list, dict) for value in others):
             return None
         if piece.get("delta") != {"content": _text(b'"' + found.group(1) + b'"')}:  # a name twice: the other one counts
             return None
         parts = answer.choices[piece["index"]].texts["content"]
-        return cls(payload[: found.start(1)], payload[found.end(1) :], parts)
+        return cls(event[: found.start(1)], event[found.end(1) :], parts)
 
-    def takes(self, payload: bytes) -> bool:
-        """Take the text of a chunk like the last one; False: it is another."""
-        before, after = self._before, self._after
-        end = len(payload) - len(after)
-        if end < len(before) or not payload.startswith(before) or not payload.endswith(after):
-            return False
-        try:
-            self._parts.append(_text(payload[len(before) - 1 : end + 1]))
-        except msgspec.MsgspecError:
-            return False
-        return True
+    def run(self, stream: bytes, at: int) -> int:
+        """Take the texts of the chunks from there on, as long as they are like the last one; where the others begin."""
+        before, after, texts = self._before, self._after, list[bytes]()
+        first, last = len(before), len(after)
+        while stream.startswith(before, at):
+            end = stream.find(b"\n\n", at)
+            if end < 0 or not stream.endswith(after, at + first, end):
+                break
+            texts.append(stream[at + first : end - last])
+            at = end + 2
+        left = self._read(texts)
+        return at - sum(first + len(text) + last + 2 for text in left)
+
+    def _read(self, texts: list[bytes]) -> list[bytes]:
+        """All of them, or those before the first that is no JSON; what is left. Without escapes they are read in one go."""
+        whole = b"".join(texts)
+        if whole.isascii() and _BACKSLASH not in whole:
+            try:
+                self._parts.append(_text(b'"%b"' % whole))
+            except msgspec.MsgspecError:
+                pass
+            else:
+                return []
+        for number, text in enumerate(texts):
+            try:
+                self._parts.append(_text(b'"%b"' % text))
+            except msgspec.MsgspecError:
+                return texts[number:]
+        return []
 
 
 class _Answer:

@@ -9,26 +9,34 @@ import msgspec
 
 _encode = msgspec.json.encode
 _ERROR = b'{"type":"error","error":{}}'
+_LF, _CR = 10, 13  # as numbers: `b"\r" in stream` makes and drops an exception first
+
+
+def joined(events: Iterable[bytes]) -> bytes:
+    """The stream, with line feeds alone at the ends of its lines."""
+    stream = b"".join(events).removeprefix(b"\xef\xbb\xbf")
+    if _CR in stream:  # never inside JSON text, where it is escaped
+        stream = stream.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return stream
 
 
 def payloads(events: Iterable[bytes]) -> Iterator[bytes]:
-    """The data of each event, its lines joined; comments and other fields are left out.
+    """The data of each event, its lines joined; comments and other fields are left out."""
+    for event in joined(events).split(b"\n\n"):
+        payload = payload_of(event)
+        if payload is not None:
+            yield payload
 
-    An event that is named `error` is told as an error, whatever its data.
-    """
-    stream = b"".join(events).removeprefix(b"\xef\xbb\xbf")
-    if b"\r" in stream:  # never inside JSON text, where it is escaped
-        stream = stream.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    for event in stream.split(b"\n\n"):
-        if event.startswith(b"data:") and b"\n" not in event:
-            yield event[5:].strip()
-            continue
-        fields = event.split(b"\n")
-        lines = [line[5:].removeprefix(b" ") for line in fields if line.startswith(b"data:")]
-        if any(line.startswith(b"event:") and line[6:].strip() == b"error" for line in fields):
-            yield _ERROR
-        elif lines:
-            yield b"\n".join(lines).strip()
+
+def payload_of(event: bytes) -> bytes | None:
+    """The data of an event. One that is named `error` is told as an error, whatever its data."""
+    if event.startswith(b"data:") and _LF not in event:
+        return event[5:].strip()
+    fields = event.split(b"\n")
+    lines = [line[5:].removeprefix(b" ") for line in fields if line.startswith(b"data:")]
+    if any(line.startswith(b"event:") and line[6:].strip() == b"error" for line in fields):
+        return _ERROR
+    return b"\n".join(lines).strip() if lines else None
 
 
 def named(fields: Mapping[str, Any]) -> bytes:

@@ -37,7 +37,7 @@ from typing import Any, Self
 
 from caches.errors import FlightCancelled, FlightLagged, Orphaned
 from caches.producer import Flight
-from caches.reader import Outcome, Reader, RecordBounds
+from caches.reader import COMPLETE, Outcome, Reader, RecordBounds
 from caches.types import Sink
 
 __all__ = ["Flight", "FlightCancelled", "FlightLagged", "Flights", "Orphaned", "RecordBounds", "Seat"]
@@ -246,7 +246,7 @@ class Seat:
             waiter = asyncio.get_running_loop().create_future()
             reader.wake = partial(_resolve, waiter)
             await waiter
-        if reader.outcome is not Outcome.COMPLETE:
+        if reader.outcome is not COMPLETE:
             raise self._verdict(reader)
 
     def forsake(self) -> None:

@@ -25,6 +25,9 @@ class Outcome(enum.Enum):
     REFUSED = "the reader's own sink raised"
 
 
+COMPLETE = Outcome.COMPLETE  # an enum member costs a look-up in its class each time
+
+
 class Reader:
     """One subscriber's place. Its fields are the relay's to change, but for `wake`."""
 

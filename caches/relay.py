@@ -16,7 +16,7 @@
 
 from __future__ import annotations
 
-from caches.reader import Outcome, Reader, RecordBounds
+from caches.reader import COMPLETE, Outcome, Reader, RecordBounds
 from caches.types import Flow, Sink
 
 
@@ -168,7 +168,7 @@ class Relay:
         if error is not None and not reader.given:
             reader.settle(Outcome.SPOILED, error)
         elif reader.whole or (reader.given and self._had_all(reader)):
-            reader.settle(Outcome.COMPLETE if error is None else Outcome.BROKEN, error)
+            reader.settle(COMPLETE if error is None else Outcome.BROKEN, error)
 
     def _waiting(self) -> list[Reader]:
         return [reader for reader in self.readers if reader.outcome is None]

@@ -37,6 +37,7 @@ from gateway.relay import json_object
 from gateway.reply import Head, Reply
 from gateway.similar import Similar
 
+_GONE, _STALE, _OK = Freshness.GONE, Freshness.STALE, HTTPStatus.OK.value  # an enum member costs a look-up in its class each time
 _RENEWED = 1.0  # seconds
 _SSE = b"text/event-stream; charset=utf-8"
 _SAID = {"responses": "output", "messages": "content"}  # where an answer says what it says; elsewhere in `choices`
@@ -141,11 +142,11 @@ class Answers:
     async def _hit(self, x: Exchange, job: Job, entry: Entry, reply: Reply, produce: Produce) -> bool:
         """Serve it, unless it is too old. A stale one is served once more, and renewed meanwhile if this request may do so."""
         found = self.good(job, entry)
-        if found is Freshness.GONE or (entry.alias and not await self.similar.stands(x, job, entry)):
+        if found is _GONE or (entry.alias and not await self.similar.stands(x, job, entry)):
             return False
         self._metrics.cache_lookups.add(("exact", "hit"))
         mine = job.use is not None and job.use.store and not job.wishes.cache.only_if_cached
-        if found is Freshness.STALE and mine and entry.key not in self._renewing:
+        if found is _STALE and mine and entry.key not in self._renewing:
             self._renewing.add(entry.key)
             self._behind.spawn(self._renew(job, entry.key, produce))
         self.similar.heard(x, job, entry)
@@ -281,7 +282,7 @@ class Answers:
         if pieces is None or job.work.broken or job.work.reason == "fallback":  # another model's answer is for now only
             return
         head = cast(Head, flight.head)
-        if head.status != HTTPStatus.OK:
+        if head.status != _OK:
             return
         streamed = head.stream
         body = (job.work.assembled or _assembled(job, pieces)) if streamed else b"".join(pieces)

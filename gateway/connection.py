@@ -68,13 +68,14 @@ class Connection(asyncio.Protocol):
 
     __slots__ = ("_current", "_deadline", "_dropped", "_feed", "_head_bytes", "_headers", "_held", "_in_head", "_parser",
                  "_proxied", "_queue", "_reading", "_receiving", "_response", "_tls", "_transport", "_unread", "_unread_since",
-                 "_wrong", "bounds", "loop", "peer", "served", "server", "task", "writable")  # fmt: skip
+                 "_wrong", "bounds", "loop", "peer", "served", "server", "task", "writable", "write")  # fmt: skip
 
     def __init__(self, server: Host) -> None:
         self.server = server
         self.bounds = server.bounds
         self.loop = server.loop
         self.writable = True
+        self.write: Callable[[bytes], None] = _unheard  # while it is there the transport's own: each token asks for it
         self.served = False  # an answer is out, and it was not the last
         self.task: asyncio.Task[None] | None = None
         self._transport: asyncio.Transport | None = None
@@ -99,6 +100,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self.write = self._transport.write
         self._tls = transport.get_extra_info("sslcontext") is not None
         self.peer = peer_of(transport.get_extra_info("peername"))
         self._proxied = self.server.proxies.trusts(self.peer)
@@ -118,6 +120,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's signature; why it closed does not matter
         self.server.connections.discard(self)
         self._transport = None
+        self.write = _unheard
         self._queue.clear()
         self._held = b""
         if self._receiving is not None:
@@ -275,10 +278,6 @@ class Connection(asyncio.Protocol):
         """The address of who sent this request, as far as it can be known."""
         return self.server.proxies.client(self.peer, request.headers) if self._proxied else self.peer
 
-    def write(self, data: bytes) -> None:
-        if self._transport is not None:
-            self._transport.write(data)
-
     def farewell(self, request: Request) -> bytes:
         """`date`, and `connection: close` when the answer to this request is the connection's last."""
         server = self.server
@@ -433,6 +432,10 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()
+
+
+def _unheard(data: bytes) -> None:
+    """The client is gone."""
 
 
 def _check_old(request: Request, version: str) -> None:

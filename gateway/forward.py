@@ -47,6 +47,7 @@ _MAX_ERROR = 1024 * 1024
 _MAX_FIRST = 16 * 1024
 _LATEST = 31 * 86_400.0  # seconds that a backend may ask to be left alone
 _LACKING = "501"
+_OK, _COMPLETE, _LEFT = Outcome.OK, Ending.COMPLETE, Ending.LEFT  # an enum member costs a look-up in its class each time
 _SERVERS = 500  # statuses from here on are the replica's fault, whatever their meaning
 _MOVE_ON = frozenset({408, 429})
 _PASSED_ON = frozenset({400, 413, 422})
@@ -193,7 +194,7 @@ class Forwarder:
         replica = lease.replica
         async with lease:
             work.replica = replica.name
-            call.ending = Ending.LEFT
+            call.ending = _LEFT
             try:
                 async with replica.client.request(_head(call, replica), call.body, deadlines) as answer:
                     if 200 <= answer.status < 300:
@@ -236,9 +237,9 @@ class Forwarder:
                 self._refuse(call, lease, _status_of(none.error), body, content_type)
             lease.settle(Outcome.FAILED)
             raise AttemptFailed("malformed", f"it answered {answer.status} without an answer", broke_after_send=True) from None
-        call.ending = Ending.COMPLETE
+        call.ending = _COMPLETE
         lease.first_byte()
-        lease.settle(Outcome.OK)
+        lease.settle(_OK)
         sink.begin(Head(answer.status, content_type, stream=False))
         sink.write(body)
 
@@ -264,8 +265,8 @@ class Forwarder:
         sink.flow = answer
         sink.begin(Head(answer.status, content_type, stream=True))
         try:
-            tee(piece)
-            await answer.relay(tee)
+            tee.take(piece)
+            await answer.relay(tee.take)
             tee.finish()
             if tee.unfinished:
                 raise _broken("The model's stream ended before its answer did.")

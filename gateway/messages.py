@@ -134,10 +134,10 @@ class Request:
 class Response:
     """The answer to one request: `send` at once, or `start`, `write`…, `end`. Header blocks are bytes, CRLF-ended lines."""
 
-    __slots__ = ("_chunked", "_connection", "_head", "_mute", "_request", "ended", "on_writable", "started", "status")
+    __slots__ = ("_chunked", "_head", "_mute", "_request", "ended", "line", "on_writable", "started", "status")
 
     def __init__(self, connection: Line, request: Request) -> None:
-        self._connection = connection
+        self.line = connection
         self._request = request
         self._head: bytes | None = None  # started, but not yet written: it travels with the first piece
         self._chunked = True
@@ -150,31 +150,31 @@ class Response:
     @property
     def writable(self) -> bool:
         """False while the client has not taken what was written: stop writing until `on_writable` is called."""
-        return self._connection.writable
+        return self.line.writable
 
     @property
     def gone(self) -> bool:
         """Nobody is there any more to read it."""
-        return self._connection.gone
+        return self.line.gone
 
     def send(self, status: int, headers: bytes, body: bytes) -> None:
         """The whole answer in one write."""
         line = self._begin(status)
         self.ended = True
-        head = b"%b%bcontent-length: %d\r\n%b\r\n" % (line, headers, len(body), self._connection.farewell(self._request))
+        head = b"%b%bcontent-length: %d\r\n%b\r\n" % (line, headers, len(body), self.line.farewell(self._request))
         if self._mute:
-            self._connection.write(head)
+            self.line.write(head)
         elif len(body) > _COPIED:
-            self._connection.write(head)
-            self._connection.write(body)
+            self.line.write(head)
+            self.line.write(body)
         else:
-            self._connection.write(head + body)
+            self.line.write(head + body)
 
     def send_bare(self, status: int, headers: bytes) -> None:
         """A whole answer that has no body by its status, and so no length."""
         line = self._begin(status)
         self.ended = True
-        self._connection.write(b"%b%b%b\r\n" % (line, headers, self._connection.farewell(self._request)))
+        self.line.write(b"%b%b%b\r\n" % (line, headers, self.line.farewell(self._request)))
 
     def start(self, status: int, headers: bytes) -> None:
         """The head of a streamed answer; chunked, or ended by the close for a client of HTTP/1.0."""
@@ -184,7 +184,7 @@ class Response:
         if not self._chunked:
             request.keep_alive = False
         framing = b"transfer-encoding: chunked\r\n" if self._chunked else b""
-        self._head = b"%b%b%b%b\r\n" % (line, headers, framing, self._connection.farewell(request))
+        self._head = b"%b%b%b%b\r\n" % (line, headers, framing, self.line.farewell(request))
 
     def write(self, piece: bytes) -> None:
         """One piece of a started answer."""
@@ -194,7 +194,7 @@ class Response:
             piece = b"%x\r\n%b\r\n" % (len(piece), piece)
         if self._head is not None:
             piece, self._head = self._head + piece, None
-        self._connection.write(piece)
+        self.line.write(piece)
 
     def end(self) -> None:
         """The end of a started answer. A second call does nothing."""
@@ -205,7 +205,7 @@ class Response:
         if self._head is not None:
             tail, self._head = self._head + tail, None
         if tail:
-            self._connection.write(tail)
+            self.line.write(tail)
 
     def _begin(self, status: int) -> bytes:
         if self.started:

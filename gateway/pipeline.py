@@ -38,7 +38,7 @@ from gateway.errors import ApiError
 from gateway.exchange import Exchange
 from gateway.feedback import Deletes, give
 from gateway.forward import Call, ContextOverflow, Forwarder, Station, Unserved
-from gateway.giveway import GaveWay, Yielding
+from gateway.giveway import GaveWay, Spare, Yielding
 from gateway.heartbeat import NoHeartbeat
 from gateway.http1 import Request
 from gateway.inflate import inflate
@@ -54,6 +54,7 @@ from gateway.refusals import REFUSED, refusal
 from gateway.relay import Sink
 from gateway.reply import Reply
 from gateway.settle import Ending, charge, spent
+from gateway.sight import Sight
 from gateway.sizing import estimate_of, learn
 from gateway.talks import NoTalks
 from gateway.tokenizing import Tokens
@@ -68,6 +69,11 @@ from routing.resolve import Catalog
 from routing.types import Classifier, Decision, Target, Verdict
 
 _ENGINE_PRIORITY = {Priority.REALTIME: 0, Priority.STANDARD: 10, Priority.BATCH: 20}  # vLLM: lower is sooner
+_BATCH, _COMPLETE, _PREEMPTED = (
+    Priority.BATCH,
+    Ending.COMPLETE,
+    Ending.PREEMPTED,
+)  # an enum member costs a look-up in its class each time
 _SMALL = 64 * 1024  # a larger body takes longer to parse than its admission may cost
 _LARGE = 2 * 1024 * 1024  # a larger one is worked on in steps
 _MOST_TOKENS = 1 << 40  # no request uses more: a larger wish is cut to it
@@ -86,6 +92,12 @@ class RoutingRules:
     fallback: Mapping[str, str]
     load: LoadRules
     asked: Asked | None = None  # one that has to be awaited
+    kind: str = ""  # of the config's classifier
+    instead: str = ""  # who judges where that has not
+
+    def judge_of(self, verdict: Verdict) -> str:
+        """Whose it is."""
+        return self.instead if verdict.instead else self.kind
 
 
 class Pipeline:
@@ -126,7 +138,7 @@ class Pipeline:
         self.rules = rules
         self.talks = talks
         self.loads = loads
-        self._bands = Bands()
+        self.bands = Bands()
         self.choosing = choosing
         self.answers = answers
         self.stations = stations
@@ -314,10 +326,13 @@ class Pipeline:
         """A model is asked for that reason, or has answered. Told once of each piece of work."""
         self._metrics.decided(decision)
         self.choosing.tell(job, decision)
-        self._bands.tell(job, decision)
+        self.bands.tell(job, decision)
         self.talks.note(job, decision, decision.target)
         job.work.score, job.work.terms, job.work.cut = decision.score, decision.terms, job.cut
-        job.work.policy = "" if job.verdict is None else job.verdict.policy
+        verdict = job.verdict
+        if verdict is not None:
+            job.work.policy, job.work.instead = verdict.policy, verdict.instead
+            job.work.classifier = self.rules.judge_of(verdict)
 
     def roomier(self, job: Job, target: Target, others: Sequence[Target]) -> Target | None:
         """Under `auto`: the next dearer of those that can do what the request needs; its context may hold the prompt."""
@@ -327,29 +342,28 @@ class Pipeline:
         dearer = [other for other in others if rank(other.model.tier) > rank(target.model.tier)]
         return min(dearer, key=lambda other: rank(other.model.tier), default=None)
 
-    def decide(self, job: Job, loads: Loads | None = None) -> Decision:
-        """Which model, why, and who comes next. `loads`: of whom this is not the process that knows them.
+    def decide(self, job: Job, loads: Loads | None = None, sight: Sight | None = None) -> Decision:
+        """Which model, why, and who comes next. `loads`, `sight`: of whom this is not the process that knows them.
 
         Raises Undecided where `weigh` has to be awaited.
         """
         rules, job.verdict = self.rules, None
-        threshold, unrated = self.choosing.ask(job)
-        decision = decide(
+        cut = self.choosing.ask(job, sight)
+        return decide(
             job.resolution,
             job.needs,
             lambda: self._judge(job),
             override=job.wishes.tier,
-            default_tier=unrated,
-            threshold=threshold,
+            default_tier=self.choosing.default_tier,
+            cut=cut,
             order=rules.order,
             fallback=rules.fallback,
-            talk=lambda: self.talks.held(job, rules.classifier.classify, threshold, unrated),
+            talk=lambda: self.talks.held(job, rules.classifier.classify, cut, self.choosing.default_tier),
             sticky=self.talks.sticky,
             load=(loads or self.loads).at(job.wishes.priority),
             rules=rules.load,
-            near=self._bands.of(job),
+            near=self.bands.of(job) if sight is None else sight.near(job.resolution.route),
         )
-        return self.choosing.named(job, decision, unrated)
 
     def _classified(self, job: Job) -> Verdict:
         job.verdict = verdict = self.rules.classifier.classify(job.ask.fields, job.endpoint.name)
@@ -361,13 +375,17 @@ class Pipeline:
         job.verdict = job.foreseen
         return job.foreseen
 
-    async def weigh(self, job: Job, loads: Loads | None = None) -> Decision:
+    def sight(self, tenant: str) -> Sight:
+        """What this process goes by when it decides for a tenant."""
+        return Sight(self.choosing.lines(tenant), self.bands.of_tenant(tenant))
+
+    async def weigh(self, job: Job, loads: Loads | None = None, sight: Sight | None = None) -> Decision:
         """As `decide`, once whoever has to be asked first has answered."""
         try:
-            return self.decide(job, loads)
+            return self.decide(job, loads, sight)
         except Undecided:
             job.foreseen = await self._asked.judge(job.ask.fields, job.endpoint.name, job.principal.tenant)
-            return self.decide(job, loads)
+            return self.decide(job, loads, sight)
 
     async def decision(self, job: Job) -> Decision:
         """Where it goes, decided once for each request, and in the account of its target from then on."""
@@ -405,7 +423,7 @@ class Pipeline:
             async with scope as grant:
                 began, job.waiting = None, None
                 self._waited(job, station, grant.queued)
-                if station.preempt == "never" or job.wishes.priority is not Priority.BATCH:
+                if station.preempt == "never" or job.wishes.priority is not _BATCH:
                     return await self._run(job, plan, grant, sink)
                 with suppress(GaveWay):
                     return await self._run(job, plan, grant, sink, Yielding(job, call, grant))
@@ -427,6 +445,13 @@ class Pipeline:
         finally:
             job.work.queued_at = 0.0
 
+    async def serve_spare(self, job: Job, target: Target, sink: Sink) -> None:
+        """One model, as long as nobody else wants the slot: GaveWay when somebody does, QueueTimeout where there is none."""
+        plan = self.plan(job, target)
+        plan.ask.spare = True
+        async with job.admitted.work(plan.ask) as grant:
+            await self._run(job, plan, grant, sink, Spare(job, plan.call, grant))
+
     async def _run(self, job: Job, plan: Plan, grant: Grant, sink: Sink, yielding: Yielding | None = None) -> None:
         """With a slot: what the fleet does for it. Its cost is settled, unless it gave its slot up."""
         station, call = plan.station, plan.call
@@ -439,7 +464,7 @@ class Pipeline:
                 async with yielding:
                     await self._forwarder.forward(call, station, grant, sink, job.failures)
         finally:
-            if call.ending is not Ending.PREEMPTED:
+            if call.ending is not _PREEMPTED:
                 grant.settle(self._charge(job, plan, grant.tokens), _spent(job, plan))
 
     def _gave_way(self, job: Job, station: Station) -> None:
@@ -462,7 +487,7 @@ class Pipeline:
         )
         if call.usage is None and work.charged:  # what no backend counted is told as it was charged
             work.prompt_tokens, work.completion_tokens = estimate, call.deltas
-        if call.usage is not None and call.ending is Ending.COMPLETE:
+        if call.usage is not None and call.ending is _COMPLETE:
             learn(job, plan.station, self._metrics)
             self._recurring.note(job, plan.station.name, plan.target.served_name)
         work.charged = plan.bill(work.charged)

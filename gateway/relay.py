@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from backends.sse import EMPTY_LINE, MAX_COUNT, EventSplitter, Kind, Tally
+from backends.sse import EMPTY_LINE, MAX_COUNT, EventSplitter, Kind, Tally, is_one_line
 from caches.types import Flow
 from gateway.endpoints import Dialect
 from gateway.exchange import Work
@@ -31,30 +31,45 @@ class Sink(Protocol):
         """The last piece was written; only the source's own end is still to come."""
 
 
-class Tee:
-    """Called with each piece of a replica's body."""
+_DONE, _USAGE, _OPENAI = Kind.DONE, Kind.USAGE, Dialect.OPENAI  # a member takes 0.17 us to find in its class (3.11)
 
-    __slots__ = ("_feed", "_read", "_sink", "_splitter", "_work", "tally")
+
+class Tee:
+    """Is given each piece of a replica's body."""
+
+    __slots__ = ("_read", "_sink", "_splitter", "_work", "tally")
 
     def __init__(self, sink: Sink, work: Work) -> None:
         self._sink = sink
         self._work = work
         self._splitter = EventSplitter()
-        self._feed = self._splitter.feed
         self.tally = Tally()
         self._read = self.tally.read
 
-    def __call__(self, data: bytes) -> None:
-        events = self._feed(data)
+    def take(self, data: bytes) -> None:
+        """The next piece. Events that come together and are plain deltas go on together."""
+        if not self._splitter.between:
+            self._cut(data)
+        elif is_one_line(data):
+            self._one(data)
+        elif self.tally.read_plain(data):
+            self._sink.write(data)
+        else:
+            self._cut(data)
+
+    def _one(self, event: bytes) -> None:
+        kind = self._read(event)
+        if kind is _DONE:
+            self._work.finished = True  # before it is passed on, so that it is known with the piece
+            self._sink.write(event)
+            self._sink.last()
+        else:
+            self._sink.write(event, kind is _USAGE)
+
+    def _cut(self, data: bytes) -> None:
+        events = self._splitter.feed(data)
         if len(events) == 1:
-            event = events[0]
-            kind = self._read(event)
-            if kind is Kind.DONE:
-                self._work.finished = True  # before it is passed on, so that it is known with the piece
-                self._sink.write(event)
-                self._sink.last()
-            else:
-                self._sink.write(event, kind is Kind.USAGE)
+            self._one(events[0])
         elif events:
             self._several(events)
 
@@ -80,7 +95,7 @@ class Tee:
     def _several(self, events: list[bytes]) -> None:
         plain: list[bytes] = []
         for event in events:
-            if self._read(event) is Kind.USAGE:
+            if self._read(event) is _USAGE:
                 if plain:
                     self._sink.write(b"".join(plain))
                     plain = []
@@ -159,7 +174,7 @@ def read_usage(body: bytes, work: Work, dialect: Dialect = Dialect.OPENAI) -> in
     Raises NoAnswer for what is no JSON object, or one that holds nothing but an error. What only a strict reader finds fault
     with (a NaN, half a surrogate) is an answer: its client may well read it.
     """
-    if dialect is not Dialect.OPENAI:
+    if dialect is not _OPENAI:
         return _other_usage(body, work, dialect)
     try:
         answer = _answer.decode(body)

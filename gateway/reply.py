@@ -16,6 +16,7 @@ from gateway.errors import ApiError
 from gateway.exchange import Exchange
 from gateway.http1 import Response
 
+_OPENAI = Dialect.OPENAI  # an enum member costs a look-up in its class each time
 _JSON = b"content-type: application/json\r\n"
 _SSE = b"text/event-stream; charset=utf-8"
 _SSE_EXTRA = b"cache-control: no-cache\r\nx-accel-buffering: no\r\n"  # proxies between us and the client must not hold tokens
@@ -53,14 +54,16 @@ class Out(Protocol):
 class Reply:
     """The answer to one exchange."""
 
-    __slots__ = ("_clock", "_flow", "_pieces", "_response", "dialect", "exchange", "head", "show_usage")
+    __slots__ = ("_clock", "_flow", "_line", "_pieces", "_response", "_streams", "dialect", "exchange", "head", "show_usage")
 
     def __init__(self, exchange: Exchange, response: Response, clock: Callable[[], float]) -> None:
         self.exchange = exchange
         self.head: Head | None = None
         self.show_usage = True
-        self.dialect = Dialect.OPENAI  # in which errors are told
+        self.dialect = _OPENAI  # in which errors are told
         self._response: Out = response
+        self._line = response.line
+        self._streams = False
         self._clock = clock
         self._pieces: list[bytes] = []
         self._flow: Flow | None = None
@@ -78,7 +81,7 @@ class Reply:
     @property
     def writable(self) -> bool:
         """False while the client does not take what was written."""
-        return self._response.writable
+        return self._line.writable
 
     def on_writable(self, callback: Callable[[], None] | None) -> None:
         """Call it whenever the client has taken what was written."""
@@ -108,6 +111,7 @@ class Reply:
         if not isinstance(head, Head):
             raise TypeError("an answer begins with a Head")
         self.head = head
+        self._streams = head.stream
         self.exchange.status = head.status
         if head.stream:
             self._response.start(head.status, self._headers(head.content_type) + _SSE_EXTRA)
@@ -116,9 +120,9 @@ class Reply:
         """One piece. `usage_only` marks the chunk that carries usage and no choices."""
         if usage_only and not self.show_usage:
             return
-        if self.head is not None and self.head.stream:
+        if self._streams:
             self._response.write(data)
-            if self._flow is not None and not self._response.writable:
+            if self._flow is not None and not self._line.writable:
                 self._flow.pause()
         else:
             self._pieces.append(data)

@@ -34,6 +34,7 @@ class Ending(enum.Enum):
     LEFT = "left"  # the client left before the first byte
 
 
+_COMPLETE = Ending.COMPLETE  # an enum member costs a look-up in its class each time
 _NOTHING = (Ending.NOT_SENT, Ending.FAILED, Ending.PREEMPTED, Ending.REFUSED)
 
 
@@ -65,7 +66,7 @@ def spent(
     """
     if ending in _NOTHING:
         return Spent(0, 0, whole=False)
-    whole = ending is Ending.COMPLETE
+    whole = ending is _COMPLETE
     if counted:
         return Spent(max(0, prompt - (cached or 0)), output, whole, cached)
     return Spent(prompt_estimate, deltas, whole) if stream else None

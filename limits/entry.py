@@ -22,6 +22,9 @@ class State(enum.Enum):
     PUSHED_OUT = enum.auto()
 
 
+WAITING, DISPATCHED = State.WAITING, State.DISPATCHED  # an enum member costs a look-up in its class each time
+
+
 class Waiter(Protocol):
     """Who is told when the entry's wait ends. A future is one; the order itself never looks at it."""
 
@@ -72,7 +75,7 @@ class Entry:
         self.enqueued = self.since = now
         self.deadline = deadline
         self.priority: Priority = ask.priority
-        self.state = State.WAITING
+        self.state: State = WAITING
         self.failure: QueueFull | QueueTimeout | None = None
         self.waited = 0.0
         self.cost = ask.cost

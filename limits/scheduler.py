@@ -26,7 +26,7 @@ import random
 from collections.abc import Collection, Iterator, Sequence
 
 from limits.drain import Drain, spread
-from limits.entry import Entry, Load, State, Waiter
+from limits.entry import DISPATCHED, Entry, Load, State, Waiter
 from limits.line import Line
 from limits.outlook import Outlook
 from limits.room import Room, parts
@@ -102,7 +102,7 @@ class Queue:
         line = self._lines[ask.priority]
         line.pass_by(entry, self._last.counter)
         self._last = line.account
-        entry.state = State.DISPATCHED
+        entry.state = DISPATCHED
         return entry
 
     def head(self, now: float) -> Entry | None:

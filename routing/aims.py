@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, TypeVar
+from typing import Literal, NamedTuple, Protocol, Self, TypeVar
 
 AimKind = Literal["large", "quality", "threshold"]
 Draw = Callable[[], float]
@@ -18,6 +18,7 @@ Draw = Callable[[], float]
 WINDOW = 256
 """Scores from which a cut is made."""
 _GOLDEN = 0.618033988749895
+LEANING = 0.25
 T = TypeVar("T")
 SEEN = 500
 """Requests of which is told how many went up."""
@@ -34,14 +35,21 @@ class Aim:
 
 
 class Cut(NamedTuple):
-    """For one request: the score from which it goes up a tier, and whether it may do so when nobody can rate it."""
+    """For one request: the score from which it goes up a tier, and its place among them if nobody can rate it. None: then
+    it goes where it would go without an aim.
+    """
 
     threshold: float
-    unrated: bool
+    place: float | None = None
+
+    def lets_up(self, small: float | None = None, large: float | None = None) -> bool:
+        """Whether it may go up if nobody can rate it. `small`, `large`: what its classifier would say all the same."""
+        return self.place is None or placed(self.place, small, large) >= self.threshold
 
 
 class Told(NamedTuple):
     """What became of one request. `up`: it left the cheapest tier. `open`: by its score or for want of one, rather than forced.
+    `looped`: it is a turn of a tool loop, of an ask for which that was decided before.
 
     `small` and `large`: how likely the cheapest and the dearest tier are good enough, where the classifier tells.
     """
@@ -51,6 +59,14 @@ class Told(NamedTuple):
     score: float | None = None
     small: float | None = None
     large: float | None = None
+    looped: bool = False
+
+
+class Amount(NamedTuple):
+    """What a request has changed in the account, and in that of tool loops."""
+
+    owed: float
+    lent: float = 0.0
 
 
 class Standing(NamedTuple):
@@ -73,11 +89,11 @@ class Scope(Protocol):
         """Where the line is for the next request."""
         ...
 
-    def expect(self, told: Told) -> float:
+    def expect(self, told: Told) -> Amount:
         """A request will be sent, as far as is known: it is in the account from now on. What that changed there, for `forgo`."""
         ...
 
-    def forgo(self, amount: float) -> None:
+    def forgo(self, amount: Amount) -> None:
         """It was not sent."""
         ...
 
@@ -85,7 +101,22 @@ class Scope(Protocol):
         """A request was sent. `expected`: it is in the account already."""
         ...
 
+    def renew(self, fresh: Self) -> None:
+        """Scores mean something else from here on: to begin with they are those that another scope of this kind begins with. What
+        is owed is owed as before.
+        """
+        ...
+
     def standing(self) -> Standing: ...
+
+
+def placed(place: float, small: float | None, large: float | None) -> float:
+    """Where a request stands that nobody can rate: at the place of all of these, and LEANING of the way to where its classifier
+    would put it if that knew enough of it.
+    """
+    if small is None or large is None:
+        return place
+    return min(max(place + LEANING * (large - small) / 2.0, 0.0), 1.0)
 
 
 def correction(owed: float, reach: float) -> float:
@@ -135,16 +166,19 @@ class Raw:
 
     def __init__(self, threshold: float) -> None:
         self._aim = Aim("threshold", threshold)
-        self._cut = Cut(threshold, True)
+        self._cut = Cut(threshold)
         self._sent = Sent()
+
+    def renew(self, fresh: Self) -> None:
+        self._aim, self._cut = fresh._aim, fresh._cut
 
     def cut(self, draw: Draw) -> Cut:  # noqa: ARG002 -- the interface of every scope
         return self._cut
 
-    def expect(self, told: Told) -> float:  # noqa: ARG002
-        return 0.0
+    def expect(self, told: Told) -> Amount:  # noqa: ARG002
+        return Amount(0.0)
 
-    def forgo(self, amount: float) -> None:
+    def forgo(self, amount: Amount) -> None:
         """Nothing depends on it."""
 
     def tell(self, told: Told, *, expected: bool = False) -> None:  # noqa: ARG002

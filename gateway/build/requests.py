@@ -23,7 +23,7 @@ from gateway.behind import Behind
 from gateway.build.cascade import cascades_of
 from gateway.build.classify import asked_of
 from gateway.build.learning import Learns, Runs, following_of, learned_classifier, watching_of
-from gateway.build.routing import choosing_of, default_tier, load_rules, talks_of
+from gateway.build.routing import choosing_of, default_tier, load_rules, renew, talks_of
 from gateway.caching import cachings
 from gateway.chains import Chains
 from gateway.classify.examples import Rates
@@ -52,7 +52,7 @@ from gateway.shadow import Budget, Shadows
 from gateway.similar import Similar
 from gateway.tokenizing import Tokens
 from gateway.verify import Judge, Verifier
-from routing.asked import Unknown
+from routing.asked import Asked, Unknown
 from routing.fixed import Fixed
 from routing.resolve import Catalog
 from routing.rules import Rules
@@ -134,12 +134,13 @@ def build_pipeline(
     rates: Rates,
     loads: Loads,
     talks: Memory,
+    switches: Memory,
     metrics: Metrics,
     secret: bytes,
     clock: Clock,
     wall: Clock,
 ) -> Understanding:
-    """`talks`: where conversations are kept."""
+    """`talks`: where conversations are kept; `switches`: those of cascades."""
     catalog = catalog_of(config)
     ring = KeyRing(config.keys.path, [tenant.name for tenant in config.tenants])
     flights: Flights = Flights(personal=PERSONAL)
@@ -187,7 +188,7 @@ def build_pipeline(
         dispatcher=dispatcher,
         both=both,
         catalog=catalog,
-        rules=RoutingRules(classifier, config.routing.tiers, config.routing.fallback, load_rules(config), asked),
+        rules=routing_rules(config, classifier, asked),
         choosing=choosing_of(config, classifier, metrics),
         talks=talks_of(config, talks, secret, clock),
         loads=loads,
@@ -200,11 +201,12 @@ def build_pipeline(
         tokens=Tokens(secret, salt, dispatcher, {model.name: model.served_name for model in config.models}, metrics, clock),
         recurring=Recurring(warmed, tell, behind.spawn, clock, salted=salted) if warmed else NothingRecurs(),
         learning=learning,
-        cascades=cascades_of(config, metrics),
+        cascades=cascades_of(config, metrics, switches),
         heartbeat=Heartbeat(beat.every, early=beat.early) if beat.every is not None else NoHeartbeat(),
         clock=clock,
     )
-    return Understanding(pipeline, catalog, flights, behind, ring, metrics, learning, asked or following_of(config, classifier))
+    follows = asked or following_of(config, classifier, lambda: renew(config, classifier, pipeline))
+    return Understanding(pipeline, catalog, flights, behind, ring, metrics, learning, follows)
 
 
 def build_edge(config: Config, own: Understanding, admin: AdminCalls, face: Face, log: RequestLog, clock: Clock) -> Edge:
@@ -252,6 +254,12 @@ def catalog_of(config: Config) -> Catalog:
     adapters = {adapter.name: (model.name, adapter.served_name) for model in config.models for adapter in model.adapters}
     routes = {name: route.models for name, route in config.routing.routes.items()}
     return Catalog(models, auto=config.routing.auto, routes=routes, aliases=config.routing.aliases, adapters=adapters)
+
+
+def routing_rules(config: Config, classifier: Classifier, asked: Asked | None) -> RoutingRules:
+    routing = config.routing
+    kind, instead = routing.classifier.kind, routing.classifier.instead
+    return RoutingRules(classifier, routing.tiers, routing.fallback, load_rules(config), asked, kind, instead)
 
 
 def classifier_of(config: Config) -> Classifier:

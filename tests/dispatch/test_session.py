@@ -24,7 +24,7 @@ models: [{name: small, replicas: [{name: s1, url: "http://127.0.0.1:9/v1"}]}]
 tenants: [{name: acme, rpm: 600, tpm: 60000, keys: [{id: k, sha256: "%s"}]}]
 """ % ("0" * 64)
 WORKER = "00" * 8
-PAGES = SimpleNamespace(loads=bytearray(SIZE), talks=bytearray(4096))
+PAGES = SimpleNamespace(loads=bytearray(SIZE), talks=bytearray(4096), switches=bytearray(4096))
 ACME = m.ScopeTerms(1, "tenant:acme", "tenant", 600, 60_000, 8, "acme")
 SCOPE = Scope("tenant:acme", "tenant", 600, 60_000, 8, "acme")
 RESERVED = 1000
@@ -248,7 +248,7 @@ async def test_what_an_operator_changed_is_told_before_it_is_confirmed(owner: Ow
     """A drained replica: every worker knows of it by then, and would tell the next dispatcher."""
     session, other = owner.connect(), owner.connect()
     path = "/admin/models/small/replicas/s1/drain"
-    say(session, m.Call(1, "admin", msgspec.msgpack.encode((b"POST", path.encode(), b"", b"", path))))
+    say(session, m.Call(1, "admin", msgspec.msgpack.encode((b"POST", path.encode(), b"", b"", path, b""))))
     await until(lambda: isinstance(session.channel.told[-1], m.Reply))
     for one in (session.channel.told[-2], other.channel.told[-1]):
         assert [(known.name, known.held) for known in one.changed] == [("s1", True)]
