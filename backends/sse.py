@@ -28,7 +28,7 @@ _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed
 MAX_COUNT = 2**24  # tokens of one request; a backend that tells more is not believed
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
-_EMPTY_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
+EMPTY_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 _LF, _CR = 10, 13  # as numbers: `b"\r" in data` makes and drops an exception first (0.34 us, against 0.01)
 _decode = msgspec.json.Decoder().decode
 
@@ -102,7 +102,7 @@ class EventSplitter:
         if not self._carriage:
             at = pending.find(b"\n\n", seen)
             return at + 2 if at >= 0 else 0
-        found = _EMPTY_LINE.search(pending, seen)
+        found = EMPTY_LINE.search(pending, seen)
         if found is None or (found.end() == len(pending) and found[0] == b"\r\n\r"):
             return 0
         return found.end()

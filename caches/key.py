@@ -12,14 +12,14 @@ forms are two prompts to a tokenizer, so they are two keys.
 Whatever `msgspec.json.decode` can return can be keyed, however deeply it nests.
 
 The body is written as MessagePack: in one pass, without escapes, and a value of it never runs into the next. Integers that
-MessagePack has no room for are extensions of it.
+MessagePack has no room for are extensions of it. Of a long body that spelling's SHA-256 is in the key.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from itertools import repeat
 from typing import Any
 
@@ -83,6 +83,8 @@ _LOOKED_AT = 50_000  # members and elements
 _LOOKS = 250  # at what may be a float, before walking is cheaper
 _KEY_FORMAT = b"tiergate key 3"  # a new number whenever the canonical form changes: old entries then just miss
 _ID_FORMAT = b"tiergate id 2"
+_LONG = 65_536  # bytes past which a body stands in its key as its SHA-256, for which processors have instructions
+_NEVER = b"\xc1"  # the one byte that no MessagePack begins with
 _LONGEST_SECRET = 64  # what blake2b takes
 _FLOAT = b"\xcb"  # how MessagePack begins a float; elsewhere it is rare
 _BIG = 1  # the extension that an integer of more than 64 bits is
@@ -102,7 +104,10 @@ def exact_key(
 ) -> bytes:
     """The 24-byte cache key of a request. `models`: every candidate as (name, version), in the order of preference."""
     identity = _encode((scope.tag, endpoint, models, tier))
-    whole = b"".join((identity, canonical(body, endpoint)))
+    spelled = canonical(body, endpoint)
+    if len(spelled) > _LONG:
+        spelled = _NEVER + sha256(spelled).digest()
+    whole = b"".join((identity, spelled))
     return blake2b(whole, digest_size=KEY_BYTES, key=_fit(secret), person=_KEY_FORMAT).digest()
 
 

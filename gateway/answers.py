@@ -80,11 +80,17 @@ class Answers:
         self._clock = clock
         self._wall = wall
 
+    async def ahead(self, job: Job) -> None:
+        """The key of a large body, made in a thread: hashing lets others run meanwhile."""
+        use = self.use(job)
+        if use.lookup or use.store:
+            job.key = await asyncio.to_thread(self.key, job)
+
     def question(self, job: Job, first: Callable[[], WorkAsk | None]) -> Question:
         """What its admission may as well find out. It knows the job, so the job is not to know it: see `Question`."""
         use = job.use = self.use(job)
         if use.lookup or use.store:
-            job.key = self.key(job)
+            job.key = job.key or self.key(job)
             job.split = self.similar.split(job)
         job.shared = use.store and use.share and not job.ask.usage_in_each_chunk
         return Question(

@@ -89,6 +89,15 @@ class BackendAnswer(ApiError):  # noqa: N818 - it is the answer
     def body(self, dialect: Dialect = Dialect.OPENAI) -> bytes:  # noqa: ARG002 - it speaks the backend's
         return self.answer
 
+    def event(self, dialect: Dialect) -> bytes:
+        """Its bytes line by line, so that they are one event; what is no JSON is told in our own words."""
+        try:
+            msgspec.json.decode(self.answer, type=dict[str, msgspec.Raw])
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            return ApiError(self.status, self.code, self.message).event(dialect)
+        name = b"" if dialect is Dialect.OPENAI else b"event: error\n"
+        return name + b"".join([b"data: %b\n" % line for line in self.answer.splitlines() if line]) + b"\n"
+
 
 def internal_error() -> ApiError:
     """The answer to a request that met a fault of ours."""

@@ -39,6 +39,7 @@ class Work:
     preempted: str = ""  # what became of it when its slot was taken back: requeued, refused
     upstream: float = 0.0  # spent waiting for replicas, by attempts that have ended
     attempt_at: float = 0.0  # when the attempt began that still runs: its client may be gone before it
+    streams: bool = False  # a replica has said that its answer will be a stream
     first_byte_at: float = 0.0
     last_byte_at: float = 0.0
     prompt_tokens: int = 0

@@ -5,7 +5,8 @@ Rules of this file
 2. 408, 429, 500 and above, successes without an answer and broken connections move on; three attempts in all, two once a body
    was sent and its connection broke, and never past the pool's retry budget. 400, 413 and 422 are about the request and pass
    on; every other refusal (a redirect, 401, 403, 404 …) says that the operator's configuration is wrong.
-3. All failed: the last 429 is kept, else 504 for a timeout, 503 when no replica was ready, else 502.
+3. All failed: the last 429 is kept, else 504 for a timeout, 503 when no replica was ready, 501 when what is asked for is nothing
+   that these backends do, else 502.
 4. Whatever was answered badly, its replica is told: it was fast, and would draw all requests. What no request can cause counts
    for its breaker; a refusal holds it off a moment; of one that finds fault with many requests in a row another is asked for
    its opinion, and if that has none that serves, the first one stands.
@@ -35,7 +36,7 @@ from gateway.errors import ApiError, BackendAnswer
 from gateway.exchange import Work
 from gateway.metrics import Metrics
 from gateway.refusals import waiting
-from gateway.relay import NoAnswer, Sink, Start, Tee, begin, count, holds_event, json_object, read_usage
+from gateway.relay import NoAnswer, Sink, Start, Tee, begin, count, holds_event, is_json, json_object, read_usage
 from gateway.reply import Head
 from gateway.settle import Ending
 from limits.density import Density
@@ -45,10 +46,12 @@ MAX_ANSWER = 64 * 1024 * 1024
 _MAX_ERROR = 1024 * 1024
 _MAX_FIRST = 16 * 1024
 _LATEST = 31 * 86_400.0  # seconds that a backend may ask to be left alone
+_LACKING = "501"
 _OK, _COMPLETE, _LEFT = Outcome.OK, Ending.COMPLETE, Ending.LEFT  # an enum member costs a look-up in its class each time
 _SERVERS = 500  # statuses from here on are the replica's fault, whatever their meaning
 _MOVE_ON = frozenset({408, 429})
 _PASSED_ON = frozenset({400, 413, 422})
+_PLAIN = frozenset({"chat", "completions"})  # what every backend has: a 404 there is of a wrong path
 _MISCONFIGURED = frozenset({*range(300, 400), 401, 402, 403, 404, 405, 407, 410})  # by nothing that a client can send
 _OVERFLOW = (b"maximum context length", b"context_length_exceeded", b"exceed_context_size", b"context size", b"max_model_len")
 
@@ -102,6 +105,7 @@ class Failures:
     last: str = ""
     failed: tuple[str, str] | None = None  # the last attempt's model, and the reason
     retry_after: str | None = None
+    lacking: bool = False  # the last attempt's backend does not do such a thing, and says so
 
     def error(self) -> ApiError:
         """Rule 3."""
@@ -115,6 +119,9 @@ class Failures:
         if not self.attempts:
             message = "No replica of this model is ready. Please try again shortly."
             return ApiError(503, "no_replica_ready", message, kind="overloaded_error", headers=waiting(1.0), outcome="rejected")
+        if self.lacking:
+            message = f"The backends of this model do not do this: {self.last}. It is forwarded as it is, not translated."
+            return ApiError(501, "not_implemented", message, headers={"x-should-retry": "false"})
         message = f"Every attempt to reach this model failed; the last one: {self.last}."
         return ApiError(502, "upstream_error", message, headers=_when(self.retry_after) if self.retry_after else None)
 
@@ -163,6 +170,7 @@ class Forwarder:
             except AttemptFailed as failed:
                 call.ending = Ending.FAILED
                 failures.last = str(failed)
+                failures.lacking = failed.reason == _LACKING
                 failures.failed = station.name, failed.reason
                 stands = failed.stands or stands
                 if failed.broke_after_send:
@@ -211,8 +219,16 @@ class Forwarder:
         if call.stream and content_type[:17].lower() == b"text/event-stream":
             await self._deliver_stream(call, answer, lease, sink, content_type)
             return
-        body = await answer.read(MAX_ANSWER)
-        call.work.first_byte_at = call.work.last_byte_at = self._clock()
+        await self._deliver_whole(call, answer, lease, sink, content_type)
+
+    async def _deliver_whole(
+        self, call: Call, answer: UpstreamAnswer, lease: Attempt, sink: Sink, content_type: bytes, begun: bytes = b""
+    ) -> None:
+        """An answer in one piece. `begun`: what came of it already."""
+        body = begun + await answer.read(MAX_ANSWER)
+        call.work.last_byte_at = self._clock()
+        if not begun:
+            call.work.first_byte_at = call.work.last_byte_at
         try:
             if b"json" in content_type or content_type.startswith(b"text/"):  # else: embeddings as bytes, audio
                 call.usage = read_usage(body, call.work, call.endpoint.dialect)
@@ -228,10 +244,14 @@ class Forwarder:
         sink.write(body)
 
     async def _deliver_stream(self, call: Call, answer: UpstreamAnswer, lease: Attempt, sink: Sink, content_type: bytes) -> None:
+        call.work.streams = True
         piece = await answer.first()
         call.work.first_byte_at = self._clock()
         while piece and not holds_event(piece) and len(piece) < _MAX_FIRST and not answer.complete:
             piece += await answer.first()
+        if is_json(piece):
+            await self._deliver_whole(call, answer, lease, sink, b"application/json", piece)
+            return
         start = begin(piece)
         if start is Start.NOTHING:
             lease.settle(Outcome.FAILED)
@@ -291,10 +311,13 @@ class Forwarder:
         after: str | None = None,
     ) -> None:
         call.ending = Ending.FAILED
+        said = status
+        if status in (404, 405) and call.endpoint.name not in _PLAIN and _is_no_route(status, body):
+            status = 501
         outcome = _outcome_of(status, named_a_time=after is not None)
         lease.settle(outcome, _seconds(after) if outcome is Outcome.REFUSED and after is not None else 0.0)
         if status in _MOVE_ON or status >= _SERVERS:
-            raise AttemptFailed(str(status), f"it answered {status}{_said(body, lease.replica)}")
+            raise AttemptFailed(str(status), f"it answered {said}{_said(body, lease.replica)}")
         fault = _fault(status, body, content_type)
         if lease.doubted and outcome is Outcome.FAULTED:
             raise AttemptFailed(str(status), f"it answered {status}", stands=fault)
@@ -379,6 +402,11 @@ def _broken(message: str, *, timeout: bool = False) -> ApiError:
     return ApiError(504 if timeout else 502, code, message, outcome="broken_stream")
 
 
+def _is_no_route(status: int, body: bytes) -> bool:
+    """Whether a backend's 404 or 405 is about its path, and not about the model that was asked for."""
+    return status == 405 or b"model" not in body.lower()
+
+
 def _status_of(error: dict[str, Any]) -> int:
     """The status that an error under a 200 stands for: its own code where that is one, else 500."""
     code = error.get("code")
@@ -393,5 +421,5 @@ def _said(body: bytes, replica: Replica) -> str:
         body = body.replace(replica.authorization.removeprefix(b"Bearer "), b"***")
     payload = json_object(body)
     error = None if payload is None else payload.get("error", payload)
-    message = error.get("message") if isinstance(error, dict) else error
+    message = error.get("message", error.get("detail")) if isinstance(error, dict) else error
     return f" ({message[:300]})" if isinstance(message, str) else ""

@@ -39,6 +39,7 @@ from gateway.exchange import Exchange
 from gateway.feedback import Deletes, give
 from gateway.forward import Call, ContextOverflow, Forwarder, Station, Unserved
 from gateway.giveway import GaveWay, Spare, Yielding
+from gateway.heartbeat import NoHeartbeat
 from gateway.http1 import Request
 from gateway.inflate import inflate
 from gateway.job import Job, Plan, Reading, read_headers
@@ -74,6 +75,7 @@ _BATCH, _COMPLETE, _PREEMPTED = (
     Ending.PREEMPTED,
 )  # an enum member costs a look-up in its class each time
 _SMALL = 64 * 1024  # a larger body takes longer to parse than its admission may cost
+_LARGE = 2 * 1024 * 1024  # a larger one is worked on in steps
 _MOST_TOKENS = 1 << 40  # no request uses more: a larger wish is cut to it
 _CLASS = {priority: priority.name.lower() for priority in Priority}
 _ENDS: Mapping[type[BaseException], str] = {QueueFull: "refused", WaitTooLong: "refused", QueueTimeout: "expired"}
@@ -126,6 +128,7 @@ class Pipeline:
         recurring: NothingRecurs,
         learning: NothingLearned,
         cascades: NoCascades,
+        heartbeat: NoHeartbeat,
         clock: Callable[[], float],
     ) -> None:
         self.authenticator = authenticator
@@ -147,6 +150,7 @@ class Pipeline:
         self._recurring = recurring
         self._learning = learning
         self.cascades = cascades
+        self._heartbeat = heartbeat
         self._made = learning.wraps(cascades.over(self))
         self._asked = rules.asked or NobodyAsked(rules.classifier)
         self._judge = self._classified if rules.asked is None else self._foreseen
@@ -212,9 +216,10 @@ class Pipeline:
                     raise early
                 if early is None and reading.encoding is not None:
                     body = await inflate(body, reading.encoding, request.max_body)
-                job = early or self.understand(x, endpoint, body, path_model, principal, reading)
+                job = early or await self._at_length(x, endpoint, body, path_model, principal, reading)
                 job.ticket = ticket
                 reply.show_usage = job.ask.include_usage
+                self._heartbeat.watch(x, reply, stream=job.ask.stream)
                 await self.answers.answer(x, job, question or self._question(job), reply, self._made)
             except (QueueFull, QueueTimeout, Preempted):
                 ticket.refund()
@@ -225,6 +230,17 @@ class Pipeline:
                 raise
             finally:
                 early = None  # an exception that is kept would keep its frames
+
+    async def _at_length(
+        self, x: Exchange, endpoint: Endpoint, body: bytes, path_model: str | None, principal: Principal, reading: Reading
+    ) -> Job:
+        """As `understand`. What takes milliseconds is done in steps, between which others have their turn."""
+        if len(body) <= _LARGE:
+            return self.understand(x, endpoint, body, path_model, principal, reading)
+        await asyncio.sleep(0)
+        job = self.understand(x, endpoint, body, path_model, principal, reading)
+        await self.answers.ahead(job)
+        return job
 
     def _try(
         self, x: Exchange, endpoint: Endpoint, body: bytes, path_model: str | None, principal: Principal, reading: Reading

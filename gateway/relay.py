@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from backends.sse import MAX_COUNT, EventSplitter, Kind, Tally, is_one_line
+from backends.sse import EMPTY_LINE, MAX_COUNT, EventSplitter, Kind, Tally, is_one_line
 from caches.types import Flow
 from gateway.endpoints import Dialect
 from gateway.exchange import Work
@@ -126,6 +126,7 @@ class _Answer(msgspec.Struct):
 
 
 _SAID = ("choices", "data", "output", "content", "results", "text")
+_BLANK = b"\xef\xbb\xbf \t\r\n"
 _SHORT = 64  # an object without usage that is longer than this is not empty
 
 
@@ -276,4 +277,12 @@ def begin(piece: bytes) -> Start | dict[str, Any]:
 
 def holds_event(piece: bytes) -> bool:
     """Is there a whole event? Half of one tells nothing yet."""
-    return b"\n\n" in piece or b"\r\n\r\n" in piece or b"\r\r" in piece
+    if b"\n\n" in piece:
+        return True
+    found = EMPTY_LINE.search(piece)
+    return found is not None and (found.end() < len(piece) or found[0] != b"\r\n\r")  # whose other half is on its way
+
+
+def is_json(piece: bytes) -> bool:
+    """Whether a body that was called a stream is an answer in one piece: no line of events begins like that."""
+    return piece.lstrip(_BLANK).startswith(b"{")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from caches.types import Flow
 from gateway.endpoints import Dialect
@@ -17,6 +18,7 @@ from gateway.http1 import Response
 
 _OPENAI = Dialect.OPENAI  # an enum member costs a look-up in its class each time
 _JSON = b"content-type: application/json\r\n"
+_SSE = b"text/event-stream; charset=utf-8"
 _SSE_EXTRA = b"cache-control: no-cache\r\nx-accel-buffering: no\r\n"  # proxies between us and the client must not hold tokens
 
 
@@ -29,6 +31,26 @@ class Head:
     stream: bool
 
 
+class Out(Protocol):
+    """What a reply needs of its response."""
+
+    on_writable: Callable[[], None] | None
+
+    @property
+    def started(self) -> bool: ...
+    @property
+    def ended(self) -> bool: ...
+    @property
+    def writable(self) -> bool: ...
+    @property
+    def gone(self) -> bool: ...
+    def send(self, status: int, headers: bytes, body: bytes) -> None: ...
+    def send_bare(self, status: int, headers: bytes) -> None: ...
+    def start(self, status: int, headers: bytes) -> None: ...
+    def write(self, piece: bytes) -> None: ...
+    def end(self) -> None: ...
+
+
 class Reply:
     """The answer to one exchange."""
 
@@ -39,7 +61,7 @@ class Reply:
         self.head: Head | None = None
         self.show_usage = True
         self.dialect = _OPENAI  # in which errors are told
-        self._response = response
+        self._response: Out = response
         self._line = response.line
         self._streams = False
         self._clock = clock
@@ -74,6 +96,15 @@ class Reply:
     def begun(self) -> bool:
         """Has the client been sent anything yet?"""
         return self._response.started
+
+    def through(self, between: Callable[[Out], Out]) -> None:
+        """What is written from here on goes through that."""
+        self._response = between(self._response)
+
+    def promise(self) -> None:
+        """Start a stream whose source has not begun to speak."""
+        self.exchange.status = 200
+        self._response.start(200, self._headers(_SSE) + _SSE_EXTRA)
 
     def begin(self, head: object) -> None:
         """Start the answer. A stream's head leaves with its first piece, a whole answer at `end`."""

@@ -43,6 +43,7 @@ _NEXT = re.compile(rb"[ \t\r\n]*,[ \t\r\n]*")
 _CLOSE = re.compile(rb"[ \t\r\n]*\}[ \t\r\n]*")
 _SMALL = 16_384  # past it walking a body is cheaper than writing it anew, and walking its levels than counting its brackets
 _LARGE = 2 * 1024 * 1024  # past it the brackets are counted after all, before they fill the memory
+_TINY, _FEW = 1_024, 256  # bytes; brackets
 _MAX_BRACKETS = 500_000  # an empty list takes two bytes of a body and sixty of memory
 _MAX_KEYS = 1_000  # of the top level
 
@@ -125,7 +126,7 @@ def _decode(raw: bytes) -> dict[str, Any]:
     if len(raw) > _SMALL:
         _refuse_slow_numbers(raw)
     counted = not _SMALL < len(raw) <= _LARGE
-    brackets = raw.count(b"[") + raw.count(b"{") if counted else MAX_DEPTH + 1
+    brackets = _brackets(raw) if counted else MAX_DEPTH + 1
     if brackets > _MAX_BRACKETS:
         raise ApiError(400, "invalid_json", f"The JSON body holds more than {_MAX_BRACKETS} brackets.")
     try:
@@ -143,6 +144,17 @@ def _decode(raw: bytes) -> dict[str, Any]:
     if brackets > MAX_DEPTH and _deeper_than(fields, MAX_DEPTH):
         raise _too_deep()
     return fields
+
+
+def _brackets(raw: bytes) -> int:
+    """How many there are. Where they are few, looking for each is a twentieth of looking at every byte, which `count` does."""
+    found = 0
+    for bracket in (b"[", b"{") if len(raw) > _TINY else ():
+        at = raw.find(bracket)
+        while at >= 0 and found < _FEW:
+            found += 1
+            at = raw.find(bracket, at + 1)
+    return found if 0 < found < _FEW else raw.count(b"[") + raw.count(b"{")
 
 
 def _deeper_than(fields: dict[str, Any], bound: int) -> bool:

@@ -35,6 +35,7 @@ from gateway.edge import AdminCalls, Edge, Face
 from gateway.entries import Entries
 from gateway.feedback import Deletes
 from gateway.forward import Forwarder, Preempt, Station
+from gateway.heartbeat import Heartbeat, NoHeartbeat
 from gateway.hits import Hits
 from gateway.inner import Inner
 from gateway.keys import KeyRing
@@ -181,7 +182,7 @@ def build_pipeline(
     asked = asked_of(config, rates, classifier, metrics, clock)
     learning = watching_of(config, learns(behind), behind, inner, metrics, clock, wall)
     warmed = [model.name for model in config.models if model.warm.learn]
-    salted = config.cache.prefix.isolate == "tenant"
+    salted, beat = config.cache.prefix.isolate == "tenant", config.server.heartbeat
     pipeline = Pipeline(
         authenticator=Authenticator(config, ring, clock=wall),
         dispatcher=dispatcher,
@@ -201,6 +202,7 @@ def build_pipeline(
         recurring=Recurring(warmed, tell, behind.spawn, clock, salted=salted) if warmed else NothingRecurs(),
         learning=learning,
         cascades=cascades_of(config, metrics, switches),
+        heartbeat=Heartbeat(beat.every, early=beat.early) if beat.every is not None else NoHeartbeat(),
         clock=clock,
     )
     follows = asked or following_of(config, classifier, lambda: renew(config, classifier, pipeline))

@@ -27,6 +27,12 @@ class Cors:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    every: t.Seconds | None = key(None, "A comment in a stream that was silent for so long (docs/streaming.md); null: none.")
+    early: bool = key(False, "Also before a replica's status is known: errors are then events in a stream that began with 200.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
     host: t.Host = key("127.0.0.1", "Address to listen on; 0.0.0.0 for all.")
     port: Annotated[int, Whole(0, 65535)] = key(8000, "Port to listen on; 0 takes any free one.")
@@ -45,6 +51,7 @@ class Server:
         (), "Whose `x-forwarded-for` is believed when the log names the client: networks or addresses."
     )
     cors: Cors = section(Cors, "Calls from web pages of other sites.")
+    heartbeat: Heartbeat = section(Heartbeat, "Signs of life for proxies that end silent connections.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,34 +1,38 @@
 """Public bug reports on peers, as cases: where each is tested. Those without another place are in this file.
 
-    T1 T2 T4 T6 T11 T13 T14 T16 T18 T20   test_gateway_cache
-    T22                                   test_gateway_flight
-    T23 T26 T27 T29 T31 T34 T35 T37 T38   test_gateway_limits; T23 test_gateway_admission, T38 test_gateway_standing as well
-    T25 T32                               test_gateway_admission: workers and gateways; test_gateway_shared_limits
-    T40                                   here: an idle gateway has no task of a limiter
-    T42                                   test_gateway_stream by window; here by route
-    T43 T44                               test_gateway_failover, test_gateway_stream
-    T46 T48 T52                           here
-    T49 T51                               test_gateway_stream
-    T53 T56 T57                           test_gateway_queue; T56 with strict classes: test_gateway_scheduling
-    T54                                   test_gateway_queue: classes are a closed set; here: a priority of any type in the body
-    T60 T64                               test_gateway_routing, test_gateway_failover
-    T62 T63 T70                           tests/backends/pools
-    T66                                   test_gateway_random: the drill
-    T68                                   here: a large prompt is accepted; what it costs is measured by bench/
-    T75                                   tests/project
-    T76                                   test_gateway_drain
-    W1 W2 W4 W5                           test_gateway_stream; W1 W5 here as well
-    W8 W11 W13 W15 W16 W18 W19 W21 W22    here
-    W9                                    test_gateway_stream
-    W24 W26 W29 W30 W32 W33 W37       here
-    W25                                   test_gateway_cache
-    W28                                   here: errors of ours are nested; a backend's own bytes pass as they are
-    W38                                   test_gateway_routing
-    W40 W41 W43                           test_gateway_stream, test_gateway_limits, test_gateway_failover
-    W44                                   here
-    W46 W48 W49                           test_gateway_cache
-
-Not built yet, so without a test: T7 T8 T19 (semantic cache), T59 (evaluation), T71 (reload), T72 (Redis), W7 (heartbeat).
+T1 T2 T4 T6 T11 T13 T14 T16 T18 T20   test_gateway_cache
+T22                                   test_gateway_flight
+T23 T26 T27 T29 T31 T34 T35 T37 T38   test_gateway_limits; T23 test_gateway_admission, T38 test_gateway_standing as well
+T25 T32                               test_gateway_admission: workers and gateways; test_gateway_shared_limits
+T40                                   here: an idle gateway has no task of a limiter
+T42                                   test_gateway_stream by window; here by route
+T43 T44                               test_gateway_failover, test_gateway_stream
+T46 T48 T52                           here
+T49 T51                               test_gateway_stream; T49 byte for byte: test_gateway_fidelity
+T53 T56 T57                           test_gateway_queue; T56 with strict classes: test_gateway_scheduling
+T54                                   test_gateway_queue: classes are a closed set; here: a priority of any type in the body
+T60 T64                               test_gateway_routing, test_gateway_failover
+T62 T63 T70                           tests/backends/pools
+T66                                   test_gateway_random: the drill
+T68                                   here: a large prompt is accepted; test_gateway_large: what it costs others
+T75                                   tests/project
+T76                                   test_gateway_drain
+W1 W2 W4 W5                           test_gateway_stream; W1 W5 here as well; W2, any chunk: test_gateway_fidelity
+W7                                    test_gateway_heartbeat
+W8 W11 W13 W15 W16 W18 W19 W21 W22    here
+W9                                    test_gateway_stream
+W24 W26 W29 W30 W32 W33 W37           here; W26 to 16 MiB: test_gateway_large
+W25                                   test_gateway_cache
+W28                                   here: errors of ours are nested; a backend's own bytes pass as they are
+W35                                   test_gateway_cors
+W38                                   test_gateway_routing, test_gateway_models
+W40 W41 W43                           test_gateway_stream, here, test_gateway_failover
+W44                                   here
+W46 W48 W49                           test_gateway_cache
+T7 T8 T19                             test_gateway_semantic, tests/guards, tests/caches
+T59                                   tests/routeeval
+T71                                   tests/node
+T72                                   tests/limits: outages of Redis; test_gateway_outages
 """
 
 import asyncio
@@ -54,7 +58,11 @@ ROUTES = {
     "/v1/chat/completions": chat("[[tokens: 300]]"),
     "/v1/completions": {"model": "small-model", "prompt": "[[tokens: 300]]", "max_tokens": 400},
     "/v1/embeddings": {"model": "small-model", "input": "x"},
+    "/v1/responses": {"model": "small-model", "input": "[[tokens: 300]]", "max_output_tokens": 400},
+    "/v1/messages": chat("[[tokens: 300]]", max_tokens=400),
+    "/v1/rerank": {"model": "small-model", "query": "x", "documents": ["y"]},
 }
+NO_STREAM = ("/v1/embeddings", "/v1/rerank")
 
 
 @pytest.mark.parametrize("path", ROUTES)
@@ -62,8 +70,9 @@ ROUTES = {
 @pytest.mark.parametrize("shared", [False, True], ids=["alone", "cacheable"])
 async def test_a_departure_ends_the_work_on_every_route(start, path, stream, shared):
     """T42, W40: on each route, streamed or not, cached or not, the client's leaving closes the upstream and frees the slot."""
-    stack = await start(fakes={"s1": Options(itl=0.01), "l1": Options()})
-    if path == "/v1/embeddings":
+    served = ["chat", "completions", "embeddings", "responses", "messages", "rerank"]
+    stack = await start({"models": {0: {"endpoints": served}}}, fakes={"s1": Options(itl=0.01), "l1": Options()})
+    if path in NO_STREAM:
         stack.small.faults.add(hang_before_first_token=True, times=1)
     async with wire(stack.gateway.port) as one:
         one.send({**ROUTES[path], "stream": stream, **(GREEDY if shared else {})}, path=path)
