@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize("name", [OURS, WORKERS])
 def test_the_openai_sdk(name, tmp_path):
-    """Everything that a program does with the SDK of this environment works through tiergate, with one process and with several."""
+    """All that a program does with this environment's SDK works through tiergate, with one process and with several."""
     with started(name, ROOT) as target:
         cases = runner.cases([sys.executable, str(HERE / "openai_calls.py")], target, tmp_path / "log")
     assert len(cases) > 50, (tmp_path / "log").read_text()
