@@ -34,18 +34,19 @@ DIRECT, OURS, WORKERS = "fake-vllm", "tiergate", "tiergate-workers"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A target that runs: `narrow_key` may call MODEL alone, where the target has such keys."""
+    """A target that runs: `narrow_key` may call MODEL alone, where the target has such keys; `model` is what suites call."""
 
     name: str
     root: str
     backends: tuple[str, ...]
     narrow_key: str = ""
+    model: str = MODEL
 
     def environment(self) -> dict[str, str]:
         return {
             "CONFORMANCE_URL": f"{self.root}/v1",
             "CONFORMANCE_KEY": KEY,
-            "CONFORMANCE_MODEL": MODEL,
+            "CONFORMANCE_MODEL": self.model,
             "CONFORMANCE_NARROW_KEY": self.narrow_key,
             "CONFORMANCE_ADMIN_KEY": ADMIN_KEY,
             "CONFORMANCE_BACKENDS": " ".join(self.backends),
