@@ -14,7 +14,8 @@ _WIDTH = 160
 _INTRO = """# Other people's clients, through tiergate
 
 Made by `make conformance`, with peers by `ARGS="--targets litellm,smg,vllm-router"`; what is not run again keeps its result.
-Each suite has an environment of its own below `.venv-conformance/`, with its own packages at pinned versions, and calls
+Each suite has an environment of its own below `.venv-conformance/`, with its own packages at pinned versions (for Node also what they
+bring along, by a lock file; for Python that is what pip finds on the day), and calls
 
 - `fake-vllm`: the look-alike of vLLM by itself ([how faithful it is](fake-vllm.md)), without a gateway: what fails here is the
   engine's, not a gateway's;
@@ -57,7 +58,8 @@ def _counts(run: Run | None) -> str:
 
 def _ours(results: Results) -> Iterator[str]:
     yield "## What tiergate fails, and why\n"
-    found = [*_cases(results, OURS, lambda run: run.failed), *_cases(results, WORKERS, lambda run: run.failed)]
+    both = [*_cases(results, OURS, lambda run: run.failed), *_cases(results, WORKERS, lambda run: run.failed)]
+    found = list({(name, case.case): (name, case) for name, case in both}.values())
     yield from _table(found, lambda name, case: verdict(results, name, case) or f"**not explained**: {case.why}")
 
 
