@@ -14,8 +14,8 @@ _WIDTH = 160
 _INTRO = """# Other people's clients, through tiergate
 
 Made by `make conformance`, with peers by `ARGS="--targets litellm,smg,vllm-router"`; what is not run again keeps its result.
-Each suite has an environment of its own below `.venv-conformance/`, with its own packages at pinned versions (for Node also what they
-bring along, by a lock file; for Python that is what pip finds on the day), and calls
+Each suite has an environment of its own below `.venv-conformance/`, with its own packages at pinned versions (for Node also what
+they bring along, by a lock file; for Python that is what pip finds on the day), and calls
 
 - `fake-vllm`: the look-alike of vLLM by itself ([how faithful it is](fake-vllm.md)), without a gateway: what fails here is the
   engine's, not a gateway's;
@@ -30,9 +30,8 @@ JSON schemas, and fail when told to. So this is about the protocol, not about an
 
 
 def page(results: Results) -> str:
-    return "\n".join(
-        [_INTRO, *_matrix(results), "", *_ours(results), *_failures(results), *_skipped(results), *_versions(results)]
-    )
+    parts = (_matrix, _ours, _failures, _skipped, _versions, _absent)
+    return "\n".join([_INTRO, *(line for part in parts for line in part(results))])
 
 
 def _matrix(results: Results) -> Iterator[str]:
