@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import json
 import os
+import random
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +20,7 @@ from bench import environments
 from bench.load import Target as Address
 from bench.peers import PEERS, Place
 from bench.processes import Running, free_port
+from gateway.lab.up.ports import free
 
 MODEL = "conform-model"
 LARGE = "conform-large"
@@ -152,14 +154,14 @@ def started(name: str, root: Path) -> Iterator[Target]:
     place_of = environments.ready(gateway.peer, PEERS[gateway.peer], root) if gateway and gateway.peer else root
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tiergate-conformance-")))
-        ports = [free_port(), free_port()]
+        own, *ports = free(3, random.Random())
         for engine in [_engine(port, folder, root, stack) for port in ports]:
             engine.wait()
         backends = tuple(f"http://127.0.0.1:{port}" for port in ports)
         if gateway is None:
             yield Target(name, backends[0], backends[:1])
             return
-        place = Place(place_of, folder, free_port(), ports)
+        place = Place(place_of, folder, own, ports)
         env = gateway.env if gateway.peer else _ours(root)
         _start(gateway.command(place), place.port, folder / "gateway.log", env, stack).wait()
         yield Target(name, f"http://127.0.0.1:{place.port}", backends, gateway.narrow_key)
