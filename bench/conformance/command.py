@@ -28,12 +28,13 @@ from bench.environments import NotInstalledError
 from bench.processes import NotReadyError
 
 ROOT = Path(__file__).resolve().parents[2]
+DATA = "conformance.json"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = _arguments(argv)
     end_at_sigterm()
-    data = args.out / "conformance.json"
+    data = args.out / DATA
     results = msgspec.json.decode(data.read_bytes(), type=Results) if data.is_file() else Results()
     commands, missing = _installed(args.suites), list[str]()
     for name in args.targets:
@@ -44,17 +45,22 @@ def main(argv: Sequence[str] | None = None) -> int:
                         continue
                     run = _run(suite, command, target)
                     results.runs[suite] = {**results.runs.get(suite, {}), name: run}
+                    _write(results, args.out)
                     print(f"{suite:24} {name:12} {run.told()}", file=sys.stderr, flush=True)
         except (NotInstalledError, NotReadyError) as error:
             print(f"{name}: {error}", file=sys.stderr)
             missing.append(name)
-    args.out.mkdir(parents=True, exist_ok=True)
-    data.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")
-    (args.out / "conformance.md").write_text(page.page(results), encoding="utf-8")
     ours = verdict.unexplained(results, list(commands), args.targets)
     for line in ours:
         print(f"unexplained: {line}", file=sys.stderr)
     return 1 if ours or missing or len(commands) < len(args.suites) else 0
+
+
+def _write(results: Results, folder: Path) -> None:
+    """After every suite, so that a run that breaks off loses nothing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / DATA).write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")
+    (folder / "conformance.md").write_text(page.page(results), encoding="utf-8")
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:

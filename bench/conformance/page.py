@@ -13,15 +13,16 @@ _SHOWN = 3
 _WIDTH = 160
 _INTRO = """# Other people's clients, through tiergate
 
-Made by `make conformance`; what is not run again keeps its result. Each suite has an environment of its own below
-`.venv-conformance/`, with its own packages at pinned versions, and calls
+Made by `make conformance`, with peers by `ARGS="--targets litellm,smg,vllm-router"`; what is not run again keeps its result.
+Each suite has an environment of its own below `.venv-conformance/`, with its own packages at pinned versions (for Node also what
+they bring along, by a lock file; for Python that is what pip finds on the day), and calls
 
 - `fake-vllm`: the look-alike of vLLM by itself ([how faithful it is](fake-vllm.md)), without a gateway: what fails here is the
   engine's, not a gateway's;
 - `tiergate`: two tiers before two of them, with keys, limits, aliases and the exact cache on; `tiergate-workers`: the same with
   `--workers 2`;
-- its peers before the same two, each as its own documentation starts it; the Rust routers by turns (`round_robin`), LiteLLM's
-  proxy with a master key.
+- its peers before the same two: the Rust routers by turns (`round_robin`), LiteLLM's proxy with a master key, without its
+  database, and without cooldowns, so that one case's errors are not the next one's.
 
 No model speaks here: the engines say what the prompt or [a script](../bench/conformance/script.yaml) tells them, fill tools and
 JSON schemas, and fail when told to. So this is about the protocol, not about answers.
@@ -29,9 +30,8 @@ JSON schemas, and fail when told to. So this is about the protocol, not about an
 
 
 def page(results: Results) -> str:
-    return "\n".join(
-        [_INTRO, *_matrix(results), "", *_ours(results), *_failures(results), *_skipped(results), *_versions(results)]
-    )
+    parts = (_matrix, _ours, _failures, _skipped, _versions, _absent)
+    return "\n".join([_INTRO, *(line for part in parts for line in part(results))])
 
 
 def _matrix(results: Results) -> Iterator[str]:
@@ -57,7 +57,8 @@ def _counts(run: Run | None) -> str:
 
 def _ours(results: Results) -> Iterator[str]:
     yield "## What tiergate fails, and why\n"
-    found = [*_cases(results, OURS, lambda run: run.failed), *_cases(results, WORKERS, lambda run: run.failed)]
+    both = [*_cases(results, OURS, lambda run: run.failed), *_cases(results, WORKERS, lambda run: run.failed)]
+    found = list({(name, case.case): (name, case) for name, case in both}.values())
     yield from _table(found, lambda name, case: verdict(results, name, case) or f"**not explained**: {case.why}")
 
 

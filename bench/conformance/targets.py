@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import json
 import os
+import random
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +20,7 @@ from bench import environments
 from bench.load import Target as Address
 from bench.peers import PEERS, Place
 from bench.processes import Running, free_port
+from gateway.lab.up.ports import free
 
 MODEL = "conform-model"
 LARGE = "conform-large"
@@ -34,18 +36,19 @@ DIRECT, OURS, WORKERS = "fake-vllm", "tiergate", "tiergate-workers"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A target that runs: `narrow_key` may call MODEL alone, where the target has such keys."""
+    """A target that runs: `narrow_key` may call MODEL alone, where the target has such keys; `model` is what suites call."""
 
     name: str
     root: str
     backends: tuple[str, ...]
     narrow_key: str = ""
+    model: str = MODEL
 
     def environment(self) -> dict[str, str]:
         return {
             "CONFORMANCE_URL": f"{self.root}/v1",
             "CONFORMANCE_KEY": KEY,
-            "CONFORMANCE_MODEL": MODEL,
+            "CONFORMANCE_MODEL": self.model,
             "CONFORMANCE_NARROW_KEY": self.narrow_key,
             "CONFORMANCE_ADMIN_KEY": ADMIN_KEY,
             "CONFORMANCE_BACKENDS": " ".join(self.backends),
@@ -151,26 +154,26 @@ def started(name: str, root: Path) -> Iterator[Target]:
     place_of = environments.ready(gateway.peer, PEERS[gateway.peer], root) if gateway and gateway.peer else root
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tiergate-conformance-")))
-        ports = [_engine(number, folder, root, stack) for number in (1, 2)]
+        own, *ports = free(3, random.Random())
+        for engine in [_engine(port, folder, root, stack) for port in ports]:
+            engine.wait()
         backends = tuple(f"http://127.0.0.1:{port}" for port in ports)
         if gateway is None:
             yield Target(name, backends[0], backends[:1])
             return
-        place = Place(place_of, folder, free_port(), ports)
+        place = Place(place_of, folder, own, ports)
         env = gateway.env if gateway.peer else _ours(root)
-        _start(gateway.command(place), place.port, folder / "gateway.log", env, stack)
+        _start(gateway.command(place), place.port, folder / "gateway.log", env, stack).wait()
         yield Target(name, f"http://127.0.0.1:{place.port}", backends, gateway.narrow_key)
 
 
-def _engine(number: int, folder: Path, root: Path, stack: contextlib.ExitStack) -> int:
-    port = free_port()
+def _engine(port: int, folder: Path, root: Path, stack: contextlib.ExitStack) -> Running:
     names = [word for name in (MODEL, *NAMES) for word in ("--model", name)]
     command = [
         sys.executable, "-m", "gateway.cli", "fake-vllm", "--port", str(port), "--api-key", KEY, "--script", str(SCRIPT),
         "--enable-prompt-tokens-details", *names,
     ]  # fmt: skip
-    _start(command, port, folder / f"engine{number}.log", _ours(root), stack)
-    return port
+    return _start(command, port, folder / f"engine-{port}.log", _ours(root), stack)
 
 
 def _ours(root: Path) -> dict[str, str]:
@@ -178,8 +181,8 @@ def _ours(root: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(root)}
 
 
-def _start(command: list[str], port: int, log: Path, env: Mapping[str, str], stack: contextlib.ExitStack) -> None:
+def _start(command: list[str], port: int, log: Path, env: Mapping[str, str], stack: contextlib.ExitStack) -> Running:
     address = Address(port, MODEL, {"authorization": f"Bearer {KEY}"})
     running = Running(command, address, log, {**os.environ, **env})
     stack.callback(running.stop)
-    running.wait()
+    return running

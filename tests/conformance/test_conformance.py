@@ -1,6 +1,7 @@
 """The light part of `make conformance`, which needs no download, and how its page is made."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -9,16 +10,17 @@ import pytest
 from bench.conformance import page, runner, verdict
 from bench.conformance.records import BROKE_OFF, Case, Results, Run
 from bench.conformance.suites import HERE, SUITES, NodeSuite
-from bench.conformance.targets import DIRECT, OURS, WORKERS, started
+from bench.conformance.targets import DIRECT, MODEL, OURS, WORKERS, started
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("name", [OURS, WORKERS])
-def test_the_openai_sdk(name, tmp_path):
-    """Everything that a program does with the SDK of this environment works through tiergate, with one process and several."""
+@pytest.mark.parametrize(("name", "model"), [(OURS, MODEL), (WORKERS, "auto")])
+def test_the_openai_sdk(name, model, tmp_path):
+    """All that a program does with this environment's SDK works: one process and a model by name, several and `auto`."""
     with started(name, ROOT) as target:
-        cases = runner.cases([sys.executable, str(HERE / "openai_calls.py")], target, tmp_path / "log")
+        command = [sys.executable, str(HERE / "openai_calls.py")]
+        cases = runner.cases(command, replace(target, model=model), tmp_path / "log")
     assert len(cases) > 50, (tmp_path / "log").read_text()
     assert [case for case in cases if case.outcome != "passed"] == []
 
