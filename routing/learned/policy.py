@@ -81,12 +81,22 @@ class Policy:
 
     @cached_property
     def _places(self) -> Mapping[int, int]:
-        return {key: place for place, key in enumerate(self.keys)}
+        """Counted from the end, so that none is 0, which a filter would leave out."""
+        return {key: place - len(self.keys) for place, key in enumerate(self.keys)}
 
     @cached_property
     def _squares(self) -> list[float]:
         squares = [(step / IDF_STEP) ** 2 for step in range(256)]
         return [squares[step] for step in self.idf]
+
+    @cached_property
+    def _variances(self) -> list[float]:
+        return [spread + _LEAST_SPREAD for spread in self.spread]
+
+    @cached_property
+    def _room(self) -> int:
+        """A power of two that no place reaches: a weight and a place make one number, by which they sort fast."""
+        return 1 << len(self.keys).bit_length()
 
     def judge(self, text: str) -> Judged:
         """A text of bounded length (see `conversation`)."""
@@ -110,14 +120,12 @@ class Policy:
 
     def strangeness(self, amounts: Sequence[float]) -> float:
         """How far amounts are from those of the training: the sum of squares, each over its variance."""
-        return sum(
-            (amount - usual) ** 2 / (spread + _LEAST_SPREAD)
-            for amount, usual, spread in zip(amounts, self.usual, self.spread, strict=True)
-        )
+        away = [amount - usual for amount, usual in zip(amounts, self.usual, strict=True)]
+        return sum([far * far / variance for far, variance in zip(away, self._variances, strict=True)])
 
     def _met(self, grams: Grams) -> tuple[list[int], float, float]:
         """The places of the grams that are known, what a weight is scaled by, and the known share of the text's weight."""
-        met = [place for place in map(self._places.get, grams.ids) if place is not None]
+        met = list(filter(None, map(self._places.get, grams.ids)))
         met_square = sum(map(self._squares.__getitem__, met))
         unmet_square = (len(grams.ids) - len(met)) * self.unmet**2
         if not met_square:
@@ -127,13 +135,10 @@ class Policy:
 
     def _terms(self, grams: Grams, met: list[int], weights: list[int], scale: float) -> list[tuple[str, float]]:
         """The strongest grams, and the amounts, by what they add to the gap; an amount against what is usual of it."""
-        ordered = sorted(weights)
-        ends = ordered if len(ordered) <= 2 * TERMS else ordered[:TERMS] + ordered[-TERMS:]
-        least = max([1, *sorted(map(abs, ends))[-TERMS:][:1]])
-        strong = [(abs(weight), place) for weight, place in zip(weights, met, strict=True) if not -least < weight < least]
-        strong.sort(reverse=True)
-        step, of = scale * self.gap.step, self.gap.weights
-        terms = [(name, of[place] * step) for _, place in strong[:TERMS] if (name := _name(grams, self.keys[place]))]
+        room, step, of = self._room, scale * self.gap.step, self.gap.weights
+        strong = sorted([(weight if weight > 0 else -weight) * room + place for weight, place in zip(weights, met, strict=True)])
+        places = [number % room - room for number in strong[-TERMS:]]
+        terms = [(name, of[place] * step) for place in places[::-1] if of[place] and (name := _name(grams, self.keys[place]))]
         for name, amount, weight, usual in zip(AMOUNTS, grams.amounts, self.gap.amounts, self.usual, strict=True):
             if weight and amount:
                 terms.append((name, weight * (amount - usual)))
