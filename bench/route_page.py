@@ -13,6 +13,7 @@ Json = Mapping[str, Any]
 
 FEW = 300  # labels after which calibration is told in short
 MANY = 1000  # rows of a set of which that is told
+GOOD = 0.6  # APGR on a left-out task that is worth having
 SOURCES = {
     "llmrouter": ("ulab-uiuc/LLMRouter, 13 tasks", "MIT"),
     "routellm_mmlu": ("lm-sys/RouteLLM, MMLU", "Apache-2.0"),
@@ -57,6 +58,7 @@ def _short(document: Json) -> Iterator[str]:
     yield f"- **Worse than chance** (the interval's upper end is below .500): {_list(under)}."
     if any(it["protocol"] == "task" and not it["levelled"] for it in under):
         yield "  Of bare scores of left-out tasks .500 is not chance: what `means of other tasks` gets is."
+    yield from _left_out(results)
     yield f"- Not to be told from chance: {_counts(unsure, results)}."
     worse = [it for it in results if it["over_length"]["high"] is not None and it["over_length"]["high"] < 0]
     better = [it for it in results if it["over_length"]["low"] is not None and it["over_length"]["low"] > 0]
@@ -72,6 +74,31 @@ def _short(document: Json) -> Iterator[str]:
                 f"- {name}: with labels of its own at best {figure(best['apgr'])} ({origin(best)}); without any at best "
                 f"{figure(alone['apgr'])} ({_who(alone)}), chosen in hindsight."
             )
+    yield from _by_chance(document)
+
+
+def _left_out(results: Sequence[Json]) -> Iterator[str]:
+    bare = [it for it in results if it["protocol"] == "task" and not it["levelled"]]
+    level = {it["set"]: it for it in results if it["protocol"] == "task" and it["levelled"]}
+    if bare:
+        told = "; ".join(f"{it['set']} {figure(it['apgr'])}, levelled {number(_value(level[it['set']]))}" for it in bare)
+        good = [it["set"] for it in bare if _value(it) >= GOOD] or ["none"]
+        yield f"- Tasks left out: {told}. At {number(GOOD)} or more without levelling: {', '.join(good)}."
+
+
+def _by_chance(document: Json) -> Iterator[str]:
+    """Beside folds of whole templates, with the same labels."""
+    for it in document["splits"]:
+        strict = [
+            figure(own["apgr"])
+            for own in document["results"]
+            if own["protocol"] == "own" and (own["set"], own["labels"]) == (it["set"], it["labels"])
+        ]
+        beside = f"; {strict[0]} where whole templates are kept apart" if strict else ""
+        yield (
+            f"- {it['set']}, {it['labels']:,} labels: {figure(it['apgr'])} where rows are split at random, as published figures "
+            f"are (mean and range of {it['splits']}){beside}."
+        )
 
 
 def _also_short(document: Json) -> Iterator[str]:
@@ -134,9 +161,8 @@ def _value(it: Json) -> float:
 
 
 def _set(document: Json, rows: Json) -> str:
-    results = [it for it in document["results"] if it["set"] == rows["name"]]
     head = [name for name in table.HEAD if not name.startswith("ECE")]
-    body = [table.cells(it)[: len(head)] for it in results]
+    body = [table.cells(it)[: len(head)] for it in table.results(document, rows["name"])]
     return f"## {rows['name']}\n\n{table.told_of(rows)}.\n\n" + _markdown(head, body)
 
 

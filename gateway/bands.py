@@ -19,6 +19,10 @@ class Bands:
     def __init__(self) -> None:
         self._recent: dict[_Of, Recent] = {}  # as many as the config has tenants, routes and tiers
 
+    def renew(self) -> None:
+        """Scores mean something else from here on."""
+        self._recent.clear()
+
     def of(self, job: Job) -> Near:
         return partial(self._near, job.principal.tenant, job.resolution.route)
 
@@ -31,6 +35,14 @@ class Bands:
         if recent is None:
             recent = self._recent[of] = Recent()
         recent.add(decision.score)
+
+    def of_tenant(self, tenant: str) -> dict[str, dict[str, list[float]]]:
+        """By route and tier, the scores that were to go there, in order."""
+        found: dict[str, dict[str, list[float]]] = {}
+        for (owner, route, tier), recent in self._recent.items():
+            if owner == tenant:
+                found.setdefault(route, {})[tier] = recent.scores()
+        return found
 
     def _near(self, tenant: str, route: str, tier: str, share: float) -> float | None:
         recent = self._recent.get((tenant, route, tier))

@@ -22,8 +22,9 @@ from gateway.explanation import RouteTarget
 from gateway.families import Labels
 from gateway.job import Job
 from gateway.metrics import Metrics
-from routing.aims import Aim, Told
-from routing.cuts import Cuts
+from gateway.sight import Line, Sight, line_of
+from routing.aims import Aim, Scope, Told
+from routing.cuts import Begin, Cuts
 from routing.onesided import BLOCK, OneSided
 from routing.types import Decision
 
@@ -66,13 +67,25 @@ class Choosing:
             self._targets,
         )
 
-    def ask(self, job: Job) -> tuple[float, str]:
-        """(The score from which it goes up a tier, the tier for it if nobody can rate it.)"""
+    def renew(self, routes: Mapping[str, Aim], begin: Begin) -> None:
+        """Another policy rates requests from here on. `routes`: as before, but for the value of a threshold."""
+        self._routes = routes
+        self._cuts.renew(routes, begin)
+
+    def lines(self, tenant: str) -> dict[str, Line]:
+        """By route, as they stand for that tenant."""
+        return {route: line_of(self._cuts.scope(route, tenant)) for route in self._routes}
+
+    def ask(self, job: Job, sight: Sight | None = None) -> tuple[float, str]:
+        """(The score from which it goes up a tier, the tier for it if nobody can rate it.) `sight`: another process's."""
         resolution = job.resolution
         if not resolution.auto:
             return 0.0, self._default_tier
         raw = job.ask.raw
-        threshold, unrated = self._cuts.scope(resolution.route, job.principal.tenant).cut(lambda: draw(raw))
+        scope: Scope | Line = self._cuts.scope(resolution.route, job.principal.tenant)
+        if sight is not None:
+            scope = sight.lines.get(resolution.route, scope)
+        threshold, unrated = scope.cut(lambda: draw(raw))
         job.cut = threshold
         return threshold, self._default_tier if unrated else self._order[0]
 
@@ -117,12 +130,14 @@ class Choosing:
             if watched is not None and tenant not in self._unwatched:
                 self._watch(watched, shown, decision.target.name)
 
-    def view(self, job: Job) -> RouteTarget | None:
+    def view(self, job: Job, sight: Sight | None = None) -> RouteTarget | None:
         """How the scope of a request stands."""
         if not job.resolution.auto:
             return None
         route, tenant = job.resolution.route, job.principal.tenant
         standing, owner = self._cuts.scope(route, tenant).standing(), self._cuts.owner(tenant)
+        if sight is not None and (line := sight.lines.get(route)) is not None:
+            standing = line.standing
         overall, sent = self._since_start(route, owner)
         return RouteTarget(
             route=self._shown[route],
@@ -147,7 +162,9 @@ class Choosing:
         if up is None:
             return None
         is_open = decision.reason in _OPEN and (verdict is None or verdict.tier is None)
-        return Told(up, is_open) if verdict is None else Told(up, is_open, verdict.score, verdict.small, verdict.large)
+        if verdict is not None:
+            return Told(up, is_open, verdict.score, verdict.small, verdict.large)
+        return Told(up, is_open, looped=decision.turned == "looped" and decision.held is not None and decision.held.chosen)
 
     def _up(self, job: Job, tier: str) -> bool | None:
         """Whether that is not the cheapest of the tiers that it might have gone to; None where there is only one."""

@@ -38,6 +38,7 @@ from gateway.job import Headers, Job, read_headers
 from gateway.loads import NoLoads
 from gateway.pipeline import Pipeline, amounts
 from gateway.refusals import REFUSALS, refusal
+from gateway.sight import Sight
 from gateway.sizing import estimate_of
 from limits.budget import Budgets
 from limits.ledger import Ledger
@@ -56,7 +57,7 @@ _MASK = b'"***"'
 @dataclass(frozen=True, slots=True)
 class Node:
     """The gateway that a request would come to. `live`: it serves, so it knows its replicas and what it keeps. `stable`: the
-    secret that ids are made with outlives it.
+    secret that ids are made with outlives it. `sight`: of the process that decides, where this is another one.
     """
 
     pipeline: Pipeline
@@ -66,6 +67,7 @@ class Node:
     limiter: LastingLimiter
     live: bool
     stable: bool
+    sight: Sight | None = None
 
 
 async def explain(
@@ -106,9 +108,9 @@ async def _explain(
     if job.wishes.cache.only_if_cached and told.cache.verdict != "exact":
         raise not_cached()
     keyed = clock()
-    decision = await pipeline.weigh(job, None if node.live else NoLoads())
+    decision = await pipeline.weigh(job, None if node.live else NoLoads(), node.sight)
     decided = clock()
-    told.route = _route(pipeline, job, decision, live=node.live)
+    told.route = _route(node, job, decision)
     told.attempts = await _attempts(node, job, decision)
     if node.live:
         told.limits_store = str(node.limiter.state)
@@ -142,7 +144,8 @@ def _tell_job(told: Explanation, job: Job) -> None:
     told.stands_for, told.auto = tuple(target.name for target in resolution.candidates), resolution.auto
 
 
-def _route(pipeline: Pipeline, job: Job, decision: Decision, *, live: bool) -> Route:
+def _route(node: Node, job: Job, decision: Decision) -> Route:
+    pipeline = node.pipeline
     kept = {decision.target.name, *(target.name for target in decision.alternatives)}
     candidates = [
         Candidate(
@@ -163,8 +166,8 @@ def _route(pipeline: Pipeline, job: Job, decision: Decision, *, live: bool) -> R
         session=session_of(pipeline, decision),
         move=decision.move or "",
         band=pipeline.rules.load.band,
-        loads=loads_of(pipeline, job) if live else (),
-        target=pipeline.choosing.view(job),
+        loads=loads_of(pipeline, job) if node.live else (),
+        target=pipeline.choosing.view(job, node.sight),
         first=pipeline.cascades.first(job, decision),
         policy="" if job.verdict is None else job.verdict.policy,
         small=None if job.verdict is None else job.verdict.small,

@@ -15,7 +15,7 @@ def session_of(pipeline: Pipeline, decision: Decision) -> SessionView | None:
         return None
     return SessionView(
         held.tier, decision.wanted, decision.turned or "", held.easy, sticky.turns, held.cost, sticky.tokens, held.leans,
-        held.kept, held.model,
+        held.kept, held.model, held.loops, sticky.loop,
     )  # fmt: skip
 
 

@@ -66,7 +66,7 @@ class SessionView(msgspec.Struct, frozen=True):
 
     `wanted`: the tier for this turn alone. `easy` turns in a row so far, of the `easy_turns` that stay up; going down would cost
     `cost` tokens, and may cost `move_tokens`. `leans`: the turn goes on with what was said before. `kept`: it was remembered,
-    else made out from the body. `model`: the one that a tool loop goes on with.
+    else made out from the body. `model`: the one that a tool loop goes on with; it has had `loops` turns of `loop_turns`.
     """
 
     tier: str
@@ -79,6 +79,8 @@ class SessionView(msgspec.Struct, frozen=True):
     leans: bool
     kept: bool
     model: str = ""
+    loops: int = 0
+    loop_turns: int = 0
 
 
 class LoadView(msgspec.Struct, frozen=True):

@@ -53,6 +53,7 @@ from gateway.refusals import REFUSED, refusal
 from gateway.relay import Sink
 from gateway.reply import Reply
 from gateway.settle import Ending, charge, spent
+from gateway.sight import Sight
 from gateway.sizing import estimate_of, learn
 from gateway.talks import NoTalks
 from gateway.tokenizing import Tokens
@@ -128,7 +129,7 @@ class Pipeline:
         self.rules = rules
         self.talks = talks
         self.loads = loads
-        self._bands = Bands()
+        self.bands = Bands()
         self.choosing = choosing
         self.answers = answers
         self.stations = stations
@@ -303,7 +304,7 @@ class Pipeline:
         """A model is asked for that reason, or has answered. Told once of each piece of work."""
         self._metrics.decided(decision)
         self.choosing.tell(job, decision)
-        self._bands.tell(job, decision)
+        self.bands.tell(job, decision)
         self.talks.note(job, decision, decision.target)
         job.work.score, job.work.terms, job.work.cut = decision.score, decision.terms, job.cut
         job.work.policy = "" if job.verdict is None else job.verdict.policy
@@ -316,13 +317,13 @@ class Pipeline:
         dearer = [other for other in others if rank(other.model.tier) > rank(target.model.tier)]
         return min(dearer, key=lambda other: rank(other.model.tier), default=None)
 
-    def decide(self, job: Job, loads: Loads | None = None) -> Decision:
-        """Which model, why, and who comes next. `loads`: of whom this is not the process that knows them.
+    def decide(self, job: Job, loads: Loads | None = None, sight: Sight | None = None) -> Decision:
+        """Which model, why, and who comes next. `loads`, `sight`: of whom this is not the process that knows them.
 
         Raises Undecided where `weigh` has to be awaited.
         """
         rules, job.verdict = self.rules, None
-        threshold, unrated = self.choosing.ask(job)
+        threshold, unrated = self.choosing.ask(job, sight)
         decision = decide(
             job.resolution,
             job.needs,
@@ -336,7 +337,7 @@ class Pipeline:
             sticky=self.talks.sticky,
             load=(loads or self.loads).at(job.wishes.priority),
             rules=rules.load,
-            near=self._bands.of(job),
+            near=self.bands.of(job) if sight is None else sight.near(job.resolution.route),
         )
         return self.choosing.named(job, decision, unrated)
 
@@ -350,13 +351,17 @@ class Pipeline:
         job.verdict = job.foreseen
         return job.foreseen
 
-    async def weigh(self, job: Job, loads: Loads | None = None) -> Decision:
+    def sight(self, tenant: str) -> Sight:
+        """What this process goes by when it decides for a tenant."""
+        return Sight(self.choosing.lines(tenant), self.bands.of_tenant(tenant))
+
+    async def weigh(self, job: Job, loads: Loads | None = None, sight: Sight | None = None) -> Decision:
         """As `decide`, once whoever has to be asked first has answered."""
         try:
-            return self.decide(job, loads)
+            return self.decide(job, loads, sight)
         except Undecided:
             job.foreseen = await self._asked.judge(job.ask.fields, job.endpoint.name, job.principal.tenant)
-            return self.decide(job, loads)
+            return self.decide(job, loads, sight)
 
     async def decision(self, job: Job) -> Decision:
         """Where it goes, decided once for each request, and in the account of its target from then on."""

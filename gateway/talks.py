@@ -24,6 +24,7 @@ from routing.types import Decision, Target, Verdict
 from routing.whose import Names, names_of
 
 EARLIER = 4
+_CHOSEN = frozenset({"score", "default", "budget", "session", "load"})
 
 Judge = Callable[[Mapping[str, Any], str], Verdict]
 
@@ -69,9 +70,12 @@ class Talks(NoTalks):
         if names.goes_on:
             same = self._table.get(names.own)
             if same is not None and same.ask == names.ask:
-                return self._held(names, same, same.model)
+                return self._held(names, same, same.easy, same.model if same.loops < self.sticky.loop else "")
         last = self._table.get(names.before) if names.before else None
-        return self._made_out(job, names, judge, threshold, unrated) if last is None else self._held(names, last, "")
+        if last is None:
+            return self._made_out(job, names, judge, threshold, unrated)
+        again = last.ask == names.ask  # the same ask once more, which is counted already
+        return self._held(names, last, max(0, last.easy - 1) if again else last.easy)
 
     def note(self, job: Job, decision: Decision, target: Target, /) -> None:
         if not job.resolution.auto or not decision.keeps:
@@ -80,7 +84,12 @@ class Talks(NoTalks):
         if names is None:
             return
         read = job.needs.prompt_tokens if target.model.tier == decision.keeps else 0
-        record = Record(names.ask, decision.keeps, target.name, decision.easy, read, self._clock())
+        held = decision.held
+        if held is not None and decision.turned == "looped":
+            loops, chosen = held.loops + 1, held.chosen and target is decision.target
+        else:
+            loops, chosen = 0, decision.reason in _CHOSEN and target.model.tier == decision.keeps
+        record = Record(names.ask, decision.keeps, target.name, decision.easy, read, self._clock(), loops, chosen)
         self._table.put(names.own, job.principal.tenant, record)
 
     def _names(self, job: Job) -> Names | None:
@@ -90,12 +99,9 @@ class Talks(NoTalks):
             job.names = (names_of(self._key, tenant, route, fields, job.endpoint.name, session),)
         return job.names[0]
 
-    def _held(self, names: Names, record: Record, model: str) -> Held:
+    def _held(self, names: Names, record: Record, easy: int, model: str = "") -> Held:
         cost = record.tokens if self._clock() - record.at < self._warm else 0
-        easy = record.easy
-        if record.ask == names.ask and not model:  # the same ask once more, which is counted already
-            easy = max(0, easy - 1)
-        return Held(record.tier, model, easy, cost, leans(names.newest))
+        return Held(record.tier, model, easy, cost, leans(names.newest), loops=record.loops, chosen=record.chosen)
 
     def _made_out(self, job: Job, names: Names, judge: Judge, threshold: float, unrated: str) -> Held | None:
         """From the body alone: each of the earlier asks as if it were the newest."""

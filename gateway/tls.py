@@ -14,7 +14,7 @@ import ssl
 from pathlib import Path
 
 from gateway.config.certificates import TlsError, load_pair, server_context
-from gateway.config.schema import ServerTls
+from gateway.config.tls import ServerTls
 
 SECONDS = 10.0
 

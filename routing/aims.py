@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, TypeVar
+from typing import Literal, NamedTuple, Protocol, Self, TypeVar
 
 AimKind = Literal["large", "quality", "threshold"]
 Draw = Callable[[], float]
@@ -42,6 +42,7 @@ class Cut(NamedTuple):
 
 class Told(NamedTuple):
     """What became of one request. `up`: it left the cheapest tier. `open`: by its score or for want of one, rather than forced.
+    `looped`: it is a turn of a tool loop, of an ask for which that was decided before.
 
     `small` and `large`: how likely the cheapest and the dearest tier are good enough, where the classifier tells.
     """
@@ -51,6 +52,14 @@ class Told(NamedTuple):
     score: float | None = None
     small: float | None = None
     large: float | None = None
+    looped: bool = False
+
+
+class Amount(NamedTuple):
+    """What a request has changed in the account, and in that of tool loops."""
+
+    owed: float
+    lent: float = 0.0
 
 
 class Standing(NamedTuple):
@@ -73,16 +82,22 @@ class Scope(Protocol):
         """Where the line is for the next request."""
         ...
 
-    def expect(self, told: Told) -> float:
+    def expect(self, told: Told) -> Amount:
         """A request will be sent, as far as is known: it is in the account from now on. What that changed there, for `forgo`."""
         ...
 
-    def forgo(self, amount: float) -> None:
+    def forgo(self, amount: Amount) -> None:
         """It was not sent."""
         ...
 
     def tell(self, told: Told, *, expected: bool = False) -> None:
         """A request was sent. `expected`: it is in the account already."""
+        ...
+
+    def renew(self, fresh: Self) -> None:
+        """Scores mean something else from here on: to begin with they are those that another scope of this kind begins with. What
+        is owed is owed as before.
+        """
         ...
 
     def standing(self) -> Standing: ...
@@ -138,13 +153,16 @@ class Raw:
         self._cut = Cut(threshold, True)
         self._sent = Sent()
 
+    def renew(self, fresh: Self) -> None:
+        self._aim, self._cut = fresh._aim, fresh._cut
+
     def cut(self, draw: Draw) -> Cut:  # noqa: ARG002 -- the interface of every scope
         return self._cut
 
-    def expect(self, told: Told) -> float:  # noqa: ARG002
-        return 0.0
+    def expect(self, told: Told) -> Amount:  # noqa: ARG002
+        return Amount(0.0)
 
-    def forgo(self, amount: float) -> None:
+    def forgo(self, amount: Amount) -> None:
         """Nothing depends on it."""
 
     def tell(self, told: Told, *, expected: bool = False) -> None:  # noqa: ARG002

@@ -18,12 +18,23 @@ Surely is Wilson's score interval (1927), one-sided. Nothing here is random, and
 from __future__ import annotations
 
 import math
+import struct
 from dataclasses import dataclass
+from hashlib import blake2b
+from typing import NamedTuple
+from zlib import crc32
 
 LENGTHS = (16, 32, 64, 128, 256)
 MARGIN = 0.1
 EVERY = 32
+_BODY = struct.Struct("=?HI32s9x")  # on, tries, since, history
+_CHECK = struct.Struct("=I")
+_AFTER = 12  # whose, and the checksum
+_RECORD = struct.Struct(f"=8sI?HI{LENGTHS[-1] // 8}s9x")
+RECORD = _RECORD.size
+ROUTES = 64  # that have a record in SIZE bytes
 _FULL = (1 << LENGTHS[-1]) - 1
+SIZE = ROUTES * RECORD
 _TOO_FEW = 2.33  # standard deviations: 1 %
 _ENOUGH = 1.64  # 5 %: a mistake costs no more than the next sixteen tries
 
@@ -42,55 +53,87 @@ class Worth:
         return min(1.0, max(self.calls * self.price + MARGIN, self.floor * (1.0 + self.floor) / 2))
 
 
+class State(NamedTuple):
+    """`history`: a bit a try, the last one lowest: whether the small tier answered. `since`: requests that were not tried."""
+
+    on: bool = True
+    tries: int = 0
+    since: int = 0
+    history: int = 0
+
+
 class Switch:
-    """Of one route. `on` is read, never set."""
+    """Of one route. `on` is read, never set.
 
-    __slots__ = ("_every", "_history", "_long_off", "_short_on", "_since", "_tries", "on")
+    `memory`: RECORD bytes, zeros at first, which processes may share: all learn of one another's tries. Nobody locks. Of two that
+    write at once one is lost, and with it a try; what is torn, or of another route, is none, and then what was known here counts.
+    """
 
-    def __init__(self, worth: Worth = Worth(), every: int = EVERY) -> None:
-        self.on = True
+    __slots__ = ("_every", "_known", "_long_off", "_memory", "_short_on", "_whose")
+
+    def __init__(
+        self, worth: Worth = Worth(), every: int = EVERY, *, route: str = "", memory: memoryview | bytearray | None = None
+    ) -> None:
         self._every = every
-        self._history = 0  # a bit a try, the last one lowest: whether the small tier answered
-        self._tries = 0
-        self._since = 0  # requests that were not tried
+        self._known = State()
+        self._memory = bytearray(RECORD) if memory is None else memory
+        self._whose = blake2b(repr((route, worth, every)).encode(), digest_size=8).digest()
         enough = worth.enough
         self._short_on = tuple((length, _most_below(length, enough)) for length in LENGTHS)
         self._long_off = tuple((length, _least_above(length, enough)) for length in LENGTHS)
 
     @property
+    def on(self) -> bool:
+        return self._read().on
+
+    @property
     def due(self) -> bool:
         """What `tries` would say now."""
-        return self.on or self._since + 1 >= self._every
+        return self._due(self._read())
 
     def tries(self) -> bool:
         """Whether the next request is asked of the small tier first. Call it once for each that might be."""
-        if self.on:
+        state = self._read()
+        if state.on:
             return True
-        if not self.due:
-            self.passed()
-            return False
-        self._since = 0
-        return True
+        due = self._due(state)
+        self._write(state._replace(since=0 if due else state.since + 1))
+        return due
 
     def passed(self) -> None:
         """A request that might have been tried goes the normal way without being asked about: it was begun before one was due."""
-        self._since = min(self._since + 1, self._every - 1)
+        state = self._read()
+        self._write(state._replace(since=min(state.since + 1, self._every - 1)))
 
     def saw(self, *, escalated: bool) -> bool:
         """What came of a try; whether that changed the switch."""
-        self._history = (self._history << 1 | (not escalated)) & _FULL
-        self._tries = min(self._tries + 1, LENGTHS[-1])
-        if self.on:
-            changed = any(self._answered(length) <= most for length, most in self._short_on if length <= self._tries)
+        state = self._read()
+        history, tries = (state.history << 1 | (not escalated)) & _FULL, min(state.tries + 1, LENGTHS[-1])
+        if state.on:
+            changed = any(_answered(history, length) <= most for length, most in self._short_on if length <= tries)
         else:
-            changed = any(self._answered(length) >= least for length, least in self._long_off if length <= self._tries)
-        if changed:
-            self.on = not self.on
-            self._history = self._tries = self._since = 0
+            changed = any(_answered(history, length) >= least for length, least in self._long_off if length <= tries)
+        self._write(State(on=not state.on) if changed else state._replace(history=history, tries=tries))
         return changed
 
-    def _answered(self, length: int) -> int:
-        return (self._history & ((1 << length) - 1)).bit_count()
+    def _due(self, state: State) -> bool:
+        return state.on or state.since + 1 >= self._every
+
+    def _read(self) -> State:
+        whole = bytes(self._memory[:RECORD])
+        whose, check, on, tries, since, history = _RECORD.unpack(whole)
+        if whose == self._whose and check == crc32(whole[_AFTER:]):
+            self._known = State(on, tries, since, int.from_bytes(history, "little"))
+        return self._known
+
+    def _write(self, state: State) -> None:
+        self._known = state
+        body = _BODY.pack(state.on, state.tries, state.since, state.history.to_bytes(LENGTHS[-1] // 8, "little"))
+        self._memory[:RECORD] = self._whose + _CHECK.pack(crc32(body)) + body
+
+
+def _answered(history: int, length: int) -> int:
+    return (history & ((1 << length) - 1)).bit_count()
 
 
 def _most_below(length: int, share: float) -> int:

@@ -8,6 +8,8 @@ Rules
   aim and are as new. MOST windows are kept; with more tenants at once, the least recently seen is one of the crowd again.
 - Each of several workers keeps its own windows and accounts. Their errors add up, so each has a shorter reach, by the root of n:
   in sum the share is kept as by one, but for what follows at once on a shift; the cut of each moves more.
+- Where the classifier's policy is another one from here on (`renew`), the windows begin anew, with what is known of that one; the
+  accounts go on. What the policy of before has rated and is sent later counts in the account alone.
 - No clock, no randomness: the same requests in the same order make the same cuts.
 """
 
@@ -19,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from routing import quality, share
-from routing.aims import Aim, Raw, Scope, Told
+from routing.aims import Aim, Amount, Raw, Scope, T, Told
 from routing.quality import Quality
 from routing.share import Share
 
@@ -27,18 +29,19 @@ MOST = 8192
 CROWD = 16
 PRIOR = 64
 """How many requests' weight the prior has."""
+EVEN = [(place + 0.5) / PRIOR for place in range(PRIOR)]
 
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """What is known before the first request. `pairs`: (small, large) as the classifier would rate requests, for `quality`; and
-    for `large` too, unless there are none: then `scores`. `unrated`: where in the scores those stand who have none; None: they
-    are left alone.
+    """What is known before the first request. `pairs`: (small, large) as the classifier would rate requests, for `quality`;
+    `scores`: the same for `large`; none: those of the pairs, or even ones where there are no pairs. `unrated`: where in the
+    scores those stand who have none; None: they are left alone.
     """
 
     unrated: float | None
     pairs: Sequence[tuple[float, float]] = ()
-    scores: Sequence[float] = tuple((place + 0.5) / PRIOR for place in range(PRIOR))
+    scores: Sequence[float] = ()
 
 
 @dataclass(slots=True)  # made for every request: a frozen one takes three times as long to make
@@ -47,7 +50,8 @@ class Expected:
 
     scope: Scope
     told: Told
-    amount: float
+    amount: Amount
+    age: int
 
     def forgo(self) -> None:
         """It will not be."""
@@ -61,12 +65,26 @@ class Cuts:
         self, routes: Mapping[str, Aim], tenants: Mapping[str, Aim], begin: Begin, *, workers: int = 1, most: int = MOST
     ) -> None:
         self._aims = dict(tenants)
-        self._begin = begin
+        self._age = 0
+        self._start(begin)
         self._root = math.sqrt(workers)
         self._routes = {route: self._make(aim) for route, aim in routes.items()}
         self._most = most
         self._crowds: dict[tuple[str, Aim], Scope] = {}
         self._own: OrderedDict[tuple[str, str], Scope | int] = OrderedDict()
+
+    def renew(self, routes: Mapping[str, Aim], begin: Begin) -> None:
+        """Scores mean something else from here on. `routes`: as before, but for the value of a threshold."""
+        self._age += 1
+        self._start(begin)
+        for route, aim in routes.items():
+            self._routes[route].renew(self._make(aim))
+        made = {aim: self._make(aim) for aim in {*self._aims.values()}}
+        for (_, aim), crowd in self._crowds.items():
+            crowd.renew(made[aim])
+        for (_, tenant), own in self._own.items():
+            if not isinstance(own, int):
+                own.renew(made[self._aims[tenant]])
 
     def scope(self, route: str, tenant: str) -> Scope:
         """The scope whose cut holds for a request. Changes nothing."""
@@ -85,11 +103,13 @@ class Cuts:
         know: with 50 of them on their way, and only those that have arrived in the account, the share would be wrong by a tenth.
         """
         scope, told = self.scope(route, tenant), _sane(told)
-        return Expected(scope, told, scope.expect(told))
+        return Expected(scope, told, scope.expect(told), self._age)
 
     def tell(self, route: str, tenant: str, told: Told, expected: Expected | None = None) -> None:
         """A request was sent: once for each. What is no chance from 0 to 1, whoever said it, is not known."""
         told, counted = _sane(told), expected is not None
+        if expected is not None and expected.age != self._age:
+            told = told._replace(open=False)
         aim = self._aims.get(tenant)
         if aim is None:
             self._routes[route].tell(told, expected=counted)
@@ -111,19 +131,23 @@ class Cuts:
             crowd = self._crowds[route, aim] = self._make(aim)
         return crowd
 
+    def _start(self, begin: Begin) -> None:
+        """What windows begin with from here on."""
+        self._unrated = begin.unrated
+        self._pairs = thinned(begin.pairs)
+        self._scores = evenly(sorted(begin.scores)) or [(1.0 + large - small) / 2.0 for small, large in self._pairs] or EVEN
+
     def _make(self, aim: Aim) -> Scope:
-        begin = self._begin
         if aim.kind == "threshold":
             return Raw(aim.value)
-        pairs = thinned(begin.pairs)
         if aim.kind == "quality":
-            return Quality(aim, pairs, quality.REACH / self._root)
-        scores = [(1.0 + large - small) / 2.0 for small, large in pairs] or begin.scores
-        return Share(aim, scores, begin.unrated, share.REACH / self._root)
+            return Quality(aim, self._pairs, quality.REACH / self._root)
+        return Share(aim, self._scores, self._unrated, share.REACH / self._root)
 
 
 def _sane(told: Told) -> Told:
-    return told if _chance(told.score) and _chance(told.small) and _chance(told.large) else Told(told.up, told.open)
+    sane = _chance(told.score) and _chance(told.small) and _chance(told.large)
+    return told if sane else Told(told.up, told.open, looped=told.looped)
 
 
 def _chance(value: float | None) -> bool:
@@ -134,5 +158,11 @@ def thinned(pairs: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """At most PRIOR of them, evenly over the order of their gain."""
     if len(pairs) <= PRIOR:
         return list(pairs)
-    ordered = sorted(pairs, key=lambda pair: pair[1] - pair[0])
+    return evenly(sorted(pairs, key=lambda pair: pair[1] - pair[0]))
+
+
+def evenly(ordered: Sequence[T]) -> list[T]:
+    """At most PRIOR of them."""
+    if len(ordered) <= PRIOR:
+        return list(ordered)
     return [ordered[(2 * place + 1) * len(ordered) // (2 * PRIOR)] for place in range(PRIOR)]

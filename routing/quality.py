@@ -22,8 +22,9 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from itertools import groupby
 from operator import itemgetter
+from typing import Self
 
-from routing.aims import WINDOW, Aim, Cut, Draw, Sent, Standing, Told, correction, spread
+from routing.aims import WINDOW, Aim, Amount, Cut, Draw, Sent, Standing, Told, correction, spread
 
 REACH = 4.0
 STEP = 16
@@ -54,18 +55,25 @@ class Quality:
         self._place = 0
         self._move()
 
+    def renew(self, fresh: Self) -> None:
+        self._scores, self._smalls, self._larges = fresh._scores[:], fresh._smalls[:], fresh._larges[:]
+        self._place = fresh._place
+        self._steps = STEP - 1
+        if abs(self._owed) < self._reach:  # else all go up or nobody does, until it is paid back
+            self._cut, self._part = fresh._cut, fresh._part
+
     def cut(self, draw: Draw) -> Cut:
         up = self._part >= 1.0 or (self._part > 0.0 and draw() < self._part)
         return Cut(self._cut if up else math.nextafter(self._cut, math.inf), True)
 
-    def expect(self, told: Told) -> float:
+    def expect(self, told: Told) -> Amount:
         before = self._owed
         if told.score is not None and told.small is not None and told.large is not None:
             self._owe(self._aim.value * told.large - (told.large if told.up else told.small))
-        return self._owed - before
+        return Amount(self._owed - before)
 
-    def forgo(self, amount: float) -> None:
-        self._owe(-amount)
+    def forgo(self, amount: Amount) -> None:
+        self._owe(-amount.owed)
 
     def tell(self, told: Told, *, expected: bool = False) -> None:
         score, small, large = told.score, told.small, told.large

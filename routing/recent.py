@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, insort
+from collections.abc import Sequence
 
 SIZE = 128
 LEAST = 16
@@ -31,6 +32,13 @@ class Recent:
 
     def near(self, share: float) -> float | None:
         """The score below which that share of them is; None: there are fewer than LEAST."""
-        ordered = self._ordered
-        size = len(ordered)
-        return None if size < LEAST else ordered[min(int(share * size), size - 1)]
+        return place_of(self._ordered, share)
+
+    def scores(self) -> list[float]:
+        """All of them, in order."""
+        return list(self._ordered)
+
+
+def place_of(ordered: Sequence[float], share: float) -> float | None:
+    size = len(ordered)
+    return None if size < LEAST else ordered[min(int(share * size), size - 1)]

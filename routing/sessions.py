@@ -6,7 +6,8 @@ Rules
   move costs is at most `tokens`. The cost is what the tier has read of the conversation and another one would have to compute;
   nothing once it is so long ago that the tier's engines have dropped it, too.
 - A turn that leans on what was said before it ("commit it", "继续") is no easy turn: it stays, and is not counted.
-- A turn of a tool loop is part of the ask that it serves, and goes to the model that answers it.
+- A turn of a tool loop is part of the ask that it serves, and goes to the model that answers it: for `loop` turns. Then the ask
+  is judged once more, with what the conversation holds: who makes turns up would keep the model for ever.
 - Nothing kept, nothing lost: `fold` goes through the earlier asks of a body in the same way.
 """
 
@@ -23,7 +24,8 @@ class Held(NamedTuple):
 
     `model`: the one that answers the ask, of a request that goes on with one; else empty. `easy`: turns in a row, up to the last
     one, that a cheaper tier was wanted for. `cost`: tokens, see above. `leans`: the newest ask means nothing without the one
-    before. `kept`: it was remembered, and not made out from the body.
+    before. `kept`: it was remembered, and not made out from the body. `loops`: turns that its tool loop had so far; `chosen`: its
+    model's tier was chosen for the ask's words, and neither forced nor a client's wish.
     """
 
     tier: str
@@ -32,13 +34,18 @@ class Held(NamedTuple):
     cost: int = 0
     leans: bool = False
     kept: bool = True
+    loops: int = 0
+    chosen: bool = False
 
 
 class Sticky(NamedTuple):
-    """When a conversation goes down: after so many easy turns in a row, if the move costs so many tokens at most."""
+    """When a conversation goes down: after so many easy turns in a row, if the move costs so many tokens at most. `loop`: turns
+    of a tool loop that go to the model of the first.
+    """
 
     turns: int = 3
     tokens: int = 4096
+    loop: int = 100
 
 
 class Turn(NamedTuple):

@@ -9,6 +9,12 @@ Rules
   give or take 2 + reach x (share^(1/3) + (1 - share)^(1/3)), which at REACH is less than 15: of 500, less than 3 in a hundred.
 - A request that was forced up counts as one that went up: the share is one of what the dearer tiers are given. What is owed
   because of them is forgiven SLACK requests beyond those bounds: a flood of them does not starve what comes after it for long.
+- The turns of a tool loop go where its ask went, ten or a hundred of them at once. In the same account each loop would shut
+  the asks out, or let all of them up, and who goes up would be left to chance. So they have an account of their own (`lent`),
+  which moves the share that the asks are kept to: gently, by the cube of `lent / LOOPS`. What asks have for it more or less than
+  the share pays it back. So the share holds over all requests, give or take LOOPS x share^(1/3), and the turns of what is under
+  way by then.
+- DEBT turns too many are remembered. Nobody makes them who was not sent up while there was room.
 - Many requests of one score are parted by a draw of the request's own: so many of them go up as the share has room for.
 - The cut moves when the share that it stands for is BAND off, not for each request.
 - Who cannot be rated has a score as well, just below the one from which a request would go up without an aim: above all that is
@@ -21,11 +27,15 @@ import math
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
+from typing import Self
 
-from routing.aims import WINDOW, Aim, Cut, Draw, Sent, Standing, Told, correction, spread
+from routing.aims import WINDOW, Aim, Amount, Cut, Draw, Sent, Standing, Told, correction, spread
 
 REACH = 8.0
 SLACK = 16
+LOOPS = 200.0
+DEBT = 4096.0
+_MOST_LEFT = 0.25  # of LOOPS: turns too few that are made good for
 BAND = 0.02
 
 
@@ -33,7 +43,8 @@ class Share:
     """`prior`: scores to begin with, at least one; they leave the window first. `unrated`: the score of who has none."""
 
     __slots__ = (
-        "_above", "_aim", "_at", "_cut", "_least", "_most", "_ordered", "_over", "_owed", "_part", "_place", "_reach", "_ring",
+        "_above", "_aim", "_at", "_cut", "_least", "_lent", "_loops", "_most", "_ordered", "_over", "_owed", "_part", "_place",
+        "_reach", "_ring",
         "_sent", "_unrated",
     )  # fmt: skip
 
@@ -43,12 +54,18 @@ class Share:
         self._ring = array("d", spread(prior))
         self._ordered = array("d", sorted(self._ring))
         self._place = 0
-        self._owed = 0.0
+        self._owed = self._lent = 0.0
         self._reach = reach
+        self._loops = LOOPS * reach / REACH
         self._least = -reach * math.cbrt(aim.value) - SLACK
         self._most = reach * math.cbrt(1.0 - aim.value) + SLACK
         self._sent = Sent()
         self._move(aim.value)
+
+    def renew(self, fresh: Self) -> None:
+        self._unrated = fresh._unrated
+        self._ring, self._ordered, self._place = fresh._ring[:], fresh._ordered[:], fresh._place
+        self._move(self._wanted())
 
     def cut(self, draw: Draw) -> Cut:
         part = self._part
@@ -56,19 +73,20 @@ class Share:
         unrated = self._unrated
         return Cut(at, unrated is None or unrated >= at)
 
-    def expect(self, told: Told) -> float:
-        before = self._owed
-        self._owe(self._aim.value - told.up)
+    def expect(self, told: Told) -> Amount:
+        owed, lent = self._owed, self._lent
+        self._count(told)
         self._steer()
-        return self._owed - before
+        return Amount(self._owed - owed, self._lent - lent)
 
-    def forgo(self, amount: float) -> None:
-        self._owe(-amount)
+    def forgo(self, amount: Amount) -> None:
+        self._owe(-amount.owed)
+        self._lend(-amount.lent)
         self._steer()
 
     def tell(self, told: Told, *, expected: bool = False) -> None:
         if not expected:
-            self._owe(self._aim.value - told.up)
+            self._count(told)
         self._sent.note(told.up)
         if told.open:
             score = self._unrated if told.score is None else told.score
@@ -76,11 +94,32 @@ class Share:
                 self._take(score)
         self._steer()
 
+    def _count(self, told: Told) -> None:
+        share = self._aim.value
+        if told.looped:
+            self._lend(share - told.up)
+            return
+        asks = self._asks()
+        self._owe(asks - told.up)
+        if asks != share:
+            self._lend(share - asks)
+
     def _owe(self, amount: float) -> None:
         self._owed = min(max(self._owed + amount, self._least), self._most)
 
+    def _lend(self, amount: float) -> None:
+        self._lent = min(max(self._lent + amount, -DEBT), _MOST_LEFT * self._loops)
+
+    def _asks(self) -> float:
+        """The share of the asks that may go up."""
+        return min(max(self._aim.value + correction(self._lent, self._loops), 0.0), 1.0)
+
+    def _wanted(self) -> float:
+        """The share of the window that is to go up now."""
+        return self._asks() + correction(self._owed, self._reach)
+
     def _steer(self) -> None:
-        wanted = self._aim.value + correction(self._owed, self._reach)
+        wanted = self._wanted()
         now = (self._above + self._part * self._at) / len(self._ring)
         if abs(now - wanted) > BAND or wanted <= 0.0 < now or wanted >= 1.0 > now:
             self._move(wanted)

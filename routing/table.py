@@ -17,7 +17,8 @@ from typing import NamedTuple
 from zlib import crc32
 
 WAYS = 8
-_BODY = struct.Struct("=16s8sIIIdIB7x")  # name, ask, tenant, tier, model, when, tokens, easy
+_BODY = struct.Struct("=16s8sIIIdIB?H4x")  # name, ask, tenant, tier, model, when, tokens, easy, chosen, loops
+_Row = tuple[bytes, bytes, int, int, int, float, int, int, bool, int]
 _CHECK = struct.Struct("=I")
 RECORD = 64
 SIZE = 65_536 * RECORD
@@ -27,7 +28,7 @@ _EMPTY = bytes(16)
 
 class Record(NamedTuple):
     """What a conversation held after a turn. `ask`: which one it was, 8 bytes. `tokens`: what `tier` has read of it, at `at`
-    seconds.
+    seconds. `loops`: turns that a tool loop has had; `chosen`: see `sessions.Held`.
     """
 
     ask: bytes
@@ -36,6 +37,8 @@ class Record(NamedTuple):
     easy: int
     tokens: int
     at: float
+    loops: int = 0
+    chosen: bool = False
 
 
 class Table:
@@ -56,10 +59,10 @@ class Table:
             if memory[place : place + 16] == name:
                 found = self._read(place)
                 if found is not None and found[0] == name:
-                    _, ask, _, tier, model, at, tokens, easy = found
+                    _, ask, _, tier, model, at, tokens, easy, chosen, loops = found
                     known = self._words
                     if tier in known:
-                        return Record(ask, known[tier], known.get(model, ""), easy, tokens, at)
+                        return Record(ask, known[tier], known.get(model, ""), easy, tokens, at, loops, chosen)
         return None
 
     def put(self, name: bytes, tenant: str, record: Record) -> None:
@@ -68,7 +71,7 @@ class Table:
         place = self._place(name, owner)
         body = _BODY.pack(
             name, record.ask, owner, mark(record.tier), mark(record.model), record.at, min(max(record.tokens, 0), 0xFFFFFFFF),
-            min(max(record.easy, 0), 255),
+            min(max(record.easy, 0), 255), record.chosen, min(record.loops, 0xFFFF),
         )  # fmt: skip
         self._memory[place : place + RECORD] = body.ljust(RECORD - 4, b"\0") + _CHECK.pack(crc32(body))
 
@@ -92,12 +95,12 @@ class Table:
         own = [one for one in held if one[2] == owner]
         return min(own if len(own) >= WAYS // 2 else held)[1]
 
-    def _read(self, place: int) -> tuple[bytes, bytes, int, int, int, float, int, int] | None:
+    def _read(self, place: int) -> _Row | None:
         """A record that is whole; its members as they are packed."""
         data = bytes(self._memory[place : place + RECORD])
         if data[:16] == _EMPTY or crc32(data[: _BODY.size]) != _CHECK.unpack_from(data, RECORD - 4)[0]:
             return None
-        body: tuple[bytes, bytes, int, int, int, float, int, int] = _BODY.unpack_from(data)
+        body: _Row = _BODY.unpack_from(data)
         return body
 
 

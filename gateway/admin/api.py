@@ -67,9 +67,9 @@ def _state(desk: Desk) -> APIRouter:
         return await desk.set_back(tenant)
 
     @router.post("/explain")
-    async def explain(wanted: shapes.Question) -> dict[str, Any]:
+    async def explain(wanted: shapes.Question, request: Request) -> dict[str, Any]:
         """What would become of a request, by the pipeline's own steps, without sending it, and what the caches have for it."""
-        told = await desk.explain(wanted.tenant, wanted.endpoint, wanted.body, wanted.headers)
+        told = await desk.explain(wanted.tenant, wanted.endpoint, wanted.body, wanted.headers, request.state.sight)
         found: dict[str, Any] = msgspec.to_builtins(told)
         return found
 

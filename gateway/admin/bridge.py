@@ -32,12 +32,13 @@ class Answer:
 
 @dataclass(slots=True)
 class Call:
-    """A request, whole."""
+    """A request, whole. `sight`: what the process that heard it has seen, where another one answers."""
 
     method: bytes
     url: bytes
     content_type: bytes
     body: bytes
+    sight: bytes = b""
 
 
 class Loaded:
@@ -91,5 +92,5 @@ def _scope(call: Call, path: str) -> _Message:
         "headers": [(b"content-type", call.content_type)] if call.content_type else [],
         "client": None,
         "server": None,
-        "state": {},
+        "state": {"sight": call.sight},
     }

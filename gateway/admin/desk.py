@@ -29,6 +29,7 @@ from gateway.fleet import Fleet, MemberStatus, spec_of
 from gateway.keyfile import DeadKeyError, KeyFile, KeyFileError, KeyRecord, Terms, UnknownKeyError
 from gateway.pipeline import Pipeline
 from gateway.refusals import refusal
+from gateway.sight import Sight
 from limits.types import LastingLimiter, LimitsAway, Scope
 
 _log = logging.getLogger("tiergate")
@@ -57,8 +58,10 @@ class Desk:
 
     # -- requests
 
-    async def explain(self, tenant: str, endpoint: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> Explanation:
-        """What would become of a tenant's request. Raises ApiError 400."""
+    async def explain(
+        self, tenant: str, endpoint: str, body: Mapping[str, Any], headers: Mapping[str, str], sight: bytes = b""
+    ) -> Explanation:
+        """What would become of a tenant's request. `sight`: of the worker that heard the question. Raises ApiError 400."""
         principal = self.pipeline.authenticator.of_tenant(tenant)
         if principal is None:
             raise _unknown_tenant(tenant, self.config)
@@ -70,7 +73,8 @@ class Desk:
         except UnicodeEncodeError:
             raise _invalid("half a surrogate is no text", "body") from None
         stable = self.config.secret_lasts
-        node = Node(self.pipeline, self.lanes, self.exact, self.semantic, self.limiter, live=True, stable=stable)
+        seen = msgspec.msgpack.decode(sight, type=Sight) if sight else None
+        node = Node(self.pipeline, self.lanes, self.exact, self.semantic, self.limiter, live=True, stable=stable, sight=seen)
         return await explain(node, BY_NAME[endpoint], encoded, principal, lines)
 
     # -- replicas

@@ -35,6 +35,7 @@ from gateway.edge import Edge
 from gateway.loads import LocalLoads, Memory, Page, PageLoads
 from gateway.logs import RequestLog
 from gateway.metrics import Metrics
+from gateway.sight import Sight
 from gateway.status import Status
 from gateway.tally import Tally, register
 from gateway.warming import Report
@@ -42,9 +43,10 @@ from limits.vault import Vault
 
 _FRONT = 32 * 1024 * 1024
 _FRONT_SHARE = 8  # of what the owner may keep, a worker keeps one in so many
+_EXPLAIN = "/admin/explain"
 _encode = msgspec.msgpack.encode
 
-AdminTalk = tuple[bytes, bytes, bytes, bytes, str]
+AdminTalk = tuple[bytes, bytes, bytes, bytes, str, bytes]
 
 
 class Pages(Protocol):
@@ -52,6 +54,7 @@ class Pages(Protocol):
 
     loads: Memory
     talks: Memory
+    switches: Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,8 @@ def build_node(
     tally = Tally(metrics)
     own = build_pipeline(
         config, owner.local, owner.semantic, owner.both, owner.warmings.hear,
-        lambda _: Learns(owner.journal.note), owner.rates, LocalLoads(owner.lanes), pages.talks, metrics, secret, clock, wall,
+        lambda _: Learns(owner.journal.note), owner.rates, LocalLoads(owner.lanes), pages.talks, pages.switches, metrics, secret,
+        clock, wall,
     )  # fmt: skip
     status = Status(owner.lanes, owner.exact, owner.semantic, owner.limiter, owner.share)
     status.register(metrics)
@@ -134,11 +138,12 @@ def build_worker(config: Config, secret: bytes, pages: Pages, path: str, number:
     loads = PageLoads(pages.loads, [model.name for model in config.models], clock)
     rates = RemoteRates(link.call, config.routing.classifier.deadline)
     own = build_pipeline(
-        config, link, semantic, both, partial(_tell, link), partial(_learns, link), rates, loads, pages.talks, metrics, secret,
-        clock, wall,
+        config, link, semantic, both, partial(_tell, link), partial(_learns, link), rates, loads, pages.talks,
+        pages.switches, metrics, secret, clock, wall,
     )  # fmt: skip
     link.share(own.flights)
-    edge = build_edge(config, own, Admin(config.admin.key.reveal(), RemoteCalls(link)), RemoteFace(link), log, clock)
+    admin = Admin(config.admin.key.reveal(), RemoteCalls(link, own.pipeline.sight))
+    edge = build_edge(config, own, admin, RemoteFace(link), log, clock)
     return WorkerParts(own, edge, link, replicas, metrics)
 
 
@@ -191,8 +196,8 @@ class NodeCalls:
         }
 
     async def _admin_call(self, _: Session, payload: bytes) -> bytes:
-        method, url, content_type, body, path = msgspec.msgpack.decode(payload, type=AdminTalk)
-        answer = await self._admin.answer(Call(method, url, content_type, body), path)
+        method, url, content_type, body, path, sight = msgspec.msgpack.decode(payload, type=AdminTalk)
+        answer = await self._admin.answer(Call(method, url, content_type, body, sight), path)
         return _encode((answer.status, answer.content_type, answer.body))
 
     def _connected(self) -> Iterable[Session]:
@@ -244,18 +249,33 @@ class RemoteFace:
 
 
 class RemoteCalls:
-    """The admin calls, from a worker."""
+    """The admin calls, from a worker. `sight`: what it has seen of a tenant."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, sight: Callable[[str], Sight]) -> None:
         self._link = link
+        self._sight = sight
 
     def load(self) -> None:
         """The dispatcher has loaded them."""
 
     async def answer(self, call: Call, path: str, /) -> Answer:
-        talk: AdminTalk = call.method, call.url, call.content_type, call.body, path
+        talk: AdminTalk = call.method, call.url, call.content_type, call.body, path, self._seen(call, path)
         status, content_type, body = msgspec.msgpack.decode(
             await self._link.call("admin", _encode(talk), once=call.method not in (b"GET", b"HEAD")),
             type=tuple[int, bytes, bytes],
         )
         return Answer(status, content_type, body)
+
+    def _seen(self, call: Call, path: str) -> bytes:
+        """For a question that is about a tenant's request; whether it is a good one is for who answers."""
+        if path != _EXPLAIN:
+            return b""
+        try:
+            asked = msgspec.json.decode(call.body, type=_Asked)
+        except (msgspec.MsgspecError, RecursionError, UnicodeError):
+            return b""
+        return _encode(self._sight(asked.tenant))
+
+
+class _Asked(msgspec.Struct):
+    tenant: str

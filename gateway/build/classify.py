@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Callable
 from typing import Protocol
 
@@ -11,6 +10,8 @@ from caches.semantic.types import OwnedSemantic
 from gateway.classify.examples import ByExample, Rates, RatesNothing
 from gateway.classify.remote import Form, Remote
 from gateway.config import Config
+from gateway.config.certificates import client_context
+from gateway.config.tls import BackendTls
 from gateway.dispatch.types import Dispatcher
 from gateway.metrics import Metrics
 from routing.asked import Asked
@@ -31,12 +32,12 @@ def asked_of(config: Config, rates: Rates, instead: Classifier, metrics: Metrics
     if own.kind != "remote" or own.url is None:
         return None
     origin = Origin.parse(own.url)
-    context = ssl.create_default_context() if origin.scheme == "https" else None
+    tls = own.tls or BackendTls()
+    context = client_context(tls) if origin.scheme == "https" else None
     form = Form(own.field, own.model, own.score, own.max_chars)
     key = own.api_key.reveal()
-    return Remote(
-        Client(origin, ssl_context=context), form, key, seconds=own.deadline, instead=instead, metrics=metrics, clock=clock
-    )  # fmt: skip
+    client = Client(origin, ssl_context=context, server_name=tls.server_name)
+    return Remote(client, form, key, seconds=own.deadline, instead=instead, metrics=metrics, clock=clock)
 
 
 def rates_of(config: Config, semantic: OwnedSemantic, dispatcher: Dispatcher, clock: Clock) -> Rates:

@@ -101,8 +101,10 @@ def learned_classifier(config: Config) -> Classifier:
     return Learned(shipped() if path is None else Policy.load(path))
 
 
-def following_of(config: Config, classifier: Classifier) -> Runs:
-    """What keeps a learned classifier at the policy that is in force; it has that one when this returns."""
+def following_of(config: Config, classifier: Classifier, changed: Callable[[], None]) -> Runs:
+    """What keeps a learned classifier at the policy that is in force; it has that one when this returns. `changed` is called
+    whenever the classifier has another one.
+    """
     if config.routing.classifier.kind != "learned":
         return NeverDue()
     from gateway.learning.following import Following  # noqa: PLC0415 - loaded only where it is used
@@ -110,6 +112,7 @@ def following_of(config: Config, classifier: Classifier) -> Runs:
 
     assert isinstance(classifier, Learned), "made for this kind"
     following = Following(config.routing.learning.path / "policies", classifier, classifier.policy)
+    following.on_change(lambda _: changed())
     following.load()
     return following
 

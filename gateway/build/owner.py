@@ -43,9 +43,9 @@ from gateway.classify.examples import Rates, RatesNothing
 from gateway.config import Config
 from gateway.config.certificates import client_context
 from gateway.config.reserved_checks import promises
-from gateway.config.schema import BackendTls
 from gateway.config.schema import Model as ModelConfig
 from gateway.config.schema import Replica as Spec
+from gateway.config.tls import BackendTls
 from gateway.discovery.make import make_source, pause_of
 from gateway.discovery.watch import Watch
 from gateway.dispatch.local import LocalDispatcher

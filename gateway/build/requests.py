@@ -23,7 +23,7 @@ from gateway.behind import Behind
 from gateway.build.cascade import cascades_of
 from gateway.build.classify import asked_of
 from gateway.build.learning import Learns, Runs, following_of, learned_classifier, watching_of
-from gateway.build.routing import choosing_of, default_tier, load_rules, talks_of
+from gateway.build.routing import choosing_of, default_tier, load_rules, renew, talks_of
 from gateway.caching import cachings
 from gateway.chains import Chains
 from gateway.classify.examples import Rates
@@ -133,12 +133,13 @@ def build_pipeline(
     rates: Rates,
     loads: Loads,
     talks: Memory,
+    switches: Memory,
     metrics: Metrics,
     secret: bytes,
     clock: Clock,
     wall: Clock,
 ) -> Understanding:
-    """`talks`: where conversations are kept."""
+    """`talks`: where conversations are kept; `switches`: those of cascades."""
     catalog = catalog_of(config)
     ring = KeyRing(config.keys.path, [tenant.name for tenant in config.tenants])
     flights: Flights = Flights(personal=PERSONAL)
@@ -199,10 +200,11 @@ def build_pipeline(
         tokens=Tokens(secret, salt, dispatcher, {model.name: model.served_name for model in config.models}, metrics, clock),
         recurring=Recurring(warmed, tell, behind.spawn, clock, salted=salted) if warmed else NothingRecurs(),
         learning=learning,
-        cascades=cascades_of(config, metrics),
+        cascades=cascades_of(config, metrics, switches),
         clock=clock,
     )
-    return Understanding(pipeline, catalog, flights, behind, ring, metrics, learning, asked or following_of(config, classifier))
+    follows = asked or following_of(config, classifier, lambda: renew(config, classifier, pipeline))
+    return Understanding(pipeline, catalog, flights, behind, ring, metrics, learning, follows)
 
 
 def build_edge(config: Config, own: Understanding, admin: AdminCalls, face: Face, log: RequestLog, clock: Clock) -> Edge:

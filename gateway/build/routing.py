@@ -12,6 +12,7 @@ from gateway.config import Config
 from gateway.config.routing import Target
 from gateway.loads import Memory
 from gateway.metrics import Metrics
+from gateway.pipeline import Pipeline
 from gateway.talks import NoTalks, Talks
 from routing.aims import Aim
 from routing.cuts import Begin, Cuts
@@ -42,13 +43,20 @@ def choosing_of(config: Config, classifier: Classifier, metrics: Metrics) -> Cho
     )
 
 
+def renew(config: Config, classifier: Classifier, pipeline: Pipeline) -> None:
+    """The classifier has another policy: what was made of the scores of the one before is made of this one's prior."""
+    threshold = threshold_of(config, classifier)
+    pipeline.choosing.renew(route_aims(config, threshold), begin_of(config, classifier, threshold))
+    pipeline.bands.renew()
+
+
 def threshold_of(config: Config, classifier: Classifier) -> float:
     """Of nearly all asks a policy says that the dearest tier gains something: there the middle of the scale parts nothing."""
     own = config.routing.classifier.threshold
     if own is not None:
         return own
-    prior = classifier.policy.prior if isinstance(classifier, Learned) else ()
-    return median((1 + large - small) / 2 for small, large in prior) if prior else 0.5
+    scores = classifier.policy.scores if isinstance(classifier, Learned) else ()
+    return median(scores) if scores else 0.5
 
 
 def route_aims(config: Config, threshold: float) -> dict[str, Aim]:
@@ -77,7 +85,9 @@ def begin_of(config: Config, classifier: Classifier, threshold: float) -> Begin:
     the upper end of the scale.
     """
     unrated = None if default_tier(config) == config.routing.tiers[0] else math.nextafter(threshold, -math.inf)
-    return Begin(unrated, classifier.policy.prior if isinstance(classifier, Learned) else ())
+    if not isinstance(classifier, Learned):
+        return Begin(unrated)
+    return Begin(unrated, classifier.policy.chances, classifier.policy.scores)
 
 
 def aim_of(target: Target) -> Aim:
@@ -101,4 +111,4 @@ def talks_of(config: Config, memory: Memory, secret: bytes, clock: Callable[[], 
         return NoTalks()
     table = Table(memory, frozenset((*tiers, *(model.name for model in config.models))))
     key = hashlib.sha256(b"conversations" + secret).digest()
-    return Talks(table, key, Sticky(own.easy_turns, own.move_tokens), own.warm, tiers, clock)
+    return Talks(table, key, Sticky(own.easy_turns, own.move_tokens, own.loop_turns), own.warm, tiers, clock)

@@ -33,7 +33,7 @@ from gateway.pipeline import Pipeline
 from gateway.status import Status
 from gateway.tally import register
 from limits.types import LastingLimiter
-from routing import table
+from routing import cascade, table
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ def build(config: Config, log: RequestLog, secret: bytes | None = None) -> Parts
     owner = build_owner(config, clock, wall, secret)
     own = build_pipeline(
         config, owner.local, owner.semantic, owner.both, owner.warmings.hear,
-        lambda _: Learns(owner.journal.note), owner.rates, LocalLoads(owner.lanes), bytearray(table.SIZE), metrics, secret, clock,
-        wall,
+        lambda _: Learns(owner.journal.note), owner.rates, LocalLoads(owner.lanes), bytearray(table.SIZE),
+        bytearray(cascade.SIZE), metrics, secret, clock, wall,
     )  # fmt: skip
     status = Status(owner.lanes, owner.exact, owner.semantic, owner.limiter, owner.share)
     status.register(metrics)

@@ -140,10 +140,11 @@ def _session(route: Route) -> list[tuple[str, str]]:
     wanted = f", this turn alone wants {held.wanted}" if held.wanted else ""
     leans = "; the turn goes on with what was said before" if held.leans else ""
     model = f" {held.model}" if held.model else ""
-    most = f"at most {held.move_tokens} may be"
+    cost = f"going down costs {held.cost} tokens, at most {held.move_tokens} may be"
+    loops = f"; turns of its tool loop: {held.loops}, of which {held.loop_turns} go to its model" if held.loops else ""
     return [
         ("session", f"holds {held.tier}{known}{wanted}: {_TURNED.get(held.turned, held.turned)}{model}{leans}"),
-        ("", f"easy turns in a row: {held.easy}, of which {held.easy_turns} stay; going down costs {held.cost} tokens, {most}"),
+        ("", f"easy turns in a row: {held.easy}, of which {held.easy_turns} stay; {cost}{loops}"),
     ]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ssl
 from pathlib import Path
 
-from gateway.config.schema import BackendTls, ServerTls
+from gateway.config.tls import BackendTls, ServerTls
 
 _LONGEST = 1024 * 1024  # of a key file that is looked into
 

@@ -1,4 +1,4 @@
-"""Cross-checks of what reaches the replicas: discovery, TLS, and, when asked to, the certificates themselves."""
+"""Cross-checks of what reaches replicas, and of TLS to any server; when asked to, of the certificates themselves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from gateway.config.certificates import TlsError, client_context, server_context
 from gateway.config.checks import Report
 from gateway.config.kinds import Unfit, Url, is_host
 from gateway.config.problems import Path, quote
-from gateway.config.schema import BackendTls, Config, Discover, Model, Replica
+from gateway.config.schema import Config, Discover, Model, Replica
+from gateway.config.tls import BackendTls
 
 _ONLY = {"dns": {"name", "port", "scheme", "path", "servers"}, "srv": {"name", "scheme", "path", "servers"}, "file": {"path"}}
 _PLACED = ("sticky", "work_cost")  # balances that ask what is cached
@@ -76,7 +77,10 @@ def _twice(config: Config, report: Report) -> None:
 
 
 def _backends(config: Config) -> Iterator[tuple[Path, BackendTls, list[str]]]:
-    """Every `tls` towards replicas: its place, itself, and the URLs that it is for where they are known."""
+    """Every `tls` towards another server: its place, itself, and the URLs that it is for where they are known."""
+    classifier = config.routing.classifier
+    if classifier.tls is not None and classifier.url is not None:
+        yield ("routing", "classifier", "tls"), classifier.tls, [classifier.url]
     for index, model in enumerate(config.models):
         if model.tls is not None:
             urls = [] if model.discover else [replica.url for replica in model.replicas]

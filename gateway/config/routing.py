@@ -12,6 +12,7 @@ from gateway.config import types as t
 from gateway.config.fields import key, section
 from gateway.config.kinds import Choice, Duration, Number, Text, Whole
 from gateway.config.secret import Secret
+from gateway.config.tls import BackendTls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,7 @@ class Classifier:
     default_tier: t.Name | None = key(None, "Where a request goes that the classifier cannot rate; default: the dearest tier.")
     url: t.HttpUrl | None = key(None, "kind remote: where the newest ask is posted to, as `http://10.0.0.9:8000/classify`.")
     api_key: t.HiddenText = key(Secret(), "kind remote: its bearer token.")
+    tls: BackendTls | None = key(None, "kind remote: TLS to an https URL; null: the system's CAs.")
     model: t.Line = key("", "kind remote: sent as `model`; empty: nothing is.")
     field: Annotated[str, Text(shortest=1, longest=64)] = key("input", "kind remote: the field that the ask is sent in.")
     score: Annotated[str, Text(shortest=1, longest=200)] = key(
@@ -107,6 +109,9 @@ class Sessions:
     easy_turns: Annotated[int, Whole(0, 100)] = key(3, "Easy turns in a row that stay up, before a conversation may go down.")
     move_tokens: Annotated[int, Whole(0, 100_000_000)] = key(
         4096, "Tokens that going down may cost: those which the tier has read, and the other would compute."
+    )
+    loop_turns: Annotated[int, Whole(1, 10_000)] = key(
+        100, "Turns of a tool loop that go to the model of its first; then its ask is judged once more."
     )
     warm: t.Seconds = key(300.0, "Since the last turn; later its engines are taken to have dropped what they read.")
 

@@ -58,6 +58,8 @@ def _classifier(config: Config, report: Report) -> None:
         report((*here, "kind"), "classifier kind remote needs a url")
     if own.kind != "remote" and own.url is not None:
         report((*here, "url"), f"classifier kind {own.kind} has no url")
+    if own.kind != "remote" and own.tls is not None:
+        report((*here, "tls"), f"classifier kind {own.kind} has no tls")
     if own.kind != "embedding" and own.examples:
         report((*here, "examples"), f"classifier kind {own.kind} has no examples")
     if own.kind == "embedding" and sum(map(bool, own.examples.values())) < 2:

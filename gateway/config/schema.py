@@ -17,24 +17,7 @@ from gateway.config.fields import key, required, same_as, section
 from gateway.config.kinds import Choice, Number, Text, Whole
 from gateway.config.routing import Routing, Target
 from gateway.config.secret import Secret, SecretUrl
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerTls:
-    cert: t.File = required("The certificate and its chain, PEM. A renewed file is taken up without a restart.")
-    key_password: t.HiddenText = key(Secret(), "The key's password, if it has one.")
-    client_ca: t.File | None = key(None, "CAs whose clients alone may connect, PEM; null: no client certificate is asked for.")
-    key: t.File = required("The certificate's private key, PEM.")  # last: below it `key` would be this one
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackendTls:
-    ca: t.File | None = key(None, "CAs to trust instead of the system's, PEM.")
-    cert: t.File | None = key(None, "A client certificate to show, PEM.")
-    key_password: t.HiddenText = key(Secret(), "The key's password, if it has one.")
-    verify: bool = key(True, "Check the replica's certificate. `false` trusts whoever answers.")
-    server_name: t.Host | None = key(None, "The name that the certificate must be for; null: the URL's host.")
-    key: t.File | None = key(None, "The private key of `cert`, PEM; null: it is in the same file.")
+from gateway.config.tls import BackendTls, ServerTls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -579,6 +562,8 @@ def complete(config: Config, directory: Path) -> Config:
     classifier = config.routing.classifier
     if classifier.default_tier is None and tiers:
         classifier = replace(classifier, default_tier=tiers[-1])
+    policy = None if classifier.policy is None else directory / classifier.policy
+    classifier = replace(classifier, policy=policy, tls=_located(classifier.tls, directory))
     learning = replace(config.routing.learning, path=directory / config.routing.learning.path)
     semantic = config.cache.semantic
     qdrant = replace(semantic.qdrant, path=directory / semantic.qdrant.path)

@@ -27,8 +27,9 @@ from gateway.config import types as t
 from gateway.config.fields import key, required
 from gateway.config.problems import ConfigError, Problems, quote
 from gateway.config.reader import Reader
-from gateway.config.schema import BackendTls, Replica
+from gateway.config.schema import Replica
 from gateway.config.secret import Secret
+from gateway.config.tls import BackendTls
 from gateway.config.yamltree import MAX_BYTES, Mapping, Mark, Scalar, Sequence, compose
 from gateway.discovery.single import Single
 from gateway.discovery.types import Found, LookFailed, name_of

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from gateway.config.schema import BackendTls, Discover
+from gateway.config.schema import Discover
+from gateway.config.tls import BackendTls
 from gateway.discovery.file import File
 from gateway.discovery.system import SystemLookup
 from gateway.discovery.types import Addresses, Source

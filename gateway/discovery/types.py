@@ -10,7 +10,8 @@ from typing import Protocol
 from zlib import crc32
 
 from gateway.config.kinds import Unfit, Url
-from gateway.config.schema import BackendTls, Discover, Replica
+from gateway.config.schema import Discover, Replica
+from gateway.config.tls import BackendTls
 from gateway.fleet import MAX_REPLICAS
 
 _UNSAFE = re.compile(r"[^a-z0-9]+")

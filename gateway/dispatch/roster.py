@@ -14,9 +14,9 @@ from itertools import count
 from pathlib import Path
 
 from backends.replica import Replica
-from gateway.config.schema import BackendTls
 from gateway.config.schema import Replica as Spec
 from gateway.config.secret import Secret
+from gateway.config.tls import BackendTls
 from gateway.dispatch.messages import Known
 from gateway.dispatch.types import Lane
 from gateway.fleet import CONFIG, Fleet

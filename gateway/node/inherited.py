@@ -16,7 +16,7 @@ from gateway.loads import Memory
 from gateway.node.pulse import Pulse
 from gateway.tallyfile import TallyFile
 from limits.vault import Vault
-from routing import table
+from routing import cascade, table
 
 _NUMBERS = struct.Struct("=QQ")
 
@@ -52,6 +52,7 @@ class Inherited:
         self.tally = TallyFile()
         self.loads: Memory = mmap.mmap(-1, loads.SIZE)
         self.talks: Memory = mmap.mmap(-1, table.SIZE)
+        self.switches: Memory = mmap.mmap(-1, cascade.SIZE)
         self.vault = mmap.mmap(-1, Vault.size_for())
         self._folder = Path(tempfile.mkdtemp(prefix="tiergate-"))  # for this user alone, and so is what is in it
         self.path = str(self._folder / "dispatcher")

@@ -7,7 +7,7 @@ from typing import Any
 
 from routing.features import read
 from routing.following import UNSURE, hardest
-from routing.grams import grams_of
+from routing.grams import Grams, grams_of
 from routing.learned.policy import Policy
 from routing.rules import proposes, stands_alone
 from routing.types import Verdict
@@ -25,11 +25,13 @@ class Learned:
 
     def ask(self, text: str, depth: int) -> tuple[Verdict, int, bool]:  # noqa: ARG002 - the interface of every judging
         grams = grams_of(text)
+        return self.verdict(grams), grams.reading.units, stands_alone(grams.reading)
+
+    def verdict(self, grams: Grams) -> Verdict:
         policy = self.policy
         judged = policy.judge_grams(grams)
-        score = (1 + judged.large - judged.small) / 2 if judged.known else None
-        verdict = Verdict(score, None, judged.terms, judged.small, judged.large, policy.version)
-        return verdict, grams.reading.units, stands_alone(grams.reading)
+        score = judged.score if judged.known else None
+        return Verdict(score, None, judged.terms, judged.small, judged.large, policy.version)
 
     def proposal(self, reply: str) -> Verdict:
         return self.ask(reply, 0)[0] if proposes(read(reply), reply) else UNSURE

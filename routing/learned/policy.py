@@ -24,6 +24,7 @@ TERMS = 6
 IDF_STEP = 24  # an idf is kept as a byte, in steps of 1/24
 LEAST, MOST = 0.01, 0.99
 MOST_UNMET = 3.0  # of the weight that is known, so much of the unknown lengthens a vector: at most to twice its length
+_KNEE = 0.9  # of gaps
 _LEAST_SPREAD = 0.02  # variance that any amount may have, though training showed less
 
 
@@ -39,6 +40,11 @@ class Judged:
     terms: tuple[tuple[str, float], ...]
     gap: float
     mean: float
+
+    @property
+    def score(self) -> float:
+        """By the gap alone: that of both chances is less where one of them meets a bound, and so in another order."""
+        return score_of(self.gap)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,7 @@ class Policy:
 
     `familiar`: the least share of a text's weight that must have been met in training. `usual`, `spread`: mean and variance of
     each amount there; `strange`: the most that a text's may be away from them. `prior`: what held-out texts of the training were
-    judged, (small, large) each. `base`: the policy that this one corrects.
+    judged, (small, large) each, unbounded. `base`: the policy that this one corrects.
     """
 
     version: str
@@ -78,6 +84,16 @@ class Policy:
     strange: float
     prior: Sequence[tuple[float, float]]
     base: Policy | None = None
+
+    @property
+    def scores(self) -> list[float]:
+        """Of the prior."""
+        return [score_of(large - small) for small, large in self.prior]
+
+    @property
+    def chances(self) -> list[tuple[float, float]]:
+        """Of the prior: P(good enough) of either end."""
+        return [(_bounded(small), _bounded(large)) for small, large in self.prior]
 
     @cached_property
     def _places(self) -> Mapping[int, int]:
@@ -155,6 +171,16 @@ class Policy:
         from routing.learned.file import write_policy  # noqa: PLC0415 - the two describe each other
 
         path.write_bytes(write_policy(self))
+
+
+def score_of(gap: float) -> float:
+    """From 0 to 1, in the order of the gaps: half of the gap and a half; towards the ends, where a gap is larger than any two
+    chances have, ever less of it.
+    """
+    size = abs(gap)
+    if size > _KNEE:
+        gap = math.copysign(1.0 - (1.0 - _KNEE) * math.exp((_KNEE - size) / (1.0 - _KNEE)), gap)
+    return (1.0 + gap) / 2.0
 
 
 def _weight(term: tuple[str, float]) -> float:

@@ -7,7 +7,9 @@ Method
   which the area under the curve of quality against share grows), that of the mean the one with the least held-out error.
 - A base policy is a prior: what it judges is believed as far as the labels say, and corrected.
 - Held out are whole groups: texts that begin alike, since those share a template.
-- Calibration: a straight line from what held-out texts were judged to what they scored, for gap and mean.
+- Calibration: a straight line from what held-out texts were judged to what they scored, for gap and mean. It never turns an order
+  round or makes all texts alike: a regression that says little more than the mean of what it saw says less of a fold that scored
+  more, so that of few labels the line seems to fall though the order is sound.
 - A row with one score says something of the mean only, once the gap is known.
 """
 
@@ -22,7 +24,7 @@ import numpy as np
 
 from routing.grams import Grams, grams_of
 from routing.learned.file import write_policy
-from routing.learned.policy import IDF_STEP, LEAST, MOST, Head, Policy
+from routing.learned.policy import IDF_STEP, Head, Policy
 from routing.learned.ridge import Floats, Ints, folds, ridge
 from routing.learned.table import Row, Table, Vocabulary, table_of
 
@@ -32,7 +34,7 @@ LEAST_ROWS = 20
 FOLDS = 5
 MOST_PRIOR = 512
 MOST_TRIED = 8000
-MOST_SLOPE = 1.5
+LEAST_SLOPE, MOST_SLOPE = 0.1, 1.5
 SLOPE_ROWS = 500  # labels that it takes to believe that a held-out slope is not 1
 BASE_ROWS = 200  # labels that it takes to believe that a base policy's slope is not the usual one
 USUAL_SLOPES = (0.6, 0.8)  # what the gap and the mean of a base policy are worth on other traffic
@@ -134,8 +136,8 @@ def train(
     costs = [Penalty(grams, amounts_cost * grams) for grams in GAP_GRAMS]
     gap, held_gap = _gap(both, fold, costs)
     mean, held_mean = _mean(_completed(table, gap), both, fold)
-    prior = np.clip(np.stack([held_mean - held_gap / 2, held_mean + held_gap / 2], axis=1), LEAST, MOST)
-    return _policy(words, gap, mean, table, rng.permutation(_evenly(prior, held_gap)), base)
+    prior = np.stack([held_mean - held_gap / 2, held_mean + held_gap / 2], axis=1)
+    return _policy(words, gap, mean, table, rng.permutation(evenly(prior, held_gap)), base)
 
 
 def _gap(both: Table, fold: Ints, penalties: Sequence[Penalty]) -> tuple[_Line, Floats]:
@@ -161,7 +163,7 @@ def _some(table: Table, fold: Ints) -> tuple[Table, Ints]:
     return (table, fold) if step <= 1 else (table.take(np.arange(0, len(fold), step)), fold[::step])
 
 
-def _evenly(prior: Floats, by: Floats) -> Floats:
+def evenly(prior: Floats, by: Floats) -> Floats:
     """MOST_PRIOR of the rows, spread evenly over all: their quantiles and their mean are those of all."""
     count = min(MOST_PRIOR, len(by))
     places = ((np.arange(count) + 0.5) * len(by) / count).astype(int)
@@ -181,7 +183,7 @@ def _ranks(values: Floats) -> Floats:
 
 
 def _calibrated(line: _Line, held: Floats, was: Floats, weights: Floats) -> tuple[_Line, Floats]:
-    slope = _slope(held, was, weights, 1.0, SLOPE_ROWS, MOST_SLOPE)
+    slope = max(LEAST_SLOPE, _slope(held, was, weights, 1.0, SLOPE_ROWS, MOST_SLOPE))
     at = float(np.average(was, weights=weights) - slope * np.average(held, weights=weights))
     return line.straightened(at, slope), at + slope * held
 

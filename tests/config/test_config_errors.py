@@ -143,6 +143,16 @@ CASES = {
         "routing:\n  classifier: {kind: remote}",
         "12:22: routing.classifier.kind: classifier kind remote needs a url",
     ),
+    "tls of a classifier that nobody asks over it": (
+        "routing:",
+        "routing:\n  classifier: {kind: remote, url: 'http://c:1/', tls: {verify: false}}",
+        "12:55: routing.classifier.tls: tls needs an https:// URL",
+    ),
+    "tls of a classifier that is not asked": (
+        "routing:",
+        "routing:\n  classifier: {tls: {verify: false}}",
+        "12:21: routing.classifier.tls: classifier kind rules has no tls",
+    ),
     "a cascade of two models where there is one": (
         "routing:",
         "routing:\n  routes: {auto: {cascade: {check: models}}}",

@@ -1,12 +1,14 @@
 """What a good config says."""
 
 import dataclasses
+import shutil
 from pathlib import Path
 
 import pytest
 
 from gateway.config import Secret, load, parse
 from gateway.config.extras import missing
+from routing.learned.shipped import SHIPPED
 
 MODELS = """
 models:
@@ -113,6 +115,40 @@ def test_paths_are_relative_to_the_file():
     assert parse(ONE, "/etc/tiergate/config.yaml").keys.path == Path("/etc/tiergate/data/keys.json")
     assert parse(ONE + "keys: {path: k.json}", "/etc/x.yaml").keys.path == Path("/etc/k.json")
     assert parse(ONE + "keys: {path: /k.json}", "/etc/x.yaml").keys.path == Path("/k.json")
+
+
+def paths_of(value):
+    """Every path in a config."""
+    if isinstance(value, Path):
+        yield value
+    elif dataclasses.is_dataclass(value):
+        for one in dataclasses.fields(value):
+            yield from paths_of(getattr(value, one.name))
+    elif isinstance(value, tuple):
+        for one in value:
+            yield from paths_of(one)
+
+
+def test_no_path_is_one_of_the_working_directory(tmp_path):
+    """Whatever key it stands at."""
+    shutil.copy(SHIPPED, tmp_path / "own.policy")
+    tls = "{ca: ca.pem, cert: c.pem, key: k.pem}"
+    text = f"""
+server: {{tls: {{cert: c.pem, key: k.pem, client_ca: ca.pem}}}}
+models:
+  - name: m
+    tls: {tls}
+    warm: {{prompts: [{{file: p.txt, tools: t.json}}]}}
+    replicas: [{{name: r, url: "https://127.0.0.1:1/v1", tls: {tls}}}]
+routing:
+  classifier: {{kind: learned, policy: own.policy}}
+"""
+    learned = parse(text, tmp_path / "config.yaml")
+    remote = text.replace("kind: learned, policy: own.policy", f"kind: remote, url: 'https://c:1/', tls: {tls}")
+    found = [*paths_of(learned), *paths_of(parse(remote, tmp_path / "config.yaml"))]
+    assert {path.parent for path in found} >= {tmp_path}
+    assert [path for path in found if not path.is_relative_to(tmp_path)] == []
+    assert len(found) >= 24
 
 
 def test_tiers_have_an_order_by_default():

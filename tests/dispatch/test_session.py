@@ -248,7 +248,7 @@ async def test_what_an_operator_changed_is_told_before_it_is_confirmed(owner: Ow
     """A drained replica: every worker knows of it by then, and would tell the next dispatcher."""
     session, other = owner.connect(), owner.connect()
     path = "/admin/models/small/replicas/s1/drain"
-    say(session, m.Call(1, "admin", msgspec.msgpack.encode((b"POST", path.encode(), b"", b"", path))))
+    say(session, m.Call(1, "admin", msgspec.msgpack.encode((b"POST", path.encode(), b"", b"", path, b""))))
     await until(lambda: isinstance(session.channel.told[-1], m.Reply))
     for one in (session.channel.told[-2], other.channel.told[-1]):
         assert [(known.name, known.held) for known in one.changed] == [("s1", True)]

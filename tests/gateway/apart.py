@@ -127,6 +127,7 @@ class _Copy:
     def __init__(self, inherited: Inherited) -> None:
         self.secret, self.path = inherited.secret, inherited.path
         self.pulse, self.loads, self.talks = inherited.pulse, inherited.loads, inherited.talks
+        self.switches = inherited.switches
         self.shares, self.metrics_shares = inherited.shares, inherited.metrics_shares
         self.sockets = [sock.dup() for sock in inherited.sockets]
         self.metrics = [sock.dup() for sock in inherited.metrics]

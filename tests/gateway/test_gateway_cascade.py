@@ -5,6 +5,7 @@ import json
 from contextlib import AsyncExitStack
 
 import pytest
+from gateway_talk import ask, chat
 
 from gateway.lab.fake import FakeVLLM, Options
 
@@ -265,6 +266,18 @@ async def test_it_switches_itself_off(begin, caplog):
     page = (await stack.client.get("/metrics")).text
     assert 'tiergate_cascade_switches_total{route="auto",to="off"} 1.0' in page
     assert 'tiergate_cascades_total{result="disagreement",route="auto"} 17.0' in page
+
+
+async def test_workers_learn_together(start, scripted):
+    """Three of them try no more than one alone would, and who explains knows what they know."""
+    changes = {"routing": {"routes": {"auto": {"cascade": {}}}}, "cache": {"exact": {"enabled": False}}}
+    fakes = {"s1": scripted(say("12", "16")), "l1": scripted(say("12"))}
+    stack = await start(changes, fakes=fakes, workers=3)
+    for _ in range(60):
+        assert (await ask(stack, chat(**ASK))).status_code == 200
+    assert len(asked(stack.small)) == 17
+    for process in (stack.gateway.dispatcher, *stack.gateway.workers):
+        assert not process.parts.own.pipeline.cascades._routes[""].switch.on
 
 
 async def test_a_share_is_kept(begin):

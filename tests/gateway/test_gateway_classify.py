@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import ssl
 from contextlib import asynccontextmanager
 
 import pytest
@@ -37,10 +38,12 @@ def vllm(hard):
 
 
 @asynccontextmanager
-async def classifier():
+async def classifier(context=None):
+    """`context`: of TLS."""
     known = Classifier()
-    server = await asyncio.start_server(known.serve, "127.0.0.1", 0)
-    known.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/classify"
+    server = await asyncio.start_server(known.serve, "127.0.0.1", 0, ssl=context)
+    scheme = "https" if context else "http"
+    known.url = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}/classify"
     try:
         yield known
     finally:
@@ -79,6 +82,33 @@ async def test_a_remote_classifier_decides(start):
         assert known.heads[0].startswith(b"POST /classify HTTP/1.1\r\n")
         assert b"authorization: Bearer sk-remote\r\n" in known.heads[0]
         assert await counted(stack) == {"answered": 2}
+
+
+@pytest.mark.parametrize(
+    ("tls", "result"),
+    [
+        ({"ca": "./ca.pem", "cert": "./client.pem", "server_name": "judge.test"}, "answered"),
+        ({"ca": "./ca.pem", "server_name": "judge.test"}, "failed"),
+        ({"ca": "./ca.pem", "cert": "./client.pem"}, "failed"),
+        ({"cert": "./client.pem", "server_name": "judge.test"}, "failed"),
+        ({"cert": "./client.pem", "verify": False}, "answered"),
+    ],
+    ids=["all that it wants", "no certificate of ours", "another name", "a CA that nobody knows", "nothing is checked"],
+)
+async def test_tls_to_the_classifier_is_what_the_config_says(start, tmp_path, tls, result):
+    """A CA, a client certificate and a name of its own, as towards replicas; without them the rules judge."""
+    ca = pytest.importorskip("trustme", reason="trustme makes the certificates of this test").CA()
+    ca.cert_pem.write_to_path(tmp_path / "ca.pem")
+    ca.issue_cert("gateway").private_key_and_cert_chain_pem.write_to_path(tmp_path / "client.pem")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    ca.issue_cert("judge.test").configure_cert(context)
+    ca.configure_trust(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+    async with classifier(context) as known:
+        known.answer = vllm(0.75)
+        stack = await start(remote(known, tls=tls))
+        assert (await tell(stack))[0] == ("large" if result == "answered" else "small")
+        assert await counted(stack) == {result: 1}
 
 
 async def test_a_follow_up_is_sent_with_what_it_follows_up(start):

@@ -1,12 +1,14 @@
 """Named routes and what they aim at, through the whole gateway: what is cut, what counts, what is told."""
 
 import asyncio
+import json
 import logging
 
 import msgspec
 import pytest
 from gateway_talk import ACME, ADMIN_KEY, GLOBEX, KEY, OTHER_KEY, ask, chat, hold, lines, posts, scrape, tenant, total
 
+from gateway.choosing import draw
 from gateway.commands.explain_text import text
 from gateway.explanation import Explanation
 
@@ -111,7 +113,25 @@ async def test_several_workers_keep_the_share_in_sum(start):
     assert abs(up - 30) <= 20
     told = await stack.client.post("/admin/explain", json={"tenant": "acme", "body": to("auto", HARD)}, headers=OWNER)
     target = told.json()["route"]["target"]
-    assert (target["seen"], target["share"], target["sent"], target["overall"]) == (0, None, 60, up / 60)
+    assert (target["sent"], target["overall"]) == (60, up / 60)
+    assert 0 < target["seen"] < 60, "the worker that was asked has seen its part"
+
+
+async def test_of_several_workers_the_one_that_hears_the_question_says_what_it_would_do(start):
+    """Its cut, not one that nobody goes by; whatever else stands in the question is refused as always."""
+    stack = await start({"routing": {"routes": {"auto": {"target": {"large": 0.1}}}}}, workers=1)
+    for place in range(80):
+        await ask(stack, to("auto", f"{HARD} {place}"))
+    body = to("auto", HARD)
+    told = (await stack.client.post("/admin/explain", json={"tenant": "acme", "body": body}, headers=OWNER)).json()["route"]
+    here = stack.gateway.workers[0].parts.own.pipeline.sight("acme").lines[""]
+    assert (told["target"]["seen"], told["target"]["cut"]) == (80, min(here.standing.cut, 1.0))
+    assert told["threshold"] == min(here.cut(lambda: draw(json.dumps(body, separators=(",", ":")).encode())).threshold, 1.0)
+    for question, status in (({"tenant": "nobody", "body": body}, 400), ({"tenant": 7, "body": body}, 400), ([], 400)):
+        told = await stack.client.post("/admin/explain", json=question, headers=OWNER)
+        assert told.status_code == status
+    told = await stack.client.post("/admin/explain", content=b"[" * 5000, headers=OWNER)
+    assert told.status_code == 400
 
 
 async def test_hits_followers_and_questions_count_as_nothing(start):

@@ -15,7 +15,7 @@ from raw_client import Wire
 from gateway.accept import Share, Shares
 from gateway.config import ConfigError, load
 from gateway.config.certificates import TlsError
-from gateway.config.schema import ServerTls
+from gateway.config.tls import ServerTls
 from gateway.http1 import Bounds, Server
 from gateway.lab.fake import FakeVLLM, Options
 from gateway.node.sockets import listen

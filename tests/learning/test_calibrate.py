@@ -1,16 +1,22 @@
 """`tiergate calibrate`: when a policy of own traffic takes over, and when it does not."""
 
 import json
+import os
 import random
+import subprocess
+import sys
 from contextlib import redirect_stdout
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import gateway
 from bench.own_traffic import desk
 from gateway.cli import main
+from gateway.lab.calibrate import report
 from gateway.lab.calibrate.samples import gather
 from gateway.lab.calibrate.study import TooFewLabels, study
 from gateway.learning.line import Line, encode
@@ -177,6 +183,36 @@ def test_one_id_for_many_requests(tmp_path):
     other.text = "y"
     found = gather([write(tmp_path / "a.jsonl", [compared(1.0), compared(0.0, tenant="u"), other])])
     assert len(found.samples) == 3
+
+
+def test_of_more_requests_than_are_read_the_newest_are_taken_and_that_is_told(tmp_path):
+    """Whatever file they are in."""
+    old, new = lines(60, seed=1), lines(60, seed=2, start=100)
+    paths = [write(tmp_path / "b.jsonl", new), write(tmp_path / "a.jsonl", old)]
+    found, rest = gather(paths, most=70), gather(paths, most=120)
+    assert [len(found.samples), found.older, rest.older] == [70, True, False]
+    assert [sample.text for sample in found.samples] == [line.text for line in (*old[-10:], *new)]
+    result = study(gather([write(tmp_path / "c.jsonl", lines(150))], most=140).samples, shipped=shipped(), current=shipped(),
+                   since=0.0, seed=0)  # fmt: skip
+    for how in (report.table, report.brief):
+        assert "the newest 70 requests; older ones were passed over" in how(found, result, "v", swapped=False)
+        assert "passed over" not in how(rest, result, "v", swapped=False)
+    assert report.plain(found, result, "v", swapped=False)["older"] is True
+
+
+def test_a_calibration_that_takes_too_long_ends_and_changes_nothing(tmp_path):
+    """It says what happened and what helps, has an exit code of its own, and leaves the policy in force as it was."""
+    write(tmp_path / "a.jsonl", lines(4000))
+    done = subprocess.run(
+        [sys.executable, "-m", "gateway.cli", "calibrate", str(tmp_path / "a.jsonl"), "--policies", str(tmp_path / "policies"),
+         "--seconds", "1", "--brief"],
+        env={**os.environ, "PYTHONPATH": str(Path(gateway.__file__).parents[1])}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr == (
+        "tiergate calibrate: not done after 1 s, and ended; nothing was changed. Call it with more --seconds, or without\n"
+    )
+    assert not (tmp_path / "policies").exists()
 
 
 @settings(max_examples=30, deadline=None)

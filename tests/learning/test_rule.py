@@ -15,6 +15,7 @@ from gateway.lab.calibrate.rule import rule
 from gateway.lab.calibrate.samples import Sample
 from gateway.lab.routing.metrics import Resamples
 from routing.grams import grams_of
+from routing.learned.classifier import Learned
 from routing.learned.shipped import shipped
 from routing.learned.train import Row, train
 
@@ -83,6 +84,39 @@ def test_calibrating_anew_keeps_the_order_and_tells_what_is_true():
     assert abs(np.mean([one.small for one in before]) - np.mean([one.small for one in samples])) > 0.2
     gaps = sorted(zip((one.gap for one in before), (one.gap for one in after), strict=True))
     assert all(one[1] <= other[1] + 1e-9 for one, other in pairwise(gaps))
+
+
+@pytest.mark.parametrize("good", [1.0, 0.97, 0.9, 0.1, 0.0], ids=str)
+def test_scores_keep_the_order_of_the_policy_that_ships_whatever_was_seen(good):
+    """Also where both tiers are nearly always good enough, or nearly never, so that probabilities meet their bounds."""
+    draw, samples = random.Random(2), []
+    for number, one in enumerate(desk(300, 5)):
+        small, large = (float(draw.random() < good * part) for part in (0.98, 1.0))
+        samples.append(Sample(float(number), bytes([number % 256]), grams_of(one.text), one.text, small, large))
+    base, made = shipped(), recalibrated(shipped(), samples)
+    before, after = ([policy.judge_grams(one.grams) for one in samples] for policy in (base, made))
+    order = sorted(range(len(samples)), key=lambda place: before[place].gap)
+    assert len({one.score for one in after}) == len({one.score for one in before})
+    assert all(after[one].score <= after[other].score for one, other in pairwise(order))
+    for policy, judged in ((base, before), (made, after)):
+        classifier = Learned(policy)
+        asked = [classifier.classify({"messages": [{"role": "user", "content": one.text}]}, "chat") for one in samples]
+        assert [verdict.score for verdict in asked] == [one.score if one.known else None for one in judged]
+
+
+def test_the_prior_of_a_policy_that_is_calibrated_anew_is_of_its_own_scores():
+    """Half of the requests like those that it was made of are above the middle of its prior, and as many as promised above any
+    other cut.
+    """
+    draw, samples = random.Random(3), []
+    for number, one in enumerate(desk(600, 6)):
+        good = float(one.small_right and draw.random() < 0.4)
+        samples.append(Sample(float(number), bytes([number % 256]), grams_of(one.text), one.text, good, 1.0))
+    made = recalibrated(shipped(), samples[:300])
+    scores = [one.score for one in (made.judge_grams(sample.grams) for sample in samples[300:]) if one.known]
+    for share in (0.1, 0.3, 0.5, 0.8):
+        cut = np.quantile(made.scores, 1 - share)
+        assert np.mean([score > cut for score in scores]) == pytest.approx(share, abs=0.08)
 
 
 def test_calibrating_on_labels_of_one_kind():

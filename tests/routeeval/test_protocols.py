@@ -7,10 +7,13 @@ import pytest
 
 from gateway.lab.routing.data import load
 from gateway.lab.routing.folds import keys
-from gateway.lab.routing.lessons import Told
+from gateway.lab.routing.lessons import Lesson, School, Taught, Told, ask_of
 from gateway.lab.routing.outcomes import outcomes
 from gateway.lab.routing.protocols import REST, cross, own, tasks, together
-from gateway.lab.routing.scored import Scored
+from gateway.lab.routing.scored import Scored, body_of
+from gateway.lab.routing.splits import by_row
+from routing.learned.classifier import Learned
+from routing.learned.train import Row, train
 
 TEMPLATE = "For which of these two scenarios does the main character, who tells it, do something that is clearly morally wrong?"
 
@@ -90,6 +93,33 @@ def test_what_two_files_share_is_not_learned(sets, tmp_path):
     assert [it.learned_from for it in cross(sets[:2], 0, tmp_path)] == ["two", "one"]
 
 
+def test_rows_by_chance_are_learned_or_told(sets):
+    """Every split learns as many as asked and is told all others; no two splits are alike, and templates are on both sides."""
+    parts = by_row(len(sets[0]), 0, 120, 0)
+    assert len({lesson.learn for lesson, _ in parts}) == len(parts) > 1
+    for lesson, told in parts:
+        ((_, learned),) = lesson.learn
+        assert len(learned) == 120
+        assert sorted([*learned, *told]) == list(range(len(sets[0])))
+        assert set.intersection(*places(lesson, sets))
+
+
+@pytest.mark.parametrize(
+    "prompt", ["one aa", f"{TEMPLATE} 3", "继续", "x" * 30_000, "<system-reminder>be kind</system-reminder> one ab"]
+)
+def test_what_is_told_is_what_is_served(sets, prompt):
+    """A policy says the same of a prompt that a lesson tells and of a request that has it as its only message."""
+    learned = tuple(range(100))
+    rows = Taught((*sets[0].prompts[:100], prompt), np.append(sets[0].weak[:100], 0), np.append(sets[0].strong[:100], 1))
+    policy = train(
+        [Row(ask_of(rows.prompts[place]), rows.weak[place], rows.strong[place]) for place in learned], base=None, seed=3
+    )
+    said = School([rows]).teach(Lesson("x", ((0, learned),), ((0, (100,)),), 3)).said[0]
+    verdict = Learned(policy).classify(body_of(prompt), "chat")
+    known = [np.nan if value is None else value for value in (verdict.score, verdict.small, verdict.large)]
+    np.testing.assert_array_equal([said.scores[0], said.small[0], said.large[0]], known)
+
+
 def test_answers_come_together_where_they_belong(sets):
     """Each fold's scores at its own places, as ranks where asked, "don't know" as it is."""
     parts = own(keys(sets[2].prompts), 2, 50, 0)
@@ -97,7 +127,8 @@ def test_answers_come_together_where_they_belong(sets):
     for number, (lesson, chosen) in enumerate(parts):
         scores = np.array([float(place) + 1000 * number for place in chosen])
         scores[0] = np.nan
-        told[lesson.name] = Told((Scored("x", scores, scores * 0, scores * 0 + 1),), np.array([[0.0, 2000.0 * number]]))
+        said = (Scored("x", scores, scores * 0, scores * 0 + 1),)
+        told[lesson.name] = Told(said, np.array([[0.0, 1.0]]), np.array([0.5 + 1000 * number]))
     plain = together("x", parts, told, "bare")
     ranks = together("x", parts, told, "ranks")
     levelled = together("x", parts, told, "levelled")

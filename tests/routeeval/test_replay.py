@@ -14,8 +14,9 @@ from gateway.lab.routing.cascade import cascades
 from gateway.lab.routing.data import BadData, load
 from gateway.lab.routing.replay import Trio, replayed
 from gateway.lab.routing.scored import Scored
-from gateway.lab.routing.stream import Leg, shifted
+from gateway.lab.routing.stream import UNRATED, Leg, shifted
 from routing.cascade import Switch
+from routing.cuts import Begin
 
 PUBLIC = Path(__file__).parents[3] / "shared" / "data" / "routing"
 TRIO = Trio("a", "b", "c")
@@ -98,7 +99,7 @@ def test_a_budget_is_kept_whatever_the_shift(budget, seed):
         large = np.clip(small + rng.normal(0.1, 0.1, 800), 0, 1)
         score = np.where(rng.random(800) < 0.1, np.nan, (1 + large - small) / 2)
         legs.append(Leg(Scored("x", score, small, large), small, large))
-    prior = np.stack([legs[0].said.small, legs[0].said.large], axis=1)[:100]
-    found = shifted(legs[0], legs[1], budget, prior, random.Random(seed).randrange(99))
+    begin = Begin(UNRATED, list(zip(legs[0].said.small[:100], legs[0].said.large[:100], strict=True)))
+    found = shifted(legs[0], legs[1], budget, begin, random.Random(seed).randrange(99))
     assert abs(found["worst_window"] - budget) <= 0.03
     assert abs(found["before"] - budget) <= 0.03

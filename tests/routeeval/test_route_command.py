@@ -1,5 +1,6 @@
 """tiergate route-eval from the command line: figures, JSON, a picture, and mistakes."""
 
+import io
 import json
 
 import pytest
@@ -7,8 +8,14 @@ from outcome_files import answers, rows, written
 
 from bench.route_page import page
 from gateway.cli import main
+from gateway.lab.progress import Progress
 from gateway.lab.routing import plots
-from gateway.lab.routing.table import table
+from gateway.lab.routing.data import load
+from gateway.lab.routing.lessons import School, Taught
+from gateway.lab.routing.outcomes import outcomes
+from gateway.lab.routing.settings import Settings
+from gateway.lab.routing.splits import splits
+from gateway.lab.routing.table import cells, results, table
 
 QUICK = ["--draws", "50", "--jobs", "1"]
 
@@ -60,6 +67,20 @@ def test_every_figure_is_there(document):
     assert cascade["accuracy"] == 1
     assert cascade["cost_by_call"] == pytest.approx(0.2 + cascade["escalated"])
     assert cascade["cost_by_character"] == pytest.approx(cascade["cost_by_call"])
+
+
+def test_rows_split_at_random_stand_beside_whole_templates(tmp_path):
+    """Means of several splits with their ranges, after the folds with as many labels, for as many as leave enough to tell."""
+    found = outcomes(load(written(tmp_path / "set.jsonl", rows(2000, 4))))
+    school = School([Taught(tuple(found.prompts), found.weak, found.strong)])
+    settings = Settings(labels=(300, 1000, 1500), jobs=1)
+    (split,) = splits([found], school, settings, Progress(io.StringIO(), "x"))
+    assert (split["labels"], split["rows"], split["splits"]) == (1000, 1000, 5)
+    assert 0.6 < split["apgr"]["low"] < split["apgr"]["value"] < split["apgr"]["high"]
+    own = [{"set": "set", "protocol": "own", "labels": labels} for labels in (300, 1000, 1400)]
+    beside = results({"results": own, "splits": [split]}, "set")
+    assert [(it["protocol"], it["labels"]) for it in beside] == [("own", 300), ("own", 1000), ("split", 1000), ("own", 1400)]
+    assert cells(split)[1] == "1,000 of this set, rows split at random"
 
 
 def test_the_table_and_the_page_tell_the_document(document):
@@ -129,3 +150,32 @@ def test_a_number_out_of_range_is_refused_by_name(capsys, arguments):
         main(["route-eval", "x", *arguments])
     assert error.value.code == 2
     assert arguments[0] in capsys.readouterr().err
+
+
+def evaluated(capsys, *arguments):
+    assert main(["route-eval", *map(str, arguments), *QUICK]) == 0
+    return capsys.readouterr().out
+
+
+def test_what_the_base_has_seen_is_marked(tmp_path, capsys):
+    """Labels on top of the policy that ships are no evidence on a file that it was trained on; on another one they are."""
+    for name, marked in (("zeroeval_gsm.jsonl", True), ("own.jsonl", False)):
+        out = evaluated(capsys, written(tmp_path / name, rows(300, 5)), "--protocol", "own", "--labels", "100")
+        [line] = [line for line in out.splitlines() if "base + 100 of this set" in line]
+        assert ("has seen these rows" in line) is marked
+
+
+def test_an_interval_that_reaches_everywhere_is_told(tmp_path, capsys):
+    """Where some draws have no gap, a share of it may be anything: the value does not stand alone."""
+    same = rows(300, 4)
+    for place, row in enumerate(same):  # each is better on every second row, the strong one on five more
+        row["scores"] = {"weak": place % 2, "strong": 1 if place < 10 else 1 - place % 2}
+    out = evaluated(capsys, written(tmp_path / "even.jsonl", same), "--untrained", "--pair", "weak", "strong")
+    assert "(unbounded)" in out
+
+
+def test_too_few_rows_teach_no_other_file(tmp_path, capsys):
+    """As `tiergate calibrate` makes no policy of fewer than a hundred labels."""
+    few, many = (written(tmp_path / name, rows(count, 6)) for name, count in (("few.jsonl", 90), ("many.jsonl", 260)))
+    document = json.loads(evaluated(capsys, few, many, "--protocol", "cross", "--json"))
+    assert {(it["set"], it.get("learned_from")) for it in document["results"] if it["protocol"] == "cross"} == {("few", "many")}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routing.cascade import EVERY, LENGTHS, Switch, Worth
+from routing.cascade import EVERY, LENGTHS, RECORD, Switch, Worth
 
 ANSWERS = Path(__file__).parents[3] / "shared/data/routing/cascade_answers.jsonl.gz"
 
@@ -53,6 +53,36 @@ def test_it_comes_back():
     tried = run(switch, stream(0.95, 40 * EVERY, 1))
     assert switch.on
     assert all(tried[-100:])
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.9])
+def test_who_shares_memory_learns_as_one(rate):
+    """Four that take turns try what one would that sees all of it, go off and on at once, and so does who comes later."""
+    memory, alone = bytearray(RECORD), Switch(route="auto")
+    together = [Switch(route="auto", memory=memory) for _ in range(4)]
+    for place, small in enumerate([*stream(rate, 400, 3), *stream(0.95, 40 * EVERY, 1)]):
+        one = together[place % 4]
+        tried = one.tries()
+        assert tried == alone.tries()
+        if tried:
+            assert one.saw(escalated=not small) == alone.saw(escalated=not small)
+        assert {other.on for other in (*together, Switch(route="auto", memory=memory))} == {alone.on}
+
+
+@given(st.binary(min_size=RECORD, max_size=RECORD), st.booleans())
+def test_memory_that_says_nothing_is_not_believed(rubbish, torn):
+    """Torn, or of another route or price: what was known here before counts, and the next try mends it."""
+    memory = bytearray(RECORD)
+    switch = Switch(route="auto", memory=memory)
+    run(switch, [False] * 40)
+    assert not switch.on
+    if torn:
+        memory[20:] = rubbish[20:]
+    else:
+        run(Switch(Worth(price=0.2), route="auto", memory=memory), [True] * 3)
+    assert not switch.on
+    switch.passed()
+    assert not Switch(route="auto", memory=memory).on
 
 
 @given(st.lists(st.booleans(), max_size=600))

@@ -3,6 +3,7 @@
 import json
 import random
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from routing.grams import grams_of
 from routing.learned.file import BadPolicy, read_policy, write_policy
-from routing.learned.policy import TERMS, Policy
+from routing.learned.policy import TERMS, Policy, score_of
 from routing.learned.train import LEAST_ROWS, Row, TooFewRows, train
 
 EASY = ["translate", "this", "short", "note", "into", "french", "please"]
@@ -42,6 +43,37 @@ def test_the_gap_is_learned_and_the_heads_are_probabilities(policy):
     assert hard.large - hard.small > 0.3 > easy.large - easy.small
     assert abs(easy.small - 0.9) < 0.12
     assert abs(hard.small - 0.3) < 0.15
+
+
+@given(st.lists(st.floats(-3, 3), min_size=2, max_size=20))
+def test_scores_are_from_0_to_1_in_the_order_of_the_gaps(gaps):
+    """A larger gap is never a smaller score, and up to the size that two chances may have it is half of it."""
+    scores = [score_of(gap) for gap in sorted(gaps)]
+    assert scores == sorted(scores)
+    assert 0.0 <= scores[0] <= scores[-1] <= 1.0
+    assert all(score_of(gap) == (1 + gap) / 2 for gap in gaps if abs(gap) <= 0.9)
+
+
+def test_larger_gaps_than_chances_have_are_still_told_apart():
+    """In steps of a hundredth, to three times the largest."""
+    scores = [score_of(place / 100) for place in range(-300, 301)]
+    assert all(one < other for one, other in pairwise(scores))
+    assert all(one + other == pytest.approx(1.0) for one, other in zip(scores, reversed(scores), strict=True))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_little_that_was_learned_is_not_lost(seed):
+    """Where few labels show little, held-out texts may seem to contradict it: the order stays, however small what it claims."""
+    rng = random.Random(seed)
+    words = [f"word{chr(97 + place // 26)}{chr(97 + place % 26)}" for place in range(80)]
+    made = []
+    for _ in range(200):
+        said = rng.sample(words, 8)
+        gains = 0.45 + 0.1 * (words.index(said[0]) % 2)
+        made.append(Row(" ".join(said), float(rng.random() > gains), 1.0))
+    told = train(made, base=None, seed=seed)
+    assert any(told.gap.weights)
+    assert len({told.judge(row.text).gap for row in made}) > 100
 
 
 def test_the_terms_name_what_spoke(policy):

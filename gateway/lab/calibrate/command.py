@@ -1,6 +1,6 @@
 """`tiergate calibrate [LOG…]`: learn a routing policy from own traffic, and put it in force where it is better.
 
-Exit codes: 0, whether or not a new policy took over; 2, a mistake; 3, too few labels to tell.
+Exit codes: 0, whether or not a new policy took over; 2, a mistake; 3, too few labels to tell; 4, the time of `--seconds` was up.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:  # else numpy would be loaded with the command line
     from routing.learned.policy import Policy
 
 NAME = "tiergate calibrate"
-MISTAKE, TOO_FEW = 2, 3
+MISTAKE, TOO_FEW, LATE = 2, 3, 4
 SHIPPED = "shipped"
 
 
@@ -50,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.seconds > 0:
-        signal.signal(signal.SIGALRM, _late)
+        signal.signal(signal.SIGALRM, partial(_late, args.seconds))
         signal.alarm(args.seconds)
     if args.nice > 0:
         os.nice(args.nice)
@@ -67,10 +68,12 @@ def run(args: argparse.Namespace) -> int:
     return MISTAKE
 
 
-def _late(*_: object) -> NoReturn:
-    print(f"{NAME}: it took too long", file=sys.stderr)
-    sys.stderr.flush()
-    os._exit(MISTAKE)
+def _late(seconds: int, *_: object) -> NoReturn:
+    print(
+        f"{NAME}: not done after {seconds} s, and ended; nothing was changed. Call it with more --seconds, or without",
+        file=sys.stderr, flush=True,
+    )  # fmt: skip
+    os._exit(LATE)
 
 
 def _places(args: argparse.Namespace) -> tuple[list[Path], Versions]:
@@ -106,6 +109,7 @@ def _calibrate(args: argparse.Namespace, logs: list[Path], versions: Versions) -
     if result.new.policy.version in versions.manifest().refused:
         back = replace(result.new.ruling, swap=False, why="it was rolled back")
         result = replace(result, tried=(replace(result.new, ruling=back),))
+    signal.alarm(0)  # it is decided: what is said is true, and what is written is whole
     swap = result.new.ruling.swap and not args.dry_run
     if swap:
         _put_in_force(versions, result, found, current.version)

@@ -65,7 +65,7 @@ class Told:
     @classmethod
     def of(cls, judged: Sequence[Judged], blocks: Sequence[int] = ()) -> Told:
         """`blocks`: how many in a row are of one."""
-        scores = np.array([(1 + one.large - one.small) / 2 if one.known else np.nan for one in judged])
+        scores = np.array([one.score if one.known else np.nan for one in judged])
         edges = np.cumsum([0, *blocks])
         parts = [ranked(scores[start:end]) for start, end in pairwise(edges)]
         return cls(

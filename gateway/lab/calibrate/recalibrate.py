@@ -2,7 +2,8 @@
 
 A straight line from the gap that it tells to the gap that was, and one from the mean of both probabilities to the mean that was:
 four numbers, which fewer labels can tell than it takes to learn words. Least squares with the slope between LEAST and 1, so
-that requests stay in the order of their gaps; only where a probability meets its bound (.01, .99) may some change places.
+that requests stay in the order of their gaps. Its prior is what it says of the labelled requests: as few numbers are fitted, it
+would say the same of others.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import numpy as np
 from gateway.lab.calibrate.samples import Sample
 from gateway.lab.routing.metrics import Floats
 from routing.learned.file import write_policy
-from routing.learned.policy import Head, Policy
+from routing.learned.policy import Head, Judged, Policy
+from routing.learned.train import evenly
 
 LEAST = 0.1
 
@@ -29,8 +31,21 @@ def recalibrated(policy: Policy, samples: Sequence[Sample]) -> Policy:
     was = np.array([(one.small, one.large) for one in paired], dtype=float)
     gap = _line(np.array([one.gap for one in said]), was[:, 1] - was[:, 0])
     mean = _line(np.array([one.mean for one in said]), was.mean(axis=1))
-    unnamed = replace(policy, version="", gap=_through(policy.gap, gap), mean=_through(policy.mean, mean))
+    unnamed = replace(
+        policy,
+        version="",
+        gap=_through(policy.gap, gap),
+        mean=_through(policy.mean, mean),
+        prior=_prior([one for one in said if one.known] or said, gap, mean),
+    )
     return replace(unnamed, version=hashlib.sha256(write_policy(unnamed)).hexdigest()[:12])
+
+
+def _prior(said: Sequence[Judged], gap: Line, mean: Line) -> list[tuple[float, float]]:
+    gaps = gap[0] + gap[1] * np.array([one.gap for one in said])
+    means = mean[0] + mean[1] * np.array([one.mean for one in said])
+    pairs = evenly(np.stack([means - gaps / 2, means + gaps / 2], axis=1), gaps)
+    return [(float(small), float(large)) for small, large in np.random.default_rng(0).permutation(pairs)]
 
 
 def _line(said: Floats, was: Floats) -> Line:

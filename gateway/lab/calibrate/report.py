@@ -18,6 +18,7 @@ def plain(found: Gathered, study: Study, current: str, *, swapped: bool) -> dict
         "one_tier": len(found.samples) - found.paired,
         "lines": found.lines,
         "bad_lines": found.bad,
+        "older": found.older,
         "sources": found.sources,
         "held_out": study.held_out,
         "gap": study.gap,
@@ -34,7 +35,8 @@ def plain(found: Gathered, study: Study, current: str, *, swapped: bool) -> dict
 def table(found: Gathered, study: Study, current: str, *, swapped: bool) -> str:
     sources = ", ".join(f"{count} {name}" for name, count in sorted(found.sources.items()))
     lines = [
-        f"{found.paired} labels of both tiers, {len(found.samples) - found.paired} of one ({sources}); {found.bad} bad lines",
+        f"{found.paired} labels of both tiers, {len(found.samples) - found.paired} of one ({sources}); {found.bad} bad lines"
+        + _older(found),
         f"measured on {study.held_out} held-out requests, on which the large tier is better by {study.gap:.3f}; 95 % intervals",
         "",
         f"{'':24} {'in force: ' + current:>28} {study.new.kind + ': ' + study.new.policy.version:>28}",
@@ -52,7 +54,11 @@ def brief(found: Gathered, study: Study, current: str, *, swapped: bool) -> str:
     old, new = study.old.apgr.value, study.new.figures.apgr.value
     figures = "" if old is None or new is None else f", APGR {old:.3f} → {new:.3f}"
     versions = f"{current} → {study.new.policy.version} ({study.new.kind}){figures}"
-    return f"{found.paired} labels, {study.held_out} held out, {versions}: {_verdict(study, swapped=swapped)}"
+    return f"{found.paired} labels{_older(found)}, {study.held_out} held out, {versions}: {_verdict(study, swapped=swapped)}"
+
+
+def _older(found: Gathered) -> str:
+    return f" (the newest {len(found.samples):,} requests; older ones were passed over)" if found.older else ""
 
 
 def figures(told: Figures) -> dict[str, float | None]:

@@ -49,6 +49,7 @@ class Sample:
 @dataclass(slots=True)
 class Gathered:
     samples: list[Sample] = field(default_factory=list)
+    older: bool = False  # there were more, which were passed over for newer ones
     lines: int = 0
     bad: int = 0  # torn, or none of ours
     sources: dict[str, int] = field(default_factory=dict)
@@ -68,7 +69,7 @@ class Gathered:
         return sum(sample.paired for sample in self.samples)
 
 
-def gather(paths: Iterable[Path]) -> Gathered:
+def gather(paths: Iterable[Path], most: int = MOST) -> Gathered:
     """OSError where one cannot be read."""
     found = Gathered()
     lines: list[Line] = []
@@ -81,7 +82,9 @@ def gather(paths: Iterable[Path]) -> Gathered:
     requests: dict[tuple[str, str, bytes], list[Line]] = {}
     for line in _newest(lines):
         requests.setdefault((line.tenant, line.id, mark_of(line)), []).append(line)
-    found.samples = sorted((_sample(mark, told) for (_, _, mark), told in requests.items()), key=lambda sample: sample.at)[-MOST:]
+    newest = sorted(requests.items(), key=lambda request: request[1][0].at)[-most:]
+    found.samples = [_sample(mark, told) for (_, _, mark), told in newest]
+    found.older = len(requests) > len(newest)
     return found
 
 

@@ -18,6 +18,8 @@ from gateway.lab.routing.outcomes import Outcomes
 from gateway.lab.routing.protocols import Parts
 from gateway.lab.routing.scored import LEARNED, MEANS, Scored
 from gateway.lab.routing.settings import Settings
+from gateway.lab.routing.splits import splits
+from routing.learned.sources import SOURCES
 
 Json = dict[str, Any]
 Result = tuple[Scored, int, Json]  # of the set of that number, and what the document has beside its figures
@@ -32,6 +34,9 @@ class Learning:
         self._base: Path | None = None
         self._by_key = [keys(rows.prompts) for rows in sets]
         self._school = School([Taught(tuple(rows.prompts), rows.weak, rows.strong) for rows in sets])
+
+    def splits(self) -> Iterator[Json]:
+        return splits(self._sets, self._school, self._settings, self._progress) if "own" in self._settings.protocols else iter(())
 
     def results(self) -> Iterator[Result]:
         wanted = self._settings.protocols
@@ -57,7 +62,9 @@ class Learning:
             bases = {it.tells[0]: it.lesson.keep for it in crossed if it.lesson.keep is not None}
             based = self._own(bases) if "own" in wanted else {}
             told = self._taught([lesson for parts in based.values() for lesson, _ in parts], "policies trained on a base")
-            yield from self._of_own(based, told, "based")
+            for said, number, more in self._of_own(based, told, "based"):
+                shown = self._settings.base_ships and number not in bases and seen(self._sets[number].name)
+                yield said, number, {**more, "seen": shown}
 
     def _own(self, bases: dict[int, Path] | None = None) -> dict[tuple[int, int], Parts]:
         """By set and by the labels that there are of those asked for. `bases`: of the sets by which to begin with one."""
@@ -91,6 +98,11 @@ class Learning:
         return self._school.all(lessons, self._settings.jobs, self._progress.step(what, len(lessons)))
 
 
+def seen(name: str) -> bool:
+    """Whether the policy that ships was trained on the file of that name, or on one that its name begins with."""
+    return any(name.startswith(source.file) for source in SOURCES)
+
+
 def _of_crossed(crossed: Sequence[protocols.Crossed], told: dict[str, Told]) -> Iterator[Result]:
     for it in crossed:
         for number, said in zip(it.tells, told[it.lesson.name].said, strict=True):
@@ -99,7 +111,7 @@ def _of_crossed(crossed: Sequence[protocols.Crossed], told: dict[str, Told]) -> 
 
 def _sent(told: Told, said: Scored) -> Json:
     """The share that goes to the strong model by the threshold that the policy's own held-out rows ask for."""
-    if not len(told.prior):
+    if not len(told.scores):
         return {}
-    cut = travel.threshold((1 + told.prior[:, 1] - told.prior[:, 0]) / 2)
+    cut = travel.threshold(told.scores)
     return {"tuned_to": travel.TUNED, "sent": travel.share(np.nan_to_num(said.scores, nan=np.inf), cut)}

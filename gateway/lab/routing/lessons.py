@@ -1,22 +1,26 @@
 """Policies trained on some rows and told on others, by the gateway's own trainer and classifier; several at a time.
 
-A prompt is read once a process: its grams are kept for all lessons. What tells is the classifier on a request's body, as served.
+A prompt is read once a process: its grams are kept for all lessons, to learn from and to be told. What is told of them is what
+the classifier says of a request with nothing but that prompt.
 """
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
 from pathlib import Path
+from threading import Thread
 from typing import cast
 
 import numpy as np
 
 from gateway.lab.routing.metrics import Floats
-from gateway.lab.routing.scored import LEARNED, Scored, body_of, by, scored
+from gateway.lab.routing.scored import LEARNED, Scored, body_of, of_verdicts
 from routing.conversation import thread_of
 from routing.grams import Grams, grams_of
 from routing.learned.classifier import Learned
@@ -49,10 +53,13 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """For each of the lesson's `tell` what the policy said. `prior`: the policy's held-out (small, large)."""
+    """For each of the lesson's `tell` what the policy said. `prior`: P(good enough) of either end, of the policy's held-out
+    prompts; `scores`: theirs.
+    """
 
     said: tuple[Scored, ...]
     prior: Floats
+    scores: Floats
 
 
 class School:
@@ -70,10 +77,10 @@ class School:
         policy = train(rows, base=base, seed=lesson.seed, read=grams)
         if lesson.keep is not None:
             policy.save(lesson.keep)
-        prior = np.array([*policy.prior], dtype=np.float64).reshape(-1, 2)
-        judge = by(Learned(policy))
-        asked = ([self._sets[number].prompts[place] for place in chosen] for number, chosen in lesson.tell)
-        return Told(tuple(scored(LEARNED, judge, prompts) for prompts in asked), prior)
+        prior = np.array(policy.chances, dtype=np.float64).reshape(-1, 2)
+        judge = Learned(policy)
+        asked = ((judge.verdict(self._grams(number, place)) for place in chosen) for number, chosen in lesson.tell)
+        return Told(tuple(of_verdicts(LEARNED, verdicts) for verdicts in asked), prior, np.array(policy.scores))
 
     def all(self, lessons: Sequence[Lesson], jobs: int, tell: Callable[[int, int], None]) -> dict[str, Told]:
         """By name. With several jobs each process reads the prompts for itself."""
@@ -118,7 +125,16 @@ _open_school: list[School] = []  # of a process of the pool: its one
 
 
 def _open(sets: Sequence[Taught]) -> None:
+    Thread(target=_ends_with_parent, daemon=True).start()
     _open_school.append(School(sets))
+
+
+def _ends_with_parent() -> None:
+    """Whoever began this is gone, by whatever signal: what is learned here nobody would hear."""
+    parent = parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
 
 
 def _teach(lesson: Lesson) -> Told:

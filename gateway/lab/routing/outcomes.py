@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -55,6 +55,12 @@ class Outcomes:
     @property
     def gap(self) -> Floats:
         return self.strong - self.weak
+
+    def at(self, places: Sequence[int]) -> Outcomes:
+        """Some of the rows."""
+        chosen = list(places)
+        rows = tuple(self.rows[place] for place in chosen)
+        return replace(self, rows=rows, weak=self.weak[chosen], strong=self.strong[chosen])
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -25,7 +25,8 @@ FOLDS = 5
 TASKS = 20  # at most so many lessons of whole categories; more categories share a lesson
 MOST_TASKS = 80_000  # rows that these lessons learn together: of a large set more categories share one
 MOST = 8_000  # rows that a lesson of other categories or files learns, drawn from all of them alike
-LEAST = 50  # labels that a lesson has, or it is not held
+LEAST = 50  # labels that a lesson of the same file has, or it is not held
+LEAST_ELSEWHERE = 100  # and one that is told on other files: `tiergate calibrate` makes no policy of fewer
 REST = "all others"
 
 
@@ -84,7 +85,7 @@ def cross(sets: Sequence[Outcomes], seed: int, place: Path) -> list[Crossed]:
     made = [_rest(sets, by_set, one, seed, place) for one in range(len(sets))]
     if len(sets) > 2:
         made += [_from_one(sets, by_set, one, seed) for one in range(len(sets))]
-    return [it for it in made if learned(it.lesson) >= LEAST]
+    return [it for it in made if learned(it.lesson) >= LEAST_ELSEWHERE]
 
 
 def _from_one(sets: Sequence[Outcomes], by_set: Sequence[Sequence[str]], one: int, seed: int) -> Crossed:
@@ -130,7 +131,7 @@ def _ordered(told: Told, how: How) -> Floats:
 
 def _usual(told: Told) -> float:
     """How far from the middle of the scale a policy's scores are on average, on what it was tried on."""
-    return float((told.prior[:, 1] - told.prior[:, 0]).mean()) / 2 if len(told.prior) else 0.0
+    return float(told.scores.mean()) - 0.5 if len(told.scores) else 0.0
 
 
 def keys_of_all(sets: Sequence[Outcomes]) -> list[list[str]]:

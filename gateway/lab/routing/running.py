@@ -104,6 +104,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         seed=args.seed,
         jobs=args.jobs,
         base=_shipped() if args.policy is None else Policy.load(args.policy),
+        base_ships=args.policy is None,
         budgets=tuple(args.budget or BUDGETS) if args.stream else (),
     )
 

@@ -6,7 +6,7 @@ A score is higher where the strong model is more worth its price; NaN is "don't 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,13 +39,19 @@ class Scored:
 
 
 def scored(router: str, judge: Judge, prompts: Sequence[str], tell: Tell = lambda _done, _of: None) -> Scored:
-    said = []
-    for done, prompt in enumerate(prompts, 1):
-        verdict = judge(prompt)
-        said.append((verdict.score, verdict.small, verdict.large))
-        tell(done, len(prompts))
+    return of_verdicts(router, _judged(judge, prompts, tell))
+
+
+def of_verdicts(router: str, verdicts: Iterable[Verdict]) -> Scored:
+    said = [(verdict.score, verdict.small, verdict.large) for verdict in verdicts]
     score, small, large = np.array(said, dtype=np.float64).reshape(-1, 3).T  # None becomes NaN
     return Scored(router, score) if np.isnan(small).all() else Scored(router, score, small, large)
+
+
+def _judged(judge: Judge, prompts: Sequence[str], tell: Tell) -> Iterator[Verdict]:
+    for done, prompt in enumerate(prompts, 1):
+        yield judge(prompt)
+        tell(done, len(prompts))
 
 
 def by(classifier: Classifier) -> Judge:

@@ -17,7 +17,7 @@ BUDGETS = (0.1, 0.3, 0.5)
 @dataclass(frozen=True, slots=True)
 class Settings:
     """`labels`: of `own`, each by itself. `jobs`: processes that train at once. `base`: what `own` begins with where there is no
-    other set. `budgets`: of streams, if any.
+    other set; `base_ships`: it is the one that comes along. `budgets`: of streams, if any.
     """
 
     protocols: tuple[Protocol, ...] = PROTOCOLS
@@ -27,4 +27,5 @@ class Settings:
     seed: int = 0
     jobs: int = 2
     base: Policy | None = None
+    base_ships: bool = False
     budgets: tuple[float, ...] = ()

@@ -57,6 +57,7 @@ def streams(sets: Sequence[Outcomes], budgets: Sequence[float], settings: Settin
     for lesson in lessons:
         here, *after = lesson.tell
         found = told[lesson.name]
+        begin = Begin(UNRATED, [*map(tuple, found.prior.tolist())], found.scores.tolist())
         first = _leg(sets, here, found.said[0])
         for there, said in zip(after, found.said[1:], strict=True):
             for budget in budgets:
@@ -65,15 +66,15 @@ def streams(sets: Sequence[Outcomes], budgets: Sequence[float], settings: Settin
                     "first": sets[here[0]].name,
                     "then": sets[there[0]].name,
                     "budget": budget,
-                    **shifted(first, then, budget, found.prior, settings.seed),
+                    **shifted(first, then, budget, begin, settings.seed),
                 }
 
 
-def shifted(first: Leg, then: Leg, budget: float, prior: Floats, seed: int) -> Json:
+def shifted(first: Leg, then: Leg, budget: float, begin: Begin, seed: int) -> Json:
     """Shares that went up: just before the shift, just after it, and the window farthest from the budget once it has settled."""
     rng = random.Random(seed)
     legs = [(leg, rng.randrange(len(leg.weak))) for leg in (first, then) for _ in range(EACH)]
-    up = sent(legs, budget, prior, rng)
+    up = sent(legs, budget, begin, rng)
     rolling = np.convolve(up[EACH + SETTLED :], np.ones(WINDOW) / WINDOW, mode="valid")
     worst = rolling[np.argmax(np.abs(rolling - budget))]
     fixed = travel.share(then.said.scores, travel.threshold(first.said.scores, budget))
@@ -87,10 +88,9 @@ def shifted(first: Leg, then: Leg, budget: float, prior: Floats, seed: int) -> J
     }
 
 
-def sent(legs: Sequence[tuple[Leg, int]], budget: float, prior: Floats, rng: random.Random) -> NDArray[np.bool_]:
+def sent(legs: Sequence[tuple[Leg, int]], budget: float, begin: Begin, rng: random.Random) -> NDArray[np.bool_]:
     """Which requests went up."""
-    pairs = [(float(small), float(large)) for small, large in prior]
-    cuts = Cuts({_ROUTE: Aim("large", budget)}, {}, Begin(UNRATED, pairs))
+    cuts = Cuts({_ROUTE: Aim("large", budget)}, {}, begin)
     flags = []
     for leg, place in legs:
         score, small, large = (_known(column, place) for column in (leg.said.scores, leg.said.small, leg.said.large))

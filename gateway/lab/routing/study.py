@@ -8,13 +8,12 @@ from typing import Any
 from gateway.lab.progress import Progress
 from gateway.lab.routing import travel
 from gateway.lab.routing.latency import latency, long_asks, prompts_of
-from gateway.lab.routing.learning import Learning
+from gateway.lab.routing.learning import Learning, seen
 from gateway.lab.routing.measured import Measuring
 from gateway.lab.routing.outcomes import Outcomes
 from gateway.lab.routing.scored import LENGTH, SHIPPED, Judge, Scored, length, scored, yardsticks
 from gateway.lab.routing.settings import Settings
 from gateway.lab.routing.stream import streams
-from routing.learned.sources import SOURCES
 
 Json = dict[str, Any]
 
@@ -42,6 +41,7 @@ class Study:
             "parameters": parameters,
             "sets": [about(rows) for rows in self._sets],
             "results": results,
+            "splits": list(learning.splits()),
             "travel": list(self._travels()) if len(self._sets) > 1 else [],
             "streams": list(self._streams()),
             "latency": list(self._latencies()) if self._sets else [],
@@ -79,11 +79,6 @@ class Study:
         long = long_asks(prompts)
         for name, score in self._routers.items():
             yield {"router": name, "prompts": latency(score, prompts), "long": latency(score, long)}
-
-
-def seen(name: str) -> bool:
-    """Whether the policy that ships was trained on the file of that name, or on one that its name begins with."""
-    return any(name.startswith(source.file) for source in SOURCES)
 
 
 def about(rows: Outcomes) -> Json:

@@ -23,8 +23,17 @@ def table(document: Json) -> str:
 
 def _set(document: Json, rows: Json) -> str:
     lines = [f"== {rows['name']}: {told_of(rows)}"]
-    lines += columns(HEAD, [cells(it) for it in document["results"] if it["set"] == rows["name"]])
+    lines += columns(HEAD, [cells(it) for it in results(document, rows["name"])])
     return "\n".join(lines)
+
+
+def results(document: Json, name: str) -> list[Json]:
+    """Of a set; what was learned of rows by chance stands beside what was learned of whole templates."""
+    found = [it for it in document["results"] if it["set"] == name]
+    for split in (it for it in document["splits"] if it["set"] == name):
+        own = [place for place, it in enumerate(found) if it["protocol"] == "own" and it["labels"] <= split["labels"]]
+        found.insert(own[-1] + 1 if own else len(found), split)
+    return found
 
 
 def told_of(rows: Json) -> str:
@@ -54,24 +63,27 @@ def origin(it: Json) -> str:
         "alone": "-",
         "yardstick": "-",
         "own": f"{it.get('labels', 0):,} of this set",
+        "split": f"{it.get('labels', 0):,} of this set, rows split at random",
         "based": f"base + {it.get('labels', 0):,} of this set",
         "task": "its other tasks, levelled" if it.get("levelled") else "its other tasks",
         "cross": str(it.get("learned_from")),
     }[it["protocol"]]
 
 
+UNBOUNDED = "unbounded"
+"""In place of an interval: where some draws have no gap at all, a part of the gap may be anything."""
+
+
 def figure(it: Json) -> str:
     if it["value"] is None:
         return "no gap"
-    around = "" if it["low"] is None else f" ({number(it['low'])}-{number(it['high'])})"
-    return number(it["value"]) + around
+    return f"{number(it['value'])} ({UNBOUNDED if it['low'] is None else number(it['low']) + '-' + number(it['high'])})"
 
 
 def difference(it: Json) -> str:
     if it["value"] is None:
         return "-"
-    around = "" if it["low"] is None else f" ({signed(it['low'])} to {signed(it['high'])})"
-    return signed(it["value"]) + around
+    return f"{signed(it['value'])} ({UNBOUNDED if it['low'] is None else signed(it['low']) + ' to ' + signed(it['high'])})"
 
 
 def signed(value: float) -> str:

@@ -52,7 +52,7 @@ def labels_of(path: Path, small: str, large: str, classifier: str, seed: int) ->
         from routing.learned.train import Row, train  # noqa: PLC0415 - numpy, which only training needs
 
         policy = train([Row(*row) for row in rows[:half]], base=None, seed=seed)
-        judge, prior = Learned(policy), [(1 + large - small) / 2 for small, large in policy.prior[:WINDOW]]
+        judge, prior = Learned(policy), policy.scores[:WINDOW]
     return Labels([_judged(row, judge) for row in rows[half:]], prior)
 
 
