@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -70,11 +70,13 @@ AMOUNTS = (
 
 @dataclass(slots=True)
 class Grams:
-    """A text's words in order, their hashes and then those of their pairs, the different ones, its amounts (0-1, by AMOUNTS)."""
+    """A text's words in order, their hashes and then those of their pairs, the different ones with the first place of each in
+    these, its amounts (0-1, by AMOUNTS).
+    """
 
     words: list[str]
     hashed: list[int]
-    ids: set[int]
+    ids: Mapping[int, int]
     amounts: list[float]
     reading: Reading
 
@@ -143,7 +145,8 @@ def grams_of(text: str) -> Grams:
     hashed = hashes(words)
     hashed += pairs(hashed)
     reading = read(text)
-    return Grams(words, hashed, set(hashed), _amounts(words, reading), reading)
+    ids = dict(zip(reversed(hashed), range(len(hashed) - 1, -1, -1), strict=True))
+    return Grams(words, hashed, ids, _amounts(words, reading), reading)
 
 
 def _amounts(words: list[str], reading: Reading) -> list[float]:
