@@ -32,7 +32,7 @@ QUIET = $$(test -t 1 || echo --quiet)
 PIP = $$(test -x $(BIN)/pip && echo "$(BIN)/python -m pip" || echo "$(PYTHON) -m pip --python $(BIN)/python")
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test lint drill fuzz bench bench-stores bench-limits bench-workers bench-caches bench-cache-eval bench-vectors bench-learned route-eval route-weights own-traffic own-labels e2e minilm cross-encoder lock clean
+.PHONY: help venv run test lint drill fuzz conformance bench bench-stores bench-limits bench-workers bench-caches bench-cache-eval bench-vectors bench-learned route-eval route-weights own-traffic own-labels e2e minilm cross-encoder lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ drill: $(READY)  ## run the longer drills and soaks
 
 fuzz: $(READY) $(VENV)-fuzz/.ready  ## send what nobody meant to the admin API and the model API (schemathesis)
 	$(BIN)/python tests/fuzz/fuzz.py --tiergate $(BIN)/tiergate --schemathesis $(VENV)-fuzz/bin/schemathesis $(ARGS)
+
+conformance: $(READY)  ## other people's clients and suites through tiergate: docs/conformance.md (ARGS="--suites codex --targets smg")
+	@$(BIN)/python -m bench.conformance $(ARGS)
 
 bench: $(READY)  ## compare with other gateways: docs/benchmarks.md (ARGS="--quick --peers smg"; needs a quiet machine)
 	@$(BIN)/python -m bench.compare $(ARGS)
@@ -121,7 +124,7 @@ lock:  ## write requirements/lock.txt anew from pyproject.toml (ARGS=--upgrade f
 		--output-file requirements/lock.txt pyproject.toml
 
 clean:  ## remove the virtual environments, caches and built files
-	rm -rf $(VENV) $(VENV)-lock $(VENV)-fuzz $(VENV)-bench $(VENV)-minilm $(VENV)-cross-encoder $(VENV)-route-eval $(E2E) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(VENV)-lock $(VENV)-fuzz $(VENV)-bench $(VENV)-conformance $(VENV)-minilm $(VENV)-cross-encoder $(VENV)-route-eval $(E2E) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(LOCKED): requirements/lock.txt requirements/models.txt

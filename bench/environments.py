@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -33,9 +34,20 @@ def ready(name: str, peer: Peer, root: Path) -> Path:
     return pip(name, peer.packages, root)
 
 
-def pip(name: str, packages: Mapping[str, str], root: Path) -> Path:
+def pip(name: str, packages: Mapping[str, str], root: Path, below: str = FOLDER) -> Path:
     pins = [f"{package}=={version}" for package, version in packages.items()]
-    return _made(root / FOLDER / name, " ".join([sys.version.split()[0], *pins]), lambda folder: _venv(folder, pins))
+    return _made(root / below / name, " ".join([sys.version.split()[0], *pins]), lambda folder: _venv(folder, pins))
+
+
+def source(folder: Path, package: str, version: str) -> Path:
+    """Below the environment `folder`, what the package's source distribution holds."""
+    unpacked = folder / "source"
+    if not unpacked.is_dir():
+        fetch = ["download", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary", package, "-d", "download"]
+        _run([str(folder / "bin/python"), "-m", "pip", *fetch, f"{package}=={version}"], folder)
+        with tarfile.open(next((folder / "download").glob("*.tar.gz"))) as archive:
+            archive.extractall(unpacked, filter="data")
+    return unpacked
 
 
 def checkout(name: str, root: Path) -> Path:
@@ -59,6 +71,19 @@ def npm(name: str, packages: Mapping[str, str], root: Path) -> Path:
         _run(["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel", "error"], folder)
 
     return _made(root / FOLDER / name, manifest, make)
+
+
+def npm_locked(name: str, manifest: Path, root: Path, below: str) -> Path:
+    """What the package-lock.json in `manifest` says."""
+    files = [manifest / "package.json", manifest / "package-lock.json"]
+
+    def make(folder: Path) -> None:
+        folder.mkdir(parents=True)
+        for file in files:
+            shutil.copy(file, folder)
+        _run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel", "error"], folder)
+
+    return _made(root / below / name, hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest(), make)
 
 
 def _made(folder: Path, stamp: str, make: Callable[[Path], None]) -> Path:

@@ -119,6 +119,10 @@ def _line(x: Exchange, duration: float, queued: float, overhead: float, *, first
         line["feedback_on"], line["feedback_score"] = x.feedback
     if work.cascade:
         line["cascade"], line["small_tokens"] = work.cascade, work.small_tokens if first else 0
+    if work.classifier:
+        line["classifier"] = work.classifier
+    if work.instead:
+        line["classifier_failed"] = work.instead
     if work.policy:
         line["policy"] = work.policy
     if work.score is not None and work.cut is not None:

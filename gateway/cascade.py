@@ -57,6 +57,7 @@ class Makes(Protocol):
     def chosen(self, job: Job, decision: Decision, /) -> None: ...
     def plan(self, job: Job, target: Target, /) -> Plan: ...
     async def serve(self, job: Job, target: Target, sink: Sink, /) -> None: ...
+    async def serve_spare(self, job: Job, target: Target, sink: Sink, /) -> None: ...
 
 
 class NoCascades:
@@ -85,7 +86,7 @@ class Cascades(NoCascades):
     def over(self, makes: Makes) -> Makes:
         self._makes = makes
         self.decision, self.capped, self.choose, self.chosen = makes.decision, makes.capped, makes.choose, makes.chosen
-        self.plan, self.serve = makes.plan, makes.serve
+        self.plan, self.serve, self.serve_spare = makes.plan, makes.serve, makes.serve_spare
         return self
 
     def may(self, job: Job) -> bool:

@@ -23,7 +23,7 @@ from gateway.families import Labels
 from gateway.job import Job
 from gateway.metrics import Metrics
 from gateway.sight import Line, Sight, line_of
-from routing.aims import Aim, Scope, Told
+from routing.aims import Aim, Cut, Scope, Told
 from routing.cuts import Begin, Cuts
 from routing.onesided import BLOCK, OneSided
 from routing.types import Decision
@@ -31,6 +31,7 @@ from routing.types import Decision
 _OPEN = frozenset({"score", "default", "budget", "load"})
 _DRAWN = 4096  # bytes at either end of a body that its draw is made from
 _EXTREME = 0.01  # who aims at less than that, or at all but that, wants one model
+_NO_LINE = Cut(0.0)
 _log = logging.getLogger("tiergate.routing")
 
 
@@ -53,7 +54,7 @@ class Choosing:
     ) -> None:
         self._cuts = cuts
         self._order = tuple(order)
-        self._default_tier = default_tier
+        self.default_tier = default_tier
         self._shown = {route: route or auto for route in routes}
         self._watched = {route: OneSided() for route, aim in routes.items() if scored and not _extreme(aim)}
         self._unwatched = {tenant for tenant, aim in tenants.items() if _extreme(aim)}
@@ -76,26 +77,18 @@ class Choosing:
         """By route, as they stand for that tenant."""
         return {route: line_of(self._cuts.scope(route, tenant)) for route in self._routes}
 
-    def ask(self, job: Job, sight: Sight | None = None) -> tuple[float, str]:
-        """(The score from which it goes up a tier, the tier for it if nobody can rate it.) `sight`: another process's."""
+    def ask(self, job: Job, sight: Sight | None = None) -> Cut:
+        """Where the line is for it. `sight`: another process's."""
         resolution = job.resolution
         if not resolution.auto:
-            return 0.0, self._default_tier
+            return _NO_LINE
         raw = job.ask.raw
         scope: Scope | Line = self._cuts.scope(resolution.route, job.principal.tenant)
         if sight is not None:
             scope = sight.lines.get(resolution.route, scope)
-        threshold, unrated = scope.cut(lambda: draw(raw))
-        job.cut = threshold
-        return threshold, self._default_tier if unrated else self._order[0]
-
-    def named(self, job: Job, decision: Decision, unrated: str) -> Decision:
-        """With the reason `budget` where a target, and not the default tier, sent down what nobody could rate."""
-        if decision.reason == "default" and unrated != self._default_tier:
-            verdict = job.verdict
-            if verdict is not None and verdict.tier is None:
-                decision.reason = "budget"
-        return decision
+        cut = scope.cut(lambda: draw(raw))
+        job.cut = cut.threshold
+        return cut
 
     def capped(self, job: Job) -> bool:
         """Whether what goes up is bounded by a share."""

@@ -25,6 +25,8 @@ class Work:
     reason: str = ""
     score: float | None = None
     terms: tuple[tuple[str, float], ...] = ()
+    classifier: str = ""  # which one judged it
+    instead: str = ""  # why that is not the one of the config
     policy: str = ""  # the version of what the classifier had learned
     cascade: str = ""  # what became of asking the small tier first
     small_tokens: int = 0  # that this took

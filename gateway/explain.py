@@ -145,7 +145,9 @@ def _tell_job(told: Explanation, job: Job) -> None:
 
 
 def _route(node: Node, job: Job, decision: Decision) -> Route:
-    pipeline = node.pipeline
+    pipeline, verdict = node.pipeline, job.verdict
+    judge = "" if verdict is None else pipeline.rules.judge_of(verdict)
+    weights = WEIGHTS if judge == "rules" else {}
     kept = {decision.target.name, *(target.name for target in decision.alternatives)}
     candidates = [
         Candidate(
@@ -161,7 +163,7 @@ def _route(node: Node, job: Job, decision: Decision) -> Route:
         reason=decision.reason,
         score=decision.score,
         threshold=min(job.cut or 0.0, 1.0),
-        terms=tuple(Term(feature, round(added, 4), WEIGHTS.get(feature)) for feature, added in decision.terms),
+        terms=tuple(Term(feature, round(added, 4), weights.get(feature)) for feature, added in decision.terms),
         candidates=tuple(candidates),
         session=session_of(pipeline, decision),
         move=decision.move or "",
@@ -169,9 +171,11 @@ def _route(node: Node, job: Job, decision: Decision) -> Route:
         loads=loads_of(pipeline, job) if node.live else (),
         target=pipeline.choosing.view(job, node.sight),
         first=pipeline.cascades.first(job, decision),
-        policy="" if job.verdict is None else job.verdict.policy,
-        small=None if job.verdict is None else job.verdict.small,
-        large=None if job.verdict is None else job.verdict.large,
+        classifier=judge,
+        classifier_failed="" if verdict is None else verdict.instead,
+        policy="" if verdict is None else verdict.policy,
+        small=None if verdict is None else verdict.small,
+        large=None if verdict is None else verdict.large,
     )
 
 

@@ -42,8 +42,9 @@ class Term(msgspec.Struct, frozen=True):
 class RouteTarget(msgspec.Struct, frozen=True):
     """What is aimed at between tiers, `tenant`: for that one alone, and how it stands in the process that tells.
 
-    `share`: of the last `seen` requests, those that left the cheapest tier; `kept`: of the dearest tier's quality, as expected;
-    `overall`: of all `sent` since the gateway's counters began, by whichever of its processes.
+    `share`: of the last `seen` requests, those that were to leave the cheapest tier, whatever the load made of that; `overall`:
+    of all `sent` since the gateway's counters began, those that did, by whichever of its processes. `kept`: of the dearest tier's
+    quality, as expected.
     `cut`: the score from which requests go up now, and the part `at_the_cut` of those that have it; `nobody`: none does.
     """
 
@@ -99,10 +100,10 @@ class LoadView(msgspec.Struct, frozen=True):
 
 
 class Route(msgspec.Struct, frozen=True):
-    """Which model, and why. `threshold`: the score from which this very request goes up a tier, at most 1. `policy`: the version
-    of what the classifier has learned. `small`, `large`: how likely the cheapest and the dearest tier are good enough, of a
-    classifier that tells; it tells even where it knows too little of the text to score it. `first`: the model that a cascade asks
-    before it.
+    """Which model, and why. `threshold`: the score from which this very request goes up a tier, at most 1. `classifier`: which
+    one judged it, if any did; `classifier_failed`: why that is not the one of the config; `policy`: the version of what it has
+    learned. `small`, `large`: how likely the cheapest and the dearest tier are good enough, of a classifier that tells; it tells
+    even where it knows too little of the text to score it. `first`: the model that a cascade asks before it.
     """
 
     model: str
@@ -117,6 +118,8 @@ class Route(msgspec.Struct, frozen=True):
     band: float = 0.0  # the share of what lately went up that is near the cut
     loads: tuple[LoadView, ...] = ()
     target: RouteTarget | None = None
+    classifier: str = ""
+    classifier_failed: str = ""
     policy: str = ""
     small: float | None = None
     large: float | None = None

@@ -27,7 +27,7 @@ class Feedback(msgspec.Struct, forbid_unknown_fields=True):
 class Rated(Protocol):
     """Whoever learns from what answers were worth."""
 
-    def rated(self, tenant: str, request_id: str, score: float) -> None: ...
+    async def rated(self, tenant: str, request_id: str, score: float) -> bool: ...
 
 
 class Deletes(Protocol):
@@ -42,7 +42,7 @@ _read = msgspec.json.Decoder(Feedback).decode
 
 
 async def give(both: Deletes, learning: Rated, principal: Principal, x: Exchange, body: bytes) -> bytes:
-    """Raises ApiError 400 and 413. `applied`: it changes what the caches serve."""
+    """Raises ApiError 400 and 413. `applied`: it changes what the caches serve; `labelled`: it is a label to learn from."""
     if len(body) > _MOST:
         raise ApiError(413, "body_too_large", f"Feedback has at most {_MOST} bytes.")
     try:
@@ -55,9 +55,9 @@ async def give(both: Deletes, learning: Rated, principal: Principal, x: Exchange
         )
         raise ApiError(400, "invalid_feedback", message) from None
     x.feedback = (said.request_id, score)
-    learning.rated(principal.tenant, said.request_id, score)
+    labelled = await learning.rated(principal.tenant, said.request_id, score)
     applied = await both.feedback(principal.tenant, said.request_id, score)
-    return msgspec.json.encode({"request_id": said.request_id, "score": score, "applied": applied})
+    return msgspec.json.encode({"request_id": said.request_id, "score": score, "applied": applied, "labelled": labelled})
 
 
 def _score(said: Feedback) -> float:

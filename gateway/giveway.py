@@ -54,3 +54,17 @@ class Yielding:
         if self._ordered:
             self._call.ending = Ending.PREEMPTED
         return self._ordered
+
+
+class Spare(Yielding):
+    """It gives way whenever it is told to, whatever there is of its answer: no client has any of it."""
+
+    __slots__ = ()
+
+    def _order(self) -> bool:
+        if self._task.cancelling() > self._cancelled:
+            return False
+        self._ordered = self._task.cancel()
+        if self._ordered:
+            self._call.ending = Ending.PREEMPTED
+        return self._ordered

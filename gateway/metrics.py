@@ -143,7 +143,7 @@ class Metrics(Collector):
             self.cache_lookups.add(("semantic", result), 0)
         for result in ("right", "wrong", "unknown"):
             self.verified.add((result,), 0)
-        for result in ("good", "bad", "unknown", "unanswered"):
+        for result in ("good", "bad", "unknown", "unanswered", "unjudged"):
             self.route_shadows.add((result,), 0)
         self._gauges: list[Gauge] = []
         self.gauge(

@@ -38,7 +38,7 @@ from gateway.errors import ApiError
 from gateway.exchange import Exchange
 from gateway.feedback import Deletes, give
 from gateway.forward import Call, ContextOverflow, Forwarder, Station, Unserved
-from gateway.giveway import GaveWay, Yielding
+from gateway.giveway import GaveWay, Spare, Yielding
 from gateway.http1 import Request
 from gateway.inflate import inflate
 from gateway.job import Job, Plan, Reading, read_headers
@@ -90,6 +90,12 @@ class RoutingRules:
     fallback: Mapping[str, str]
     load: LoadRules
     asked: Asked | None = None  # one that has to be awaited
+    kind: str = ""  # of the config's classifier
+    instead: str = ""  # who judges where that has not
+
+    def judge_of(self, verdict: Verdict) -> str:
+        """Whose it is."""
+        return self.instead if verdict.instead else self.kind
 
 
 class Pipeline:
@@ -307,7 +313,10 @@ class Pipeline:
         self.bands.tell(job, decision)
         self.talks.note(job, decision, decision.target)
         job.work.score, job.work.terms, job.work.cut = decision.score, decision.terms, job.cut
-        job.work.policy = "" if job.verdict is None else job.verdict.policy
+        verdict = job.verdict
+        if verdict is not None:
+            job.work.policy, job.work.instead = verdict.policy, verdict.instead
+            job.work.classifier = self.rules.judge_of(verdict)
 
     def roomier(self, job: Job, target: Target, others: Sequence[Target]) -> Target | None:
         """Under `auto`: the next dearer of those that can do what the request needs; its context may hold the prompt."""
@@ -325,23 +334,22 @@ class Pipeline:
         rules, resolution, job.verdict = self.rules, job.resolution, None
         if resolution.pinned is not None:  # all that follows is for who has a choice
             return as_pinned(resolution, resolution.pinned, job.needs)
-        threshold, unrated = self.choosing.ask(job, sight)
-        decision = decide(
+        cut = self.choosing.ask(job, sight)
+        return decide(
             resolution,
             job.needs,
             lambda: self._judge(job),
             override=job.wishes.tier,
-            default_tier=unrated,
-            threshold=threshold,
+            default_tier=self.choosing.default_tier,
+            cut=cut,
             order=rules.order,
             fallback=rules.fallback,
-            talk=lambda: self.talks.held(job, rules.classifier.classify, threshold, unrated),
+            talk=lambda: self.talks.held(job, rules.classifier.classify, cut, self.choosing.default_tier),
             sticky=self.talks.sticky,
             load=(loads or self.loads).at(job.wishes.priority),
             rules=rules.load,
             near=self.bands.of(job) if sight is None else sight.near(job.resolution.route),
         )
-        return self.choosing.named(job, decision, unrated)
 
     def _classified(self, job: Job) -> Verdict:
         job.verdict = verdict = self.rules.classifier.classify(job.ask.fields, job.endpoint.name)
@@ -422,6 +430,13 @@ class Pipeline:
             raise
         finally:
             job.work.queued_at = 0.0
+
+    async def serve_spare(self, job: Job, target: Target, sink: Sink) -> None:
+        """One model, as long as nobody else wants the slot: GaveWay when somebody does, QueueTimeout where there is none."""
+        plan = self.plan(job, target)
+        plan.ask.spare = True
+        async with job.admitted.work(plan.ask) as grant:
+            await self._run(job, plan, grant, sink, Spare(job, plan.call, grant))
 
     async def _run(self, job: Job, plan: Plan, grant: Grant, sink: Sink, yielding: Yielding | None = None) -> None:
         """With a slot: what the fleet does for it. Its cost is settled, unless it gave its slot up."""

@@ -10,6 +10,7 @@ and the model's answer takes its place.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -32,15 +33,15 @@ class Agree(Protocol):
 
 @dataclass(slots=True)
 class Budget:
-    """So many a minute, refilled evenly; none are saved up beyond a minute's, or one."""
+    """So many a minute, refilled evenly; none are saved up beyond a minute's, or one. It begins with `left`, or a minute's."""
 
     per_minute: float
     clock: Callable[[], float]
-    left: float = 0.0
+    left: float = math.inf
     at: float = 0.0
 
     def __post_init__(self) -> None:
-        self.left, self.at = self.per_minute, self.clock()
+        self.left, self.at = min(self.left, self.per_minute), self.clock()
 
     def take(self, amount: float = 1.0) -> bool:
         now = self.clock()

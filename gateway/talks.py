@@ -5,7 +5,8 @@ Rules of this file
   whoever has the answer may ask the next thing at once.
 - What a conversation holds is the tier that its words have brought it to. A slot that was borrowed, or a tier that stood in for
   one that failed, is not; but a tool loop goes on with the model that really answers it.
-- Nothing kept (another gateway had the last turn, or it was forgotten): then up to EARLIER asks of the body are judged again.
+- Nothing kept (another gateway had the last turn, or it was forgotten): then up to EARLIER asks of the body are judged again;
+  small talk among them says nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from itertools import islice
 from typing import Any
 
 from gateway.job import Job
+from routing.aims import Cut
 from routing.conversation import Thread, field_of, messages_of
 from routing.decide import tiers_of, wanted_tier
 from routing.rules import leans
@@ -34,9 +36,9 @@ class NoTalks:
 
     sticky = Sticky()
 
-    def held(self, job: Job, judge: Judge, threshold: float, unrated: str, /) -> Held | None:  # noqa: ARG002 - as the others
+    def held(self, job: Job, judge: Judge, cut: Cut, default_tier: str, /) -> Held | None:  # noqa: ARG002 - as the others
         """What its conversation holds; None: it begins, or nobody knows. `judge` rates an ask of a body for an endpoint; it
-        goes up from `threshold` on, and to the tier `unrated` where it has no score.
+        goes up by `cut`, and to the default tier where it has no score and that lets it up.
         """
         return None
 
@@ -63,7 +65,7 @@ class Talks(NoTalks):
         self._order = order
         self._clock = clock
 
-    def held(self, job: Job, judge: Judge, threshold: float, unrated: str, /) -> Held | None:
+    def held(self, job: Job, judge: Judge, cut: Cut, default_tier: str, /) -> Held | None:
         names = self._names(job)
         if names is None:
             return None
@@ -73,7 +75,7 @@ class Talks(NoTalks):
                 return self._held(names, same, same.easy, same.model if same.loops < self.sticky.loop else "")
         last = self._table.get(names.before) if names.before else None
         if last is None:
-            return self._made_out(job, names, judge, threshold, unrated)
+            return self._made_out(job, names, judge, cut, default_tier)
         again = last.ask == names.ask  # the same ask once more, which is counted already
         return self._held(names, last, max(0, last.easy - 1) if again else last.easy)
 
@@ -103,7 +105,7 @@ class Talks(NoTalks):
         cost = record.tokens if self._clock() - record.at < self._warm else 0
         return Held(record.tier, model, easy, cost, leans(names.newest), loops=record.loops, chosen=record.chosen)
 
-    def _made_out(self, job: Job, names: Names, judge: Judge, threshold: float, unrated: str) -> Held | None:
+    def _made_out(self, job: Job, names: Names, judge: Judge, cut: Cut, default_tier: str) -> Held | None:
         """From the body alone: each of the earlier asks as if it were the newest."""
         fields, endpoint = job.ask.fields, job.endpoint.name
         if not names.before or endpoint == "completions":
@@ -116,7 +118,9 @@ class Talks(NoTalks):
         wants: list[tuple[str, bool]] = []
         for end in reversed(ends):
             judged = judge({**fields, field_of(endpoint): messages[:end]}, endpoint)
-            wanted, reason = wanted_tier(judged, tiers, unrated, threshold)
+            if judged.idle:
+                continue
+            wanted, reason = wanted_tier(judged, tiers, default_tier, cut)
             wants.append((wanted, reason == "score"))
         held = fold(wants, job.needs.prompt_tokens, tiers, self.sticky)
         return None if held is None else held._replace(leans=leans(names.newest))

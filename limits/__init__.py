@@ -25,6 +25,7 @@ outlook.py    how long who joins a queue would wait (pure)
 scheduler.py  the waiting line in front of a pool: classes, bounds, deadlines (pure)
 reserved.py   shares of a pool that tenants have for themselves, and who may use his now (pure)
 provisioned.py  the waiting line where there are such shares (pure)
+spare.py      slots for what nobody waits for, given back to whoever does (pure)
 slots.py      the line joined to the event loop: `async with scheduler.slot(ask)`
 view.py       the line as an operator looks at it
 """

@@ -24,12 +24,14 @@ from limits.places import ANYWHERE, Anywhere, Places
 from limits.predict import Predictor
 from limits.provisioned import ReservedQueue
 from limits.scheduler import Queue
+from limits.spare import Spares
 from limits.waiting import (
     GiveWay,
     Order,
     Priority,
     QueueBounds,
     QueueFull,
+    QueueTimeout,
     ReservedShare,
     ReservedStanding,
     SlotAsk,
@@ -78,6 +80,7 @@ class Scheduler:
         self.queue = ReservedQueue(bounds, order, reserved, rng) if reserved else Queue(bounds, order, rng)
         self.queue.resize(max(0, capacity))
         self._lent = None if give_way is None else Lent(self.queue, give_way)
+        self.spares = Spares()
         self.places = places
         self.predictor = Predictor()
         self.capacity = max(0, capacity)
@@ -89,6 +92,10 @@ class Scheduler:
 
     def slot(self, ask: SlotAsk) -> Slot:
         return Slot(self, ask)
+
+    def spare(self, ask: SlotAsk) -> SpareSlot:
+        """For what nobody waits for; see `limits.spare`."""
+        return SpareSlot(self, ask)
 
     def resume(self, tenant: str = "") -> ResumedSlot:
         """The place of a request that runs already, on a slot that another process gave to it."""
@@ -147,6 +154,8 @@ class Scheduler:
         if refusal is not None and entry.state is State.WAITING and self._lent is not None and not self._lent.claimed(entry):
             self.queue.cancel(entry, now)
             raise refusal
+        if len(self.spares):
+            self.spares.recall(self.queue.load.requests)
         return entry
 
     def abandon(self, entry: Entry) -> None:
@@ -182,6 +191,11 @@ class Scheduler:
             self.queue.settle(entry, cost_of(spent.prompt, spent.output), spent.prompt + spent.output)
         if spent is not None and spent.whole and ask.form:
             self.predictor.learn(ask, spent.output)
+
+    def give_back(self, entry: Entry) -> None:
+        """It has left its slot, as it was told to, and cost its class nothing."""
+        self.places.placed(entry)
+        self.queue.give_back(entry)
 
     def adopt(self, tenant: str) -> Entry | None:
         """One more runs, free slot or not."""
@@ -354,6 +368,37 @@ class Slot:
     def keep(self) -> None:
         if self._held is not None:
             self._scheduler.keep(self._held)
+
+
+class SpareSlot(Slot):
+    """One that nobody else wants, or none: then entering raises QueueTimeout."""
+
+    __slots__ = ()
+
+    async def __aenter__(self) -> Self:
+        scheduler, ask = self._scheduler, self._ask
+        if ask.form:
+            ask.output = scheduler.predictor.predict(ask)
+        if not scheduler.spares.room(scheduler.capacity, scheduler.inflight) or not scheduler.admits(ask):
+            raise QueueTimeout(0.0)
+        self._held = scheduler.take(ask)
+        scheduler.spares.take(self)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        held = self._held
+        if held is not None and self._scheduler.spares.left(self) and self.spent is None:
+            self._scheduler.give_back(held)
+            self._held = None
+        await super().__aexit__(*exc)
+
+    def lend(self, order: Callable[[], bool]) -> bool:
+        """It is asked back by `order` whenever somebody waits. What is lent by `Scheduler.lend` it is not."""
+        self._scheduler.spares.lend(self, order, self._scheduler.queue.load.requests)
+        return False
+
+    def keep(self) -> None:
+        self._scheduler.spares.lend(self, None, 0)
 
 
 class ResumedSlot(Slot):

@@ -4,7 +4,8 @@ What is compared is the answer that a text ends in, if it ends in one that can b
 
     json      the whole text, or its one fenced block, is an object or a list; compared by value
     choice    a letter: alone, boxed, or after "answer is", "答案是" and the like
-    number    a number: alone with its unit, boxed, after `####`, or after such words
+    number    a number: alone with its unit, boxed, after `####`, after such words, or as what a text ends in and comes to ("so we
+              get 42", "6 * 7 = 42", "the total is 42")
     words     a text of a few words in all; case, white space, articles and marks at its ends do not count
 
 Rules
@@ -35,7 +36,15 @@ _NUMBER_TEXT = 40
 
 _ROUND = Context(prec=_DIGITS)
 _NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d{1,3})?|[-+]?\.\d+"
-_ONLY_NUMBER = re.compile(rf"[$€£¥]?\s?({_NUMBER})(?:\s?/\s?({_NUMBER}))?\s?(?:%|[a-z°$€£¥]{{1,12}}|[㐀-鿿]{{1,3}})?\.?")
+_WITH_UNIT = rf"[$€£¥]?\s?({_NUMBER})(?:\s?/\s?({_NUMBER}))?\s?(?:%|[a-z°$€£¥]{{1,12}}|[㐀-鿿]{{1,3}})?\.?"
+_ONLY_NUMBER = re.compile(_WITH_UNIT)
+_COMES_TO = re.compile(
+    r"(?:=|≈|\b(?:gets?|got|gives?|equals?|makes?|yields?|obtain|leaves)"
+    r"|\b(?:total|sum|result|value|product|difference|average|mean|cost|price|probability|number|amount)\b[^.\n\d]{0,40}?"
+    r"(?:is|are|was|=|:)|得到?|等于|等於|一共是?|总共是?|總共是?|结果是|結果是)"
+    rf"\s*[*`$]{{0,3}}\s*{_WITH_UNIT}[*`$]{{0,3}}[.。!]?\s*\Z",
+    re.IGNORECASE,
+)
 _FIRST_NUMBER = re.compile(rf"[$€£¥]?\s?({_NUMBER})(?:\s?/\s?({_NUMBER}))?(?![\w.,]*\d)")
 _ONLY_CHOICE = re.compile(r"[(\[*]{0,3}([a-jA-J])[)\]*]{0,3}[.:]?")
 _CHOICE_AND_TEXT = re.compile(r"[(\[*]{0,3}([A-J])(?:[)\]*]{1,3}[.:]?|[.:])\s.{1,200}")
@@ -123,6 +132,8 @@ def _short(text: str) -> Answer | None:
         return _number(found)
     if _MARK.search(plain) or _BOXED.search(plain):
         return None
+    if found := _COMES_TO.search(plain):
+        return _number(found)
     words = _LEADING.sub("", _plain(plain), count=1)
     few = len(words) <= FEW_LETTERS if _SPACELESS.search(words) else len(words.split()) <= FEW_WORDS
     return Answer("words", words) if few and words and "\n" not in plain else None
@@ -138,7 +149,8 @@ def _marked(text: str) -> Answer | None:
     for last in _MARK.finditer(end):  # noqa: B007 - only the last one is wanted
         pass
     if last is None:
-        return None
+        found = _COMES_TO.search(end)
+        return None if found is None else _number(found)
     said = end[last.end() :].lstrip("*_`:$ \n")
     if found := _FIRST_CHOICE.match(said):
         return Answer("choice", found[1])

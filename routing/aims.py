@@ -18,6 +18,7 @@ Draw = Callable[[], float]
 WINDOW = 256
 """Scores from which a cut is made."""
 _GOLDEN = 0.618033988749895
+LEANING = 0.25
 T = TypeVar("T")
 SEEN = 500
 """Requests of which is told how many went up."""
@@ -34,10 +35,16 @@ class Aim:
 
 
 class Cut(NamedTuple):
-    """For one request: the score from which it goes up a tier, and whether it may do so when nobody can rate it."""
+    """For one request: the score from which it goes up a tier, and its place among them if nobody can rate it. None: then
+    it goes where it would go without an aim.
+    """
 
     threshold: float
-    unrated: bool
+    place: float | None = None
+
+    def lets_up(self, small: float | None = None, large: float | None = None) -> bool:
+        """Whether it may go up if nobody can rate it. `small`, `large`: what its classifier would say all the same."""
+        return self.place is None or placed(self.place, small, large) >= self.threshold
 
 
 class Told(NamedTuple):
@@ -103,6 +110,15 @@ class Scope(Protocol):
     def standing(self) -> Standing: ...
 
 
+def placed(place: float, small: float | None, large: float | None) -> float:
+    """Where a request stands that nobody can rate: at the place of all of these, and LEANING of the way to where its classifier
+    would put it if that knew enough of it.
+    """
+    if small is None or large is None:
+        return place
+    return min(max(place + LEANING * (large - small) / 2.0, 0.0), 1.0)
+
+
 def correction(owed: float, reach: float) -> float:
     """How much to add to the aim so that what is owed is paid back."""
     far = owed / reach
@@ -150,7 +166,7 @@ class Raw:
 
     def __init__(self, threshold: float) -> None:
         self._aim = Aim("threshold", threshold)
-        self._cut = Cut(threshold, True)
+        self._cut = Cut(threshold)
         self._sent = Sent()
 
     def renew(self, fresh: Self) -> None:

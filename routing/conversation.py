@@ -62,6 +62,12 @@ class Thread:
                     pieces.append(text)
         return pieces[0] if len(pieces) == 1 else joined(pieces[::-1])
 
+    def words_alone(self) -> bool:
+        """Whether the ask that was read last is text, and has nothing beside it."""
+        return all(
+            _only_text(message.get("content")) for message in self._messages[self._place : self.end] if _role(message) == "user"
+        )
+
     def reply(self) -> str | None:
         """What the model said just before this place, its beginning and its end; None when it said nothing there."""
         said: list[str] = []
@@ -129,6 +135,19 @@ def _role(message: object) -> str | None:
         return None
     role = message.get("role")
     return role if isinstance(role, str) else None
+
+
+def _only_text(content: object) -> bool:
+    if not isinstance(content, list):
+        return True
+    return len(content) <= MAX_PARTS and all(map(_is_text, content))
+
+
+def _is_text(part: object) -> bool:
+    if not isinstance(part, dict):
+        return isinstance(part, str)
+    kind = part.get("type", "text")
+    return isinstance(kind, str) and kind in _TEXT_PARTS
 
 
 def _part_text(part: object) -> str:

@@ -5,7 +5,8 @@ Rules
 - A tenant with an aim of its own has its own window and its own account on each route: what others send, and what words they
   stuff into it, moves nothing of it, and what it sends moves nothing of theirs. Tenants without one share the route's.
 - A window is worth having from CROWD requests on. Until then a tenant is one of the crowd: all of the route that have the same
-  aim and are as new. MOST windows are kept; with more tenants at once, the least recently seen is one of the crowd again.
+  aim and are as new; what it was sent by then is in its own account from then on. MOST windows are kept; with
+  more tenants at once, the least recently seen is one of the crowd again.
 - Each of several workers keeps its own windows and accounts. Their errors add up, so each has a shorter reach, by the root of n:
   in sum the share is kept as by one, but for what follows at once on a shift; the cut of each moves more.
 - Where the classifier's policy is another one from here on (`renew`), the windows begin anew, with what is known of that one; the
@@ -71,7 +72,7 @@ class Cuts:
         self._routes = {route: self._make(aim) for route, aim in routes.items()}
         self._most = most
         self._crowds: dict[tuple[str, Aim], Scope] = {}
-        self._own: OrderedDict[tuple[str, str], Scope | int] = OrderedDict()
+        self._own: OrderedDict[tuple[str, str], Scope | list[Told]] = OrderedDict()
 
     def renew(self, routes: Mapping[str, Aim], begin: Begin) -> None:
         """Scores mean something else from here on. `routes`: as before, but for the value of a threshold."""
@@ -83,7 +84,9 @@ class Cuts:
         for (_, aim), crowd in self._crowds.items():
             crowd.renew(made[aim])
         for (_, tenant), own in self._own.items():
-            if not isinstance(own, int):
+            if isinstance(own, list):
+                own[:] = [told._replace(open=False) for told in own]
+            else:
                 own.renew(made[self._aims[tenant]])
 
     def scope(self, route: str, tenant: str) -> Scope:
@@ -92,7 +95,7 @@ class Cuts:
         if aim is None:
             return self._routes[route]
         own = self._own.get((route, tenant))
-        return self._crowd(route, aim) if own is None or isinstance(own, int) else own
+        return self._crowd(route, aim) if own is None or isinstance(own, list) else own
 
     def owner(self, tenant: str) -> str:
         """The tenant, if it has an aim of its own, else nothing."""
@@ -107,23 +110,32 @@ class Cuts:
 
     def tell(self, route: str, tenant: str, told: Told, expected: Expected | None = None) -> None:
         """A request was sent: once for each. What is no chance from 0 to 1, whoever said it, is not known."""
-        told, counted = _sane(told), expected is not None
+        told = _sane(told)
         if expected is not None and expected.age != self._age:
             told = told._replace(open=False)
         aim = self._aims.get(tenant)
         if aim is None:
-            self._routes[route].tell(told, expected=counted)
+            self._routes[route].tell(told, expected=expected is not None)
             return
         key, known = (route, tenant), self._own
-        own = known.get(key, 0)
-        if isinstance(own, int):
-            self._crowd(route, aim).tell(told, expected=counted)
-            known[key] = own + 1 if own + 1 < CROWD else self._make(aim)
+        own = known.get(key)
+        scope = self._crowd(route, aim) if own is None or isinstance(own, list) else own
+        scope.tell(told, expected=expected is not None and expected.scope is scope)
+        if scope is not own:
+            known[key] = self._newer(aim, own if isinstance(own, list) else [], told)
             if len(known) > self._most:
                 known.popitem(last=False)
-        else:
-            own.tell(told, expected=counted)
         known.move_to_end(key)
+
+    def _newer(self, aim: Aim, sent: list[Told], told: Told) -> Scope | list[Told]:
+        """What is kept of a tenant that is one of the crowd, with one request more."""
+        sent.append(told)
+        if len(sent) < CROWD:
+            return sent
+        own = self._make(aim)
+        for one in sent:
+            own.tell(one)
+        return own
 
     def _crowd(self, route: str, aim: Aim) -> Scope:
         crowd = self._crowds.get((route, aim))

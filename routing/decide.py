@@ -9,11 +9,12 @@ The order, and the reason that each step gives
 4. One tier left by step 2: `capability` or `context`, and nobody is asked how hard the request is. One tier from the start:
    `default`.
 5. A turn of a tool loop goes to the model that answers the ask it serves, if that is left and has a replica: `session`.
-6. The classifier: `score`, or `default` when it does not know.
+6. The classifier: `score`, or `default` when it does not know; `budget` where there is no room for that in a target.
 7. The conversation (`sessions`): up at once, down late. Where that keeps it from what step 6 wants: `session`. Not while the cut
    is above all scores: where a target lets nobody up for what he asks, nobody stays up for what he asked before.
+   Small talk moves no conversation, and one that begins with it holds the cheapest tier, wherever its answer comes from.
 8. A tier that is wanted and that step 2 took away is again replaced by the nearest one left, for the reason that took it.
-9. The load (`load`): what step 6 decided, by score and alone, may spill one tier down or borrow one tier up: `load`.
+9. The load (`load`): what step 6 decided alone may borrow one tier up, and by its score spill one tier down: `load`.
 10. The health: models without a ready replica are passed over in the order of succession: `fallback`. When all are, none is.
 
 Nearest is the cheapest tier that is dearer, else the dearest that is cheaper. Within a tier the first model in config order
@@ -24,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from routing.aims import Cut
 from routing.load import OFF, LoadRules, Look, Near, PoolLoad, moved, nobody_near, unknown
 from routing.sessions import Held, Sticky, Turned, turn
 from routing.types import Decision, Model, Needs, Reason, Resolution, Target, UnknownTier, Verdict
@@ -71,7 +73,7 @@ def decide(
     *,
     override: str | None,
     default_tier: str,
-    threshold: float,
+    cut: Cut,
     order: Sequence[str],
     fallback: Mapping[str, str],
     talk: Callable[[], Held | None] = nothing_held,
@@ -110,17 +112,17 @@ def decide(
                 same, "session", None, tuple(rest), keeps=keeps, easy=held.easy, held=held, turned="looped"
             )  # fmt: skip
         judged = verdict()
-        wanted, reason = wanted_tier(judged, tiers, default_tier, threshold)
+        wanted, reason = wanted_tier(judged, tiers, default_tier, cut)
         tier = wanted
-        if held is not None and threshold <= 1.0:
-            tier, easy, turned = turn(held, wanted, tiers, sticky, known=reason == "score")
+        if held is not None and cut.threshold <= 1.0:
+            tier, easy, turned = turn(held, wanted, tiers, sticky, known=reason == "score" and not judged.idle)
             reason = reason if tier == wanted else "session"
     if tier not in left_tiers:
         if tier in tiers:
             reason = "context" if tier in capable_tiers else "capability"
         tier = _nearest(tier, list(dict.fromkeys((*order, *tiers))), left_tiers)
-    keeps, shift = tier, None
-    if reason == "score" and judged.score is not None:
+    keeps, shift = tiers[0] if judged.idle and held is None and tier == wanted else tier, None
+    if reason in ("score", "budget") or (reason == "default" and judged.tier is None):
         settled = held is not None and held.tier == tier
         shift = moved(tier, judged.score, left_tiers, _by_tier(left, load), rules, near, settled=settled)
         if shift is not None:
@@ -171,11 +173,13 @@ def _roomy(candidates: tuple[Target, ...], needs: Needs) -> tuple[Target, ...]:
     return tuple(target for target in candidates if target.model.context == largest)
 
 
-def wanted_tier(judged: Verdict, tiers: Sequence[str], default_tier: str, threshold: float) -> tuple[str, Reason]:
+def wanted_tier(judged: Verdict, tiers: Sequence[str], default_tier: str, cut: Cut) -> tuple[str, Reason]:
     """The tier for an ask by itself."""
-    if judged.score is None:
-        return judged.tier or default_tier, "default"
-    return judged.tier or tier_for(judged.score, threshold, tiers), "score"
+    if judged.score is not None:
+        return judged.tier or tier_for(judged.score, cut.threshold, tiers), "score"
+    if judged.tier is None and default_tier != tiers[0] and not cut.lets_up(judged.small, judged.large):
+        return tiers[0], "budget"
+    return judged.tier or default_tier, "default"
 
 
 def _forced(tiers: list[str], capable_tiers: list[str]) -> Reason:

@@ -4,7 +4,8 @@ Coding agents and chat front ends speak in the user's name: reminders, environme
 says how hard the person's request is, and there is often far more of it than of the request.
 
 Rules
-- A block is a tag of a known name, its text, and the closing tag. An opening tag without its end is left alone: a person may be
+- A block is a tag of a known name, or of a name made as programs make them (`workspace_state`), its text, and the closing tag. An
+  opening tag without its end is left alone: a person may be
   writing about tags. Where a text was cut, a closing tag without its beginning ends a block that began before the cut.
 - Some programs mark the person's words instead (`<user_query>`, "## My request for Codex:"). Then only those count.
 - Linear time: a name whose end was not found is not looked for again.
@@ -20,7 +21,8 @@ from collections.abc import Iterable
 _CLAUDE_CODE = """
     system-reminder command-name command-message local-command-stdout local-command-stderr local-command-caveat bash-input
     bash-stdout bash-stderr user-prompt-submit-hook session-start-hook post-tool-use-hook task-notification ide_opened_file
-    ide_selection ide_diagnostics new-diagnostics function_results system_warning budget:token_budget
+    ide_selection ide_diagnostics new-diagnostics function_results system_warning budget:token_budget env claudeMd gitStatus
+    directoryStructure fast_mode_info claude_background_info
 """
 _CODEX = """
     environment_context user_instructions permissions turn_aborted user_shell_command user_action collaboration_mode
@@ -40,12 +42,23 @@ _COPILOT = """
     environment_info workspace_info context editorContext reminderInstructions attachments attachment toolReferences repoContext
     userMemory sessionMemory conversation-summary modeInstructions todoList
 """
-_OTHERS = "session_context RUNTIME_INFORMATION REPOSITORY_INFO EXTRA_INFO repository_context retrieved_context search_results"
+_GEMINI = """
+    session_context loaded_context global_context extension_context memory_context ADDITIONAL_METADATA USER_SETTINGS_CHANGE
+    EPHEMERAL_MESSAGE SYSTEM_MESSAGE user_information mcp_servers
+"""
+_OTHERS = """
+    RUNTIME_INFORMATION REPOSITORY_INFO EXTRA_INFO repository_context retrieved_context search_results project_instructions
+    available_skills available_references uploaded_files attached-files workspace_files open_files active_editor repo_map
+    conversation_summary
+"""
 
-BLOCKS = frozenset(f"{_CLAUDE_CODE} {_CODEX} {_CURSOR} {_CLINE} {_COPILOT} {_OTHERS}".split())
+BLOCKS = frozenset(f"{_CLAUDE_CODE} {_CODEX} {_CURSOR} {_CLINE} {_COPILOT} {_GEMINI} {_OTHERS}".split())
+# Names of two parts that no person's structure has: whose state it is, and that it is a state.
+_WHOSE = "env|environment|workspace|project|repo|repository|ide|editor|git|session|system|terminal|runtime|harness|agent|hook"
+_STATE = "context|info|information|details|reminder|reminders|notification|status|state|metadata|layout|diagnostics"
 
 # Tags around the person's own words. Where one is found, nothing outside it counts.
-_SPOKEN = ("user_query", "userRequest", "user_request", "command-args")
+_SPOKEN = ("user_query", "userRequest", "user_request", "USER_REQUEST", "command-args")
 # The same, in the tool results that Cline and its kin send as plain user text.
 _SPOKEN_IN_RESULT = ("feedback", "user_message", "answer")
 # Lines after which the person's words begin.
@@ -68,6 +81,7 @@ _WHOLE = (
 )
 
 _NAMES = "|".join(sorted(map(re.escape, (*BLOCKS, *_SPOKEN)), key=len, reverse=True))
+_NAMES = rf"{_NAMES}|(?:{_WHOSE})[-_](?:{_STATE})"
 _OPEN = re.compile(rf"<({_NAMES})(?:\s[^<>]{{0,300}})?>")
 _CLOSE = re.compile(rf"</({_NAMES})(?:\s[^<>]{{0,60}})?>")
 _TOOL_RESULT = re.compile(r"\[[a-z_]{2,40}(?: for '[^']{0,300}')?\] Result:|The user denied this operation")
@@ -135,7 +149,7 @@ def _without_edge_blocks(text: str) -> str:
         end -= len(piece := text[max(start, end - 4096) : end]) - len(piece.rstrip())
         last = text.rfind("</", max(start, end - 100), end)
         closed = _CLOSE.fullmatch(text, last, end) if last >= 0 else None
-        opening = text.rfind(f"<{closed[1]}", start, last) if closed else -1
+        opening = _last_open(text, closed[1], start, last) if closed else -1
         if opening < 0:
             break
         end = opening
@@ -148,10 +162,10 @@ def _after_cut_block(text: str) -> str:
         return text
     tail = text[HEAD + 1 :]
     closed = _CLOSE.search(tail)
-    if closed is None or f"<{closed[1]}" in tail[: closed.start()]:
+    if closed is None or _last_open(tail, closed[1], 0, closed.start()) >= 0:
         return text
     head = text[:HEAD]
-    opening = head.rfind(f"<{closed[1]}")
+    opening = _last_open(head, closed[1], 0, HEAD)
     return (head[:opening] if opening >= 0 else head) + "\n" + tail[closed.end() :]
 
 
@@ -174,5 +188,12 @@ def _without_blocks(text: str) -> str:
 
 def _after_close(text: str, name: str, place: int) -> int:
     """Where the text goes on behind the block's closing tag; -1 when there is none."""
-    closing = text.find(f"</{name}", place)
+    closing = text.find(f"</{name}>", place)
+    if closing < 0:
+        closing = text.find(f"</{name} ", place)
     return -1 if closing < 0 else text.find(">", closing) + 1 or -1
+
+
+def _last_open(text: str, name: str, start: int, end: int) -> int:
+    """Where the last opening tag of that name is; -1 when there is none. Another name may begin alike."""
+    return max(text.rfind(f"<{name}>", start, end), text.rfind(f"<{name} ", start, end))

@@ -6,7 +6,7 @@ Rules
   and does not swing between all and nothing. The band is a share of what lately was to go up (`Recent`): a distance in score
   would be all of one classifier's work and nothing of another's.
 - Borrow: where a tier has no free slot and the wait for it is too long, its work goes one tier up, while more than `idle` of the
-  slots there are free.
+  slots there are free. Work that nobody can rate does too; it never spills, since nobody knows that it is near the cut.
 - What is above the band never goes down, whatever the wait.
 - A move is made only to a tier that is better off itself. Where nobody knows the wait, or what lately went up, nothing spills;
   where nobody knows anything, nothing moves.
@@ -64,7 +64,7 @@ def unknown(_model: str) -> None:
 
 def moved(
     tier: str,
-    score: float,
+    score: float | None,
     tiers: Sequence[str],
     look: Callable[[str], PoolLoad | None],
     rules: LoadRules,
@@ -72,7 +72,7 @@ def moved(
     *,
     settled: bool = False,
 ) -> tuple[str, Move] | None:
-    """Another tier for this score, and why; None: it stays.
+    """Another tier for this score (None: nobody can rate it), and why; None: it stays.
 
     `tiers` are those that may be, from cheap to dear, and `look` is by tier. `settled`: its conversation is on this tier already,
     with what has been read of it, and so it does not spill.
@@ -83,7 +83,7 @@ def moved(
     if here is None or not here.ready:
         return None
     place, meant = tiers.index(tier), rules.meant(tier)
-    if place and not settled and rules.band and here.wait is not None and here.wait > meant:
+    if place and score is not None and not settled and rules.band and here.wait is not None and here.wait > meant:
         below = tiers[place - 1]
         most = near(tier, reach(here.wait, meant, rules.band))
         if most is not None and score < most and _easier(look(below), rules.meant(below)):

@@ -64,7 +64,7 @@ class Quality:
 
     def cut(self, draw: Draw) -> Cut:
         up = self._part >= 1.0 or (self._part > 0.0 and draw() < self._part)
-        return Cut(self._cut if up else math.nextafter(self._cut, math.inf), True)
+        return Cut(self._cut if up else math.nextafter(self._cut, math.inf))
 
     def expect(self, told: Told) -> Amount:
         before = self._owed

@@ -66,6 +66,8 @@ __HARD = frozenset(name for name, weight in WEIGHTS.items() if weight > 0)
 class Rules:
     """Scores by the table above. Stateless; one serves everybody."""
 
+    middle = 0.5
+
     def classify(self, body: Mapping[str, Any], endpoint: str) -> Verdict:
         """The verdict on the newest human ask."""
         return hardest(self, body, endpoint)
@@ -96,7 +98,8 @@ def judge(reading: Reading, evidence_needed: float = EVIDENCE) -> Verdict:
     if evidence < evidence_needed:
         return UNSURE
     spoken.sort(key=_strength)
-    return Verdict(1.0 / (1.0 + math.exp(-(BIAS + total))), None, tuple(spoken[:TERMS]))
+    score = 1.0 / (1.0 + math.exp(-(BIAS + total)))
+    return Verdict(score, None, tuple(spoken[:TERMS]), idle=small_talk(reading))
 
 
 def judge_proposal(reply: str) -> Verdict:
@@ -111,6 +114,11 @@ def judge_proposal(reply: str) -> Verdict:
     return judge(Reading(hard, reading.units, reading.known), PROPOSAL_EVIDENCE)
 
 
+def small_talk(reading: Reading) -> bool:
+    """Whether a text is nothing but a greeting or thanks."""
+    return "pleasantry" in reading.values
+
+
 def stands_alone(reading: Reading) -> bool:
     """Whether a text is too plain a request to lean on what was said before it."""
     values = reading.values
@@ -118,10 +126,12 @@ def stands_alone(reading: Reading) -> bool:
 
 
 def leans(text: str) -> bool:
-    """Whether a short text goes on with what was said before it: "commit it", "yes", "继续"."""
+    """Whether a short text goes on with what was said before it ("commit it", "yes", "继续"), or is nothing but small talk."""
     if len(text) > FOLLOW_UP_CHARACTERS:
         return False
     reading = read(text)
+    if small_talk(reading):
+        return True
     return reading.units <= FOLLOW_UP_UNITS and not stands_alone(reading) and goes_on(text)
 
 

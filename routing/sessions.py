@@ -5,7 +5,8 @@ Rules
 - Down late: easy turns stay where the conversation is until `turns` of them in a row were answered there, and until what the
   move costs is at most `tokens`. The cost is what the tier has read of the conversation and another one would have to compute;
   nothing once it is so long ago that the tier's engines have dropped it, too.
-- A turn that leans on what was said before it ("commit it", "继续") is no easy turn: it stays, and is not counted.
+- A turn that leans on what was said before it ("commit it", "继续") is no easy turn: it stays, and is not counted. Nor is small
+  talk, and that takes no conversation up, wherever the line is.
 - A turn of a tool loop is part of the ask that it serves, and goes to the model that answers it: for `loop` turns. Then the ask
   is judged once more, with what the conversation holds: who makes turns up would keep the model for ever.
 - Nothing kept, nothing lost: `fold` goes through the earlier asks of a body in the same way.

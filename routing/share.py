@@ -9,6 +9,7 @@ Rules
   give or take 2 + reach x (share^(1/3) + (1 - share)^(1/3)), which at REACH is less than 15: of 500, less than 3 in a hundred.
 - A request that was forced up counts as one that went up: the share is one of what the dearer tiers are given. What is owed
   because of them is forgiven SLACK requests beyond those bounds: a flood of them does not starve what comes after it for long.
+  With a shorter reach, as each of n processes has, the slack is its n-th part, so all of them forgive as soon as one.
 - The turns of a tool loop go where its ask went, ten or a hundred of them at once. In the same account each loop would shut
   the asks out, or let all of them up, and who goes up would be left to chance. So they have an account of their own (`lent`),
   which moves the share that the asks are kept to: gently, by the cube of `lent / LOOPS`. What asks have for it more or less than
@@ -17,8 +18,9 @@ Rules
 - DEBT turns too many are remembered. Nobody makes them who was not sent up while there was room.
 - Many requests of one score are parted by a draw of the request's own: so many of them go up as the share has room for.
 - The cut moves when the share that it stands for is BAND off, not for each request.
-- Who cannot be rated has a score as well, just below the one from which a request would go up without an aim: above all that is
-  called easy, below all that is called hard. Without one (None) he goes where he would go without an aim.
+- Who cannot be rated has a score as well, about the one from which a request would go up without an aim: above nearly all that is
+  called easy, below nearly all that is called hard. Among these it is a little higher where the classifier leans to the dear tier
+  (`placed`). Without one (None) he goes where he would go without an aim.
 """
 
 from __future__ import annotations
@@ -29,10 +31,10 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 from typing import Self
 
-from routing.aims import WINDOW, Aim, Amount, Cut, Draw, Sent, Standing, Told, correction, spread
+from routing.aims import WINDOW, Aim, Amount, Cut, Draw, Sent, Standing, Told, correction, placed, spread
 
 REACH = 8.0
-SLACK = 16
+SLACK = 16.0
 LOOPS = 200.0
 DEBT = 4096.0
 _MOST_LEFT = 0.25  # of LOOPS: turns too few that are made good for
@@ -43,8 +45,8 @@ class Share:
     """`prior`: scores to begin with, at least one; they leave the window first. `unrated`: the score of who has none."""
 
     __slots__ = (
-        "_above", "_aim", "_at", "_cut", "_least", "_lent", "_loops", "_most", "_ordered", "_over", "_owed", "_part", "_place",
-        "_reach", "_ring",
+        "_above", "_aim", "_asks", "_at", "_cut", "_least", "_lent", "_loops", "_most", "_ordered", "_over", "_owed", "_part",
+        "_place", "_reach", "_ring",
         "_sent", "_unrated",
     )  # fmt: skip
 
@@ -55,23 +57,24 @@ class Share:
         self._ordered = array("d", sorted(self._ring))
         self._place = 0
         self._owed = self._lent = 0.0
+        self._asks = aim.value
         self._reach = reach
         self._loops = LOOPS * reach / REACH
-        self._least = -reach * math.cbrt(aim.value) - SLACK
-        self._most = reach * math.cbrt(1.0 - aim.value) + SLACK
+        slack = SLACK * (reach / REACH) ** 2
+        self._least = -reach * math.cbrt(aim.value) - slack
+        self._most = reach * math.cbrt(1.0 - aim.value) + slack
         self._sent = Sent()
         self._move(aim.value)
 
     def renew(self, fresh: Self) -> None:
         self._unrated = fresh._unrated
         self._ring, self._ordered, self._place = fresh._ring[:], fresh._ordered[:], fresh._place
-        self._move(self._wanted())
+        self._move(self._asks + correction(self._owed, self._reach))
 
     def cut(self, draw: Draw) -> Cut:
         part = self._part
         at = self._cut if part >= 1.0 or (part > 0.0 and draw() < part) else self._over
-        unrated = self._unrated
-        return Cut(at, unrated is None or unrated >= at)
+        return Cut(at, self._unrated)
 
     def expect(self, told: Told) -> Amount:
         owed, lent = self._owed, self._lent
@@ -81,7 +84,8 @@ class Share:
 
     def forgo(self, amount: Amount) -> None:
         self._owe(-amount.owed)
-        self._lend(-amount.lent)
+        if amount.lent:
+            self._lend(-amount.lent)
         self._steer()
 
     def tell(self, told: Told, *, expected: bool = False) -> None:
@@ -89,9 +93,10 @@ class Share:
             self._count(told)
         self._sent.note(told.up)
         if told.open:
-            score = self._unrated if told.score is None else told.score
-            if score is not None:
-                self._take(score)
+            if told.score is not None:
+                self._take(told.score)
+            elif self._unrated is not None:
+                self._take(placed(self._unrated, told.small, told.large))
         self._steer()
 
     def _count(self, told: Told) -> None:
@@ -99,7 +104,7 @@ class Share:
         if told.looped:
             self._lend(share - told.up)
             return
-        asks = self._asks()
+        asks = self._asks
         self._owe(asks - told.up)
         if asks != share:
             self._lend(share - asks)
@@ -108,18 +113,12 @@ class Share:
         self._owed = min(max(self._owed + amount, self._least), self._most)
 
     def _lend(self, amount: float) -> None:
+        """What is lent moves the share of the asks that may go up."""
         self._lent = min(max(self._lent + amount, -DEBT), _MOST_LEFT * self._loops)
-
-    def _asks(self) -> float:
-        """The share of the asks that may go up."""
-        return min(max(self._aim.value + correction(self._lent, self._loops), 0.0), 1.0)
-
-    def _wanted(self) -> float:
-        """The share of the window that is to go up now."""
-        return self._asks() + correction(self._owed, self._reach)
+        self._asks = min(max(self._aim.value + correction(self._lent, self._loops), 0.0), 1.0)
 
     def _steer(self) -> None:
-        wanted = self._wanted()
+        wanted = self._asks + correction(self._owed, self._reach)
         now = (self._above + self._part * self._at) / len(self._ring)
         if abs(now - wanted) > BAND or wanted <= 0.0 < now or wanted >= 1.0 > now:
             self._move(wanted)

@@ -81,7 +81,8 @@ class Verdict:
 
     `tier` is set by a classifier that names a tier itself. `terms` are the features that spoke, strongest first, each with
     what it added to the weighted sum. `small` and `large`: how likely the cheapest and the dearest tier are good enough, 0-1,
-    from a classifier that tells. `policy`: the version of what was learned, of one that learns.
+    from a classifier that tells. `policy`: the version of what was learned, of one that learns. `idle`: it is small talk, which
+    asks for nothing. `instead`: why another classifier than the config's made it, one word.
     """
 
     score: float | None
@@ -90,6 +91,8 @@ class Verdict:
     small: float | None = None
     large: float | None = None
     policy: str = ""
+    idle: bool = False
+    instead: str = ""
 
 
 @dataclass(slots=True)  # made for every request: a frozen one takes three times as long to make

@@ -16,6 +16,8 @@ _SURE = Verdict(0.0)  # so that a text is taken as a follow-up for its words alo
 
 
 class _Walk:
+    middle = 0.0
+
     def __init__(self) -> None:
         self.texts: list[str] = []
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from gateway.behind import Behind
 from gateway.config import Config
+from gateway.config.ends import ends
 from gateway.inner import Inner
 from gateway.learning.journal import Journal
 from gateway.learning.judge import Referee
@@ -19,6 +20,8 @@ from gateway.shadow import Budget
 from routing.types import Classifier
 
 Clock = Callable[[], float]
+_AT_ONCE = 1.0
+"""Requests that a process which has just begun may ask twice: with a minute's worth each reload would add as many."""
 
 
 class Keeps(Protocol):
@@ -50,7 +53,7 @@ class Learns:
     """Where a process takes what it has seen; `elsewhere`: whom it tells of feedback that it does not understand, if anybody."""
 
     note: Callable[[bytes], None]
-    elsewhere: Callable[[str, str, float], None] | None = None
+    elsewhere: Callable[[str, str, float], Awaitable[bool]] | None = None
 
 
 def journal_of(config: Config) -> Keeps:
@@ -71,17 +74,18 @@ def watching_of(
     config: Config, learns: Learns, behind: Behind, inner: Inner, metrics: Metrics, clock: Clock, wall: Clock
 ) -> NothingLearned:
     own, workers = config.routing.learning, config.server.workers
-    if not own.enabled or len({model.tier for model in config.models}) == 1:
+    tiers = ends(config)
+    if not own.enabled or tiers is None:
         return NothingLearned()
     tokens = own.tokens_per_minute
     return Watching(
-        order=[tier for tier in config.routing.tiers if any(model.tier == tier for model in config.models)],
+        tiers=tiers,
         behind=behind,
         note=learns.note,
         elsewhere=learns.elsewhere,
         judge=None if own.judge is None else Referee(inner, own.judge),
         share=own.share,
-        budgets=(Budget(own.per_minute / workers, clock), None if tokens is None else Budget(tokens / workers, clock)),
+        budgets=(Budget(own.per_minute / workers, clock, _AT_ONCE), None if tokens is None else Budget(tokens / workers, clock)),
         tenants=own.tenants,
         grams=_grams if own.keep == "grams" else None,
         metrics=metrics,

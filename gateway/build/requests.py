@@ -51,7 +51,7 @@ from gateway.shadow import Budget, Shadows
 from gateway.similar import Similar
 from gateway.tokenizing import Tokens
 from gateway.verify import Judge, Verifier
-from routing.asked import Unknown
+from routing.asked import Asked, Unknown
 from routing.fixed import Fixed
 from routing.resolve import Catalog
 from routing.rules import Rules
@@ -187,7 +187,7 @@ def build_pipeline(
         dispatcher=dispatcher,
         both=both,
         catalog=catalog,
-        rules=RoutingRules(classifier, config.routing.tiers, config.routing.fallback, load_rules(config), asked),
+        rules=routing_rules(config, classifier, asked),
         choosing=choosing_of(config, classifier, metrics),
         talks=talks_of(config, talks, secret, clock),
         loads=loads,
@@ -252,6 +252,12 @@ def catalog_of(config: Config) -> Catalog:
     adapters = {adapter.name: (model.name, adapter.served_name) for model in config.models for adapter in model.adapters}
     routes = {name: route.models for name, route in config.routing.routes.items()}
     return Catalog(models, auto=config.routing.auto, routes=routes, aliases=config.routing.aliases, adapters=adapters)
+
+
+def routing_rules(config: Config, classifier: Classifier, asked: Asked | None) -> RoutingRules:
+    routing = config.routing
+    kind, instead = routing.classifier.kind, routing.classifier.instead
+    return RoutingRules(classifier, routing.tiers, routing.fallback, load_rules(config), asked, kind, instead)
 
 
 def classifier_of(config: Config) -> Classifier:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
-from statistics import median
 
 from gateway.choosing import Choosing
 from gateway.config import Config
@@ -55,8 +54,7 @@ def threshold_of(config: Config, classifier: Classifier) -> float:
     own = config.routing.classifier.threshold
     if own is not None:
         return own
-    scores = classifier.policy.scores if isinstance(classifier, Learned) else ()
-    return median(scores) if scores else 0.5
+    return classifier.middle if isinstance(classifier, Learned) else 0.5
 
 
 def route_aims(config: Config, threshold: float) -> dict[str, Aim]:

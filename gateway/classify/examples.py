@@ -8,6 +8,7 @@ examples is one that it does not know.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import msgspec
@@ -92,12 +93,12 @@ class ByExample:
     async def judge(self, body: Mapping[str, Any], endpoint: str, tenant: str) -> Verdict:
         text = words(body, endpoint, MOST)
         if not text:
-            return self._instead.classify(body, endpoint)
+            return replace(self._instead.classify(body, endpoint), instead="no_text")
         try:
             found = examples.verdict(await self._rates.likeness(text, tenant), self._order, self._least)
         except Away as away:
             self._metrics.classified.add((str(away),))
-            return self._instead.classify(body, endpoint)
+            return replace(self._instead.classify(body, endpoint), instead=str(away))
         self._metrics.classified.add(("unknown" if found.score is None else "answered",))
         return found
 

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -88,10 +88,10 @@ class Remote:
     async def judge(self, body: Mapping[str, Any], endpoint: str, tenant: str) -> Verdict:  # noqa: ARG002 - nothing is kept
         text = words(body, endpoint, self._form.most)
         if not text:
-            return self._instead.classify(body, endpoint)
+            return replace(self._instead.classify(body, endpoint), instead="no_text")
         score, result = await self.rate(text)
         self._metrics.classified.add((result,))
-        return self._instead.classify(body, endpoint) if score is None else Verdict(score)
+        return Verdict(score) if score is not None else replace(self._instead.classify(body, endpoint), instead=result)
 
     async def rate(self, text: str) -> tuple[float | None, str]:
         """(Its score, what came of asking)."""

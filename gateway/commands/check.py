@@ -1,4 +1,4 @@
-"""`tiergate check CONFIG`: everything that is wrong with a config, or the whole effective one."""
+"""`tiergate check CONFIG`: everything that is wrong with a config, or the whole effective one, and what is hardly meant."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import json
 import sys
 
 from gateway.config import ConfigError, effective, load, plain
+from gateway.config.doubts import doubts
+from gateway.config.problems import render_path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,17 +18,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    name = args.config or args.named
     try:
-        config = load(args.config or args.named)
+        config = load(name)
     except ConfigError as error:
         if args.json:
             errors = [{"line": p.line, "column": p.column, "path": p.path, "message": p.message} for p in error.errors]
-            print(json.dumps({"ok": False, "errors": errors, "config": None}, indent=2))
+            print(json.dumps({"ok": False, "errors": errors, "warnings": [], "config": None}, indent=2))
         else:
             print(error, file=sys.stderr)
         return 2
+    warnings = [{"path": render_path(path), "message": message} for path, message in doubts(config)]
     if args.json:
-        print(json.dumps({"ok": True, "errors": [], "config": plain(config)}, indent=2))
+        print(json.dumps({"ok": True, "errors": [], "warnings": warnings, "config": plain(config)}, indent=2))
     else:
+        for one in warnings:
+            print(f"{name}: warning: {one['path']}: {one['message']}", file=sys.stderr)
         print(effective(config), end="")
     return 0

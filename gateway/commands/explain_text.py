@@ -17,7 +17,7 @@ def text(told: Explanation) -> str:
     if told.cache is not None:
         lines += [*_needs(told), *_cache(told), *_route(told)]
         for attempt in told.attempts:
-            lines += _attempt(attempt, live=told.live)
+            lines += _attempt(attempt, told)
         lines.append(("class", f"{told.priority}, weight {told.weight}"))
         if told.live:
             lines.append(("limits", f"kept in {told.limits_store}"))
@@ -53,8 +53,13 @@ def _needs(told: Explanation) -> list[tuple[str, str]]:
     return [
         ("tokens", f"prompt about {told.prompt_tokens} (by its bytes alone), answer {asked}"),
         ("needs", needs),
-        ("means", f"{'auto, one of' if told.auto else 'pinned:'} {', '.join(told.stands_for)}"),
+        ("means", f"{_chosen(told) if told.auto else 'pinned:'} {', '.join(told.stands_for)}"),
     ]
+
+
+def _chosen(told: Explanation) -> str:
+    target = None if told.route is None else told.route.target
+    return f"{'auto' if target is None else target.route}, one of"
 
 
 def _cache(told: Explanation) -> list[tuple[str, str]]:
@@ -107,20 +112,44 @@ def _route(told: Explanation) -> list[tuple[str, str]]:
     if route is None:
         return []
     score = "" if route.score is None else f", score {route.score:.3f} against {route.threshold:.4g}"
-    policy = f", by policy {route.policy}" if route.policy else ""
-    lines = [("route", f"{route.model}, tier {route.tier}: {route.reason}{score}{policy}")]
-    if route.small is not None and route.large is not None:
-        unknown = "; too little of the text is known to say so" if route.score is None else ""
-        lines.append(("", f"good enough: small {route.small:.3f}, large {route.large:.3f}{unknown}"))
-    if route.target is not None and route.target.kind != "threshold":
-        lines += _target(route.target)
-    if route.first:
-        lines.append(("cascade", f"{route.first} is asked first; {route.model} if its answer does not stand up"))
+    lines = [("route", f"{route.model}, tier {route.tier}: {route.reason}{score}"), *_judged(route, live=told.live)]
     for term in route.terms:
         weight = f" = {term.weight:+g} x {term.added / term.weight:.2f}" if term.weight else ""
         lines.append(("", f"{term.feature:14}{term.added:+.3f}{weight}"))
+    if route.target is not None and route.target.kind != "threshold":
+        lines += _target(route.target)
+    if route.first:
+        then = "one of the dearest tier" if route.model == route.first else route.model
+        lines.append(("cascade", f"{route.first} is asked first; {then} if its answer does not stand up"))
     lines += [("", f"not {candidate.model}: {candidate.out}") for candidate in route.candidates if candidate.out]
     return [*lines, *_session(route), *_load(route)]
+
+
+_UNRATED = {
+    "rules": "nothing in it says whether it is easy or hard",
+    "learned": "too little of the text is known to say so",
+    "embedding": "it is like none of the examples",
+    "fixed": "it makes no score",
+    "nobody": "so the default tier has it",
+}
+
+
+def _judged(route: Route, *, live: bool) -> list[tuple[str, str]]:
+    """Who judged, and what that is about."""
+    if not route.classifier:
+        only = [("", "nobody judged it: there is one tier to choose from")]
+        return only if route.reason in ("default", "capability", "context") else []
+    policy = f", policy {route.policy}" if route.policy else ""
+    asked = "" if live else "; --live asks the gateway, where that runs"
+    failed = f": the config's classifier did not ({route.classifier_failed}{asked})" if route.classifier_failed else ""
+    lines = [("", f"judged by {route.classifier}{policy}{failed}")]
+    if route.small is not None and route.large is not None:
+        lines.append(("", f"good enough: small {route.small:.3f}, large {route.large:.3f}"))
+    if any(term.feature == "pleasantry" for term in route.terms):
+        lines.append(("", "it is small talk, which asks for nothing"))
+    elif route.score is None:
+        lines.append(("", _UNRATED.get(route.classifier, "it does not know")))
+    return lines
 
 
 _TURNED = {
@@ -171,16 +200,24 @@ def _target(target: RouteTarget) -> list[tuple[str, str]]:
     }
     line = "nobody goes up now" if target.nobody else f"the cut is at {target.cut:.4f} now"
     if target.at_the_cut < 1 and not target.nobody:
-        line += f", for {target.at_the_cut:.0%} of those that score it"
+        part = f"{target.at_the_cut:.0%} of those with that very score go up"
+        line += f", and {part if target.at_the_cut else 'only what is above it goes up'}"
     kept = "" if target.kept is None else f", {target.kept:.1%} of the quality kept, as expected"
-    went = "this process has sent none" if target.share is None else f"of its last {target.seen} {target.share:.1%} went up"
-    overall = "" if target.overall is None else f"; of all {target.sent} since the start {target.overall:.1%}"
+    went = "this process has sent none"
+    if target.share is not None:
+        went = f"{target.share:.1%} of its last {_requests(target.seen)} to go up"
+    overall = "" if target.overall is None else f"; {target.overall:.1%} of all {target.sent} since the start went up"
     return [("target", f"{whose}: {aims[target.kind]}; {line}"), ("", f"{went}{kept}{overall}")]
 
 
-def _attempt(attempt: Attempt, *, live: bool) -> list[tuple[str, str]]:
+def _requests(count: int) -> str:
+    return f"{count} requests were" if count > 1 else "request was"
+
+
+def _attempt(attempt: Attempt, told: Explanation) -> list[tuple[str, str]]:
     clamped = ", cut down to the burst of its limits" if attempt.clamped else ""
-    lines = [("try" if attempt.when == "first" else "then", f"{attempt.model} ({attempt.tier}), {attempt.when}")]
+    label, when = _when(attempt, told)
+    lines = [(label, f"{attempt.model} ({attempt.tier}), {when}")]
     sized = f"of which {attempt.prompt_tokens} for the prompt, at the {attempt.bytes_per_token:g} bytes a token of this model"
     lines.append(("", f"reserves {attempt.reserved} tokens, {sized}{clamped}"))
     for limit in attempt.limits:
@@ -197,7 +234,9 @@ def _attempt(attempt: Attempt, *, live: bool) -> list[tuple[str, str]]:
     if attempt.refused is not None:
         lines.append(("", f"would be refused now: {attempt.refused.code}"))
     names = ", ".join(replica.name for replica in attempt.replicas)
-    order = "in this order" if attempt.ordered else "whoever is best off" + ("" if live else " then, which is not known here")
+    order = (
+        "in this order" if attempt.ordered else "whoever is best off" + ("" if told.live else " then, which is not known here")
+    )
     lines.append(("", f"replicas by {attempt.balance}: {names}{'; ' + order if len(attempt.replicas) > 1 else ''}"))
     for replica in attempt.replicas:
         if replica.cost is not None:
@@ -210,9 +249,19 @@ def _attempt(attempt: Attempt, *, live: bool) -> list[tuple[str, str]]:
                 ("", f"{replica.name}: {parts}" if cost.cost is None else f"{replica.name}: cost {cost.cost:g} ({parts}{home})")
             )
     if attempt.foretold is not None:
-        told = attempt.foretold
-        lines.append(("", f"so far {told.delivered} prompt tokens were cached where {told.expected} were expected to be"))
+        far = attempt.foretold
+        lines.append(("", f"so far {far.delivered} prompt tokens were cached where {far.expected} were expected"))
     return lines
+
+
+def _when(attempt: Attempt, told: Explanation) -> tuple[str, str]:
+    """Of a cascade the first model to be decided on is not the first to be asked."""
+    first = "" if told.route is None else told.route.first
+    if first in ("", told.attempts[0].model):
+        return "try" if attempt.when == "first" else "then", attempt.when
+    if attempt.when == "first":
+        return "then", f"when the answer of {first} does not stand up"
+    return "then", attempt.when.replace("the first one", told.attempts[0].model)
 
 
 def _balance(limit: Limit, now: Balance) -> str:

@@ -15,6 +15,7 @@ opened. `examine` is for those who go on after an error: it gives what could be 
                `folder_checks` the folders of models; `reserved_checks` what tenants have for themselves;
                `routing_checks` routes and targets; `learning_checks` learning on own traffic;
                `warm_checks` what replicas read ahead, `prompt_files` its files
+    doubts     what is allowed, and hardly meant
     show       back to text, secrets hidden
 """
 

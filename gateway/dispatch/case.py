@@ -29,6 +29,7 @@ _BLOCKS = (LimitExceeded, LimitsAway, QueueFull, QueueTimeout, NoReplica)
 TO_A_CASE = (m.LookUp, m.Begin, m.Next, m.Again, m.Keep, m.Raise, m.First)
 _MOST_COUNT = 1 << 40  # tokens that are believed
 _SHORT = 4  # times less than its burst is little
+ASKS = (m.LookUp, m.Begin, m.Next, m.Again)  # what a worker waits for an answer to
 _Waited = m.LookUp | m.Begin | m.Next | m.Again | m.End
 
 
@@ -81,6 +82,7 @@ class Case:
 
     def adopt(self, held: m.Held, *, lost: bool) -> None:
         """Hold again what a predecessor of this process had granted, or (`lost`) this process itself, on another connection."""
+        self._wait = False
         self.task = asyncio.get_running_loop().create_task(self._resume(held, lost=lost))
 
     @property
@@ -202,9 +204,10 @@ class Case:
                 if held.left:
                     self.left = True
                     await ticket.leave()
-                if held.work is not None and held.work.model in session.node.local.lanes:
+                goes_on = held.work is not None and held.work.model in session.node.local.lanes
+                if held.work is not None and goes_on:
                     await self._resume_work(ticket, held.work, held.share, lost=lost)
-                await self._go_on(ticket)
+                await self._go_on(ticket, owed=not goes_on)
         except Exception:  # noqa: BLE001 - the edge of a request, as above
             _log.exception("a request of worker %d could not be taken over", session.number)
         finally:
@@ -223,12 +226,13 @@ class Case:
         if refusal is not None:
             self._blocked(ticket, refusal, None)
 
-    async def _go_on(self, ticket: LocalTicket) -> None:
+    async def _go_on(self, ticket: LocalTicket, *, owed: bool = False) -> None:
+        """What the worker says between two works. `owed`: it has something to say even of a request whose client has left."""
         while True:
             self._heard()
-            if self.left:
+            if self.left and not owed and not self._inbox:
                 return
-            self._wait = False
+            owed = self._wait = False
             message = await self._next()
             self._wait = True
             if isinstance(message, m.End):
@@ -240,6 +244,8 @@ class Case:
             elif isinstance(message, m.Again):  # the config is another one now
                 self._w = message.w
                 self._blocked(ticket, NoReplica(), None)
+            elif isinstance(message, m.Next):  # likewise
+                self.session.send(unknown(message))
             elif isinstance(message, m.LookUp):
                 await self._look(ticket, message.look)
 
@@ -488,6 +494,7 @@ class Case:
             work.prefix,
             work.shared,
             work.ids,
+            work.spare,
         )
 
     def _say(self, answer: m.Answer) -> None:
@@ -509,6 +516,15 @@ class Case:
         if isinstance(error, QueueTimeout):
             return m.Refusal("timeout", wait=error.retry_after, seconds=error.waited)
         return m.Refusal("replica")
+
+
+def unknown(message: m.LookUp | m.Begin | m.Next | m.Again) -> m.Answer | m.Another | m.Blocked:
+    """What is said to a question about what is not held here: nobody is left to wait for a word that never comes."""
+    if isinstance(message, m.LookUp):
+        return m.Answer(message.n)
+    if isinstance(message, m.Next):
+        return m.Another(message.n, message.w, None, False, False)
+    return m.Blocked(message.n, message.w, m.Refusal("replica"), None)
 
 
 def _report(lease: Lease | None, report: m.Report | None) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import Any, Protocol
 
 import msgspec
 
-from gateway.dispatch import messages as m
 from gateway.dispatch.session import Session
 from gateway.dispatch.similar import CallOwner
 from gateway.errors import ApiError
 
 _MOST = 64 * 1024  # bytes of a line
+_SECONDS = 1.0  # that a worker has to say whether it knows a request
 _encode = msgspec.msgpack.encode
 _decode = msgspec.msgpack.decode
 
@@ -21,11 +22,11 @@ RatedTalk = tuple[str, str, float]
 
 
 class Hears(Protocol):
-    def heard(self, tenant: str, request_id: str, score: float) -> bool: ...
+    def heard(self, tenant: str, request_id: str, score: float) -> bool | None: ...
 
 
 class RemoteLearning:
-    """Told behind the requests: nothing waits, and what an owner that is away does not hear is lost."""
+    """Lines are told behind the requests: nothing waits, and what an owner that is away does not hear is lost."""
 
     def __init__(self, call: CallOwner, spawn: Callable[[Coroutine[Any, Any, None]], None]) -> None:
         self._call = call
@@ -34,9 +35,12 @@ class RemoteLearning:
     def note(self, line: bytes) -> None:
         self._spawn(self._say("learned", line))
 
-    def elsewhere(self, tenant: str, request_id: str, score: float) -> None:
+    async def elsewhere(self, tenant: str, request_id: str, score: float) -> bool:
         talk: RatedTalk = tenant, request_id, score
-        self._spawn(self._say("rated", _encode(talk)))
+        try:
+            return _decode(await self._call("rated", _encode(talk), once=True), type=bool)
+        except ApiError:
+            return False
 
     async def _say(self, verb: str, payload: bytes) -> None:
         with suppress(ApiError):
@@ -55,19 +59,28 @@ def learning_calls(
 
     async def rated(asking: Session, payload: bytes) -> bytes:
         _decode(payload, type=RatedTalk)
-        for session in list(sessions()):
-            if session is not asking:
-                session.send(m.Poll(0, "rated", payload))
-        return b""
+        others = [_labelled(session, payload) for session in sessions() if session is not asking]
+        return _encode(any(await asyncio.gather(*others)))
 
     return {"learned": learned, "rated": rated}
 
 
-def hear_rated(hears: Hears) -> Callable[[bytes], None]:
-    """What a worker does when the owner passes feedback on."""
+async def _labelled(session: Session, payload: bytes) -> bool:
+    """Whether that worker has made a label of it."""
+    try:
+        async with asyncio.timeout(_SECONDS):
+            return await session.poll("rated", payload)
+    except (TimeoutError, ConnectionError):
+        return False
 
-    def rated(payload: bytes) -> None:
-        with suppress(msgspec.MsgspecError):
-            hears.heard(*_decode(payload, type=RatedTalk))
+
+def hear_rated(hears: Hears) -> Callable[[bytes], bool]:
+    """What a worker does when the owner passes feedback on: whether that is a label."""
+
+    def rated(payload: bytes) -> bool:
+        try:
+            return bool(hears.heard(*_decode(payload, type=RatedTalk)))
+        except msgspec.MsgspecError:
+            return False
 
     return rated

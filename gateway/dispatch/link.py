@@ -87,7 +87,7 @@ class Link:
         self._path = path
         self._number = number
         self._config = ""
-        self.verbs: Mapping[str, Callable[[bytes], None]] = {}
+        self.verbs: Mapping[str, Callable[[bytes], bool | None]] = {}
         self.on_welcome: Callable[[], None] = lambda: None
         self._name = urandom(8).hex()
         self._epoch = ""
@@ -369,11 +369,12 @@ class Link:
             self._welcome(message)
 
     def _polled(self, poll: m.Poll) -> None:
+        told = None
         if poll.verb == "ends":
             self._say_ends()
         else:
-            self.verbs[poll.verb](poll.payload)
-        self._channel.send(m.encode(m.Return(poll.id)))
+            told = self.verbs[poll.verb](poll.payload)
+        self._channel.send(m.encode(m.Return(poll.id, bool(told))))
 
     def _replied(self, reply: m.Reply) -> None:
         pending = self._calls.get(reply.id)

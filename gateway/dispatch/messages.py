@@ -54,6 +54,7 @@ class Work(msgspec.Struct, array_like=True, gc=False):
     prefix: bytes = b""
     shared: bool = False
     ids: bytes = b""
+    spare: bool = False
 
 
 class Wait(msgspec.Struct, array_like=True, gc=False):
@@ -183,12 +184,17 @@ class LookUp(msgspec.Struct, array_like=True, tag=3, gc=False):
 
 
 class Begin(msgspec.Struct, array_like=True, tag=4, gc=False):
-    """More work for an admitted request. Answered by Granted or Blocked."""
+    """More work for an admitted request. Answered by Granted or Blocked.
+
+    `held`: of one whose client has left, and which others want answered. It ended with that for the dispatcher, so it has a new
+    number here, and nothing is held of it.
+    """
 
     n: int
     w: int  # numbers the request's works; that which was asked for at once is 0
     work: Work
     share: bytes | None
+    held: Held | None = None
 
 
 class Next(msgspec.Struct, array_like=True, tag=5, gc=False):
@@ -258,9 +264,10 @@ class Call(msgspec.Struct, array_like=True, tag=11, gc=False):
 
 
 class Return(msgspec.Struct, array_like=True, tag=12, gc=False):
-    """A Poll was obeyed."""
+    """A Poll was obeyed. `told`: what came of it, of one that asks."""
 
     id: int
+    told: bool = False
 
 
 class Counts(msgspec.Struct, array_like=True, tag=13, gc=False):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gateway.dispatch import messages as m
-from gateway.dispatch.case import TO_A_CASE, Case
+from gateway.dispatch.case import ASKS, TO_A_CASE, Case, unknown
 from gateway.dispatch.channel import Channel
 from gateway.dispatch.entries import entry_of
 from limits.types import Scope
@@ -55,7 +55,7 @@ class Session:
         self._heard = 0
         self._early: set[int] = set()  # Ends that were done with before one that came earlier
         self._acked = 0.0  # when
-        self._polls: dict[int, asyncio.Future[None]] = {}
+        self._polls: dict[int, asyncio.Future[bool]] = {}
 
     def send(self, message: msgspec.Struct) -> None:
         self.channel.send(m.encode(message))
@@ -110,8 +110,13 @@ class Session:
                 case.post(message)
         elif isinstance(message, TO_A_CASE):
             case = self.cases.get(message.n)
+            if case is None and isinstance(message, m.Begin) and message.held is not None:
+                case = self._start(message.n)
+                case.adopt(message.held, lost=False)
             if case is not None:
                 case.post(message)
+            elif isinstance(message, ASKS):
+                self.send(unknown(message))
         elif isinstance(message, m.Scopes):
             self.learn(message.added)
         elif isinstance(message, m.Store):
@@ -123,7 +128,7 @@ class Session:
         elif isinstance(message, m.Return):
             waiting = self._polls.pop(message.id, None)
             if waiting is not None and not waiting.done():
-                waiting.set_result(None)
+                waiting.set_result(message.told)
         elif isinstance(message, m.Hello):
             self._hello(message)
         else:
@@ -179,14 +184,14 @@ class Session:
 
     # -- what it is asked
 
-    async def poll(self, verb: str) -> None:
-        """Returns when the worker has done it. ConnectionError when it goes before that."""
+    async def poll(self, verb: str, payload: bytes = b"") -> bool:
+        """What came of it, when the worker has done it. ConnectionError when it goes before that."""
         number = self.node.next_poll()
-        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._polls[number] = waiting
-        self.send(m.Poll(number, verb, b""))
+        self.send(m.Poll(number, verb, payload))
         try:
-            await waiting
+            return await waiting
         finally:
             self._polls.pop(number, None)
 

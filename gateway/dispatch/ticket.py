@@ -252,6 +252,8 @@ class RemoteTicket:
 
     async def begin(self, work: RemoteWork, ask: WorkAsk) -> m.Grant:
         """The grant of work, asked for with the admission or now."""
+        if self._left:
+            return await self._begin_anew(work, ask)
         at_once, self._at_once = self._at_once, None
         self._working = work
         answer = self._answer
@@ -268,6 +270,18 @@ class RemoteTicket:
             heard = await self._ask(m.Begin(self.n, self._works, self._work_of(ask), self._share))
         self._granted = None
         return self._grant_of(heard)
+
+    async def _begin_anew(self, work: RemoteWork, ask: WorkAsk) -> m.Grant:
+        """Its client has left, but others want the answer. For the owner it ended with that, so it comes as another one."""
+        link = self._link
+        self._at_once = self._granted = None
+        link.say_end(self)
+        self.n = link.next_request()
+        link.tickets[self.n] = self
+        held = self.held(0)
+        self._working = work
+        self._works += 1
+        return self._grant_of(await self._ask(m.Begin(self.n, self._works, self._work_of(ask), self._share, held)))
 
     def _grant_of(self, heard: Heard) -> m.Grant:
         self.soon = self.soon or isinstance(heard, m.Granted)  # it waited, and so may others
@@ -427,7 +441,7 @@ class RemoteTicket:
             ask.model, ask.tokens, ask.clamp, self._link.scopes.maybe(ask.model_scope), ask.priority,
             ask.tenant, ask.weight, ask.size, ask.deadline, ask.session, ask.prompt_tokens,
             ask.form, ask.most, ask.due, ask.stream, ask.since, ask.leaves, ask.prefix, ask.shared,
-            ask.ids,
+            ask.ids, ask.spare,
         )  # fmt: skip
 
     def _stand(self, values: m.StandingValues | None) -> None:

@@ -67,6 +67,7 @@ class WorkAsk:
     prefix: bytes = b""  # what its prompt begins with, as `caches.chain` packs it, where the pool wants to know
     shared: bool = False  # others may join: once it waits its client's patience is no end of that
     ids: bytes = b""  # the same of its token ids, as `caches.tokens` does, where they are known
+    spare: bool = False  # it takes a slot only where nobody else wants it, and is told to give it back when somebody does
 
 
 @dataclass(slots=True)

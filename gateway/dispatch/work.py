@@ -29,6 +29,7 @@ class RemoteWork:
         "_next",
         "_order",
         "_over",
+        "_recalled",
         "_serial",
         "_settled",
         "_spent",
@@ -45,6 +46,7 @@ class RemoteWork:
         self._settled: int | None = None
         self._spent: m.SpentValues | None = None
         self._order: Callable[[], bool] | None = None  # while the slot may be wanted back
+        self._recalled = False  # a slot that is nobody's in earnest was wanted back before there was anybody to tell
         self._next = False  # the replica that came with the grant was tried
         self._serial: int | None = None  # of the replica that is asked, or was last. Not the attempt: it knows its work,
         self._name = ""  # and a cycle would leave both to the garbage collector
@@ -101,9 +103,14 @@ class RemoteWork:
 
     def lend(self, order: Callable[[], bool] | None) -> None:
         self._order = order
+        if self._recalled and order is not None:
+            self.give_way()
 
     def give_way(self) -> bool:
         order, self._order = self._order, None
+        if order is None and self._ask.spare:
+            self._recalled = True
+            return True
         return order is not None and order()
 
     async def again(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gateway.config import Config
+from gateway.config.doubts import BLIND, doubts
 from gateway.config.problems import Path
 from gateway.doctor import disk
 from gateway.doctor.findings import Finding, fail, warn
@@ -24,9 +25,9 @@ def check(config: Config) -> list[Finding]:
             )
     if learned:
         found = found or _policies(config)
-    elif learning.calibrate is not None:
-        mend = "Set routing.classifier.kind: learned, or leave calibrate out."
-        found.append(warn((*_HERE, "calibrate"), "the policies that come of it are used by classifier kind learned alone", mend))
+    mend = "Set routing.classifier.kind: learned, or turn learning off."
+    blind = "Give a route models of both, or turn learning off."
+    found += [warn(path, message, blind if message == BLIND else mend) for path, message in doubts(config)]
     if learning.calibrate is not None and not learning.share:
         what = "without requests that are asked twice there are no labels of both tiers, and nothing to calibrate by"
         found.append(warn((*_HERE, "share"), what, "0.02 is a start."))

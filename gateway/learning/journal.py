@@ -5,6 +5,8 @@ Rules of this file
   suffers, and one line in the log says when that begins and one when it ends.
 - Files are 0600 in a folder that is 0700, whatever the umask. A file is begun at each start, when one is large or a day old, and
   after each failure: so a torn line is the last one of its file, and nothing is ever written behind it.
+- A failure leaves what was whole before it, and no file that is empty. The next attempt is after a pause, which grows; lines wait
+  in memory for its end.
 - Retention: a file goes when its last line is older than `max_age`, and the oldest ones go while all have more than `max_bytes`.
 - Somebody may take the files or the folder away: they are made anew.
 """
@@ -25,17 +27,22 @@ _MOST_BYTES = 4 * 1024 * 1024  # that wait to be written
 _PARTS = 8  # files that `max_bytes` are made of, at least
 _DAY = 86_400.0
 _SWEEP = 600.0  # seconds between two looks at what is too old
+_PAUSE = 1.0  # seconds from a failure to the next attempt, doubling
+_LONGEST_PAUSE = 60.0
+_EMPTY = 3600.0  # seconds after which a file of nothing is nobody's
 _CLOSE = 5.0
 
 
 class Journal:
     """`note` lines, `close` it once. The thread begins with the first line: no earlier than any fork."""
 
-    def __init__(self, folder: Path, *, max_age: float, max_bytes: int, gather: float = _GATHER) -> None:
+    def __init__(self, folder: Path, *, max_age: float, max_bytes: int, gather: float = _GATHER, pause: float = _PAUSE) -> None:
         self._folder = folder
         self._max_age = max_age
         self._max_bytes = max_bytes
         self._gather = gather
+        self._least_pause = self._pause = pause
+        self._again = float("-inf")  # no earlier is anything written
         self._lines: list[bytes] = []
         self._size = 0
         self._lock = threading.Lock()
@@ -44,6 +51,7 @@ class Journal:
         self._file = -1
         self._path = folder
         self._written = 0
+        self._whole = 0  # bytes of the file that were written as they should
         self._began = 0.0
         self._swept = float("-inf")
         self.trouble = ""  # why nothing is written
@@ -74,6 +82,8 @@ class Journal:
         self._leave()
 
     def _turn(self) -> None:
+        if time.monotonic() < self._again and not self._closing.is_set():
+            return
         with self._lock:
             lines, self._lines, self._size = self._lines, [], 0
         try:
@@ -84,10 +94,13 @@ class Journal:
                 self._sweep()
         except OSError as error:
             self.dropped += len(lines)
-            self._leave()
+            self._undo()
+            self._again = time.monotonic() + self._pause
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
             self._say(error.strerror or str(error))
         else:
             if lines:
+                self._pause = self._least_pause
                 self._say("")
 
     def _write(self, data: bytes) -> None:
@@ -101,10 +114,11 @@ class Journal:
             done = os.write(self._file, view)
             self._written += done
             view = view[done:]
+        self._whole = self._written
 
     def _begin(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._began, self._written = time.time(), 0
+        self._began, self._written, self._whole = time.time(), 0, 0
         self._path = self._folder / f"asks-{int(self._began * 1000):013d}-{token_hex(4)}.jsonl"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         self._file = os.open(self._path, flags, 0o600)
@@ -117,6 +131,15 @@ class Journal:
             return True
         own = os.fstat(self._file)
         return (seen.st_dev, seen.st_ino) != (own.st_dev, own.st_ino)
+
+    def _undo(self) -> None:
+        """What was half written goes, and a file of nothing with it."""
+        if self._file >= 0:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file, self._whole)
+                if not self._whole and not self._gone():
+                    self._path.unlink()
+        self._leave()
 
     def _leave(self) -> None:
         if self._file >= 0:
@@ -132,7 +155,8 @@ class Journal:
         for path in self._folder.glob("asks-*.jsonl"):
             with contextlib.suppress(FileNotFoundError):  # another gateway sweeps here, too
                 stat = path.stat()
-                if stat.st_mtime < time.time() - self._max_age and path != self._path:
+                oldest = time.time() - (self._max_age if stat.st_size else min(self._max_age, _EMPTY))
+                if stat.st_mtime < oldest and path != self._path:
                     path.unlink()
                 else:
                     kept.append((path.name, stat.st_size, path))

@@ -70,5 +70,5 @@ def read(path: Path) -> Iterator[Line | None]:
 
 
 def files(path: Path) -> list[Path]:
-    """A file itself; of a folder those in it that a journal wrote, the oldest first."""
-    return sorted(path.glob("asks-*.jsonl")) if path.is_dir() else [path]
+    """A file itself; of a folder those in it that a journal wrote, the oldest first: no pipe or device of such a name."""
+    return sorted(one for one in path.glob("asks-*.jsonl") if one.is_file()) if path.is_dir() else [path]

@@ -19,6 +19,7 @@ from typing import Annotated
 import msgspec
 
 from gateway.filelock import locked, replace
+from gateway.learning.opening import read_regular
 
 KEPT = 10
 _MOST_REFUSED = 100
@@ -63,8 +64,7 @@ class Versions:
     def manifest(self) -> Manifest:
         """Raises BadVersions; an empty one where there is none."""
         try:
-            with self.manifest_path.open("rb") as file:
-                data = file.read(_MOST_MANIFEST + 1)
+            data = read_regular(self.manifest_path, _MOST_MANIFEST + 1)
         except FileNotFoundError:
             return Manifest()
         except OSError as error:
@@ -81,8 +81,7 @@ class Versions:
         """A policy's file. Raises BadVersions."""
         path = self.path(made.version)
         try:
-            with path.open("rb") as file:
-                data = file.read(_MOST + 1)
+            data = read_regular(path, _MOST + 1)
         except OSError as error:
             raise BadVersions(f"{path}: {error.strerror or error}") from None
         if hashlib.sha256(data).hexdigest() != made.sha256:

@@ -2,7 +2,8 @@
 
 Rules of this file
 - The client's answer is neither changed nor held up: its bytes are copied as they go by, and the rest happens in a task behind
-  it, in class batch, on nobody's account. It takes a slot only where one is free and nobody waits, and is left undone else.
+  it, in class batch, on nobody's account. It takes a slot only where nobody wants it, gives it back as soon as somebody does
+  (`limits.spare`), and is left undone else.
 - Looked at is what the classifier decided, of those tenants that are learned from, whose answer was made for this request by the
   model that was chosen: no hit, no renewal, no fallback. Not what says `no-store`, nor what asks for several answers, nor what
   has tools that the backend itself would run; tools that the client runs are only called, and calls can be compared.
@@ -15,8 +16,9 @@ Rules of this file
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Protocol
@@ -27,9 +29,10 @@ from caches.worth import worth_keeping
 from gateway.behind import Behind, Gathered, Produce
 from gateway.dispatch.types import NoReplica
 from gateway.forward import ContextOverflow, Unserved
+from gateway.giveway import GaveWay
 from gateway.job import Job, Plan
 from gateway.learning.line import Line, Side, encode
-from gateway.learning.outcome import Compares, Outcome, outcome
+from gateway.learning.outcome import Compares, NotJudged, Outcome, outcome
 from gateway.learning.recent import Decided, Recent
 from gateway.learning.said import said
 from gateway.metrics import Metrics
@@ -40,7 +43,7 @@ from routing.conversation import thread_of
 from routing.types import Decision, Target
 
 OWN = "tiergate"  # in the queue, beside tenants
-MOST_AT_ONCE = 16  # requests that are asked twice: what else runs behind requests has room beside them
+MOST_AT_ONCE = 8  # requests that are asked twice: what else runs behind requests has room beside them
 MOST_ANSWER = 256 * 1024  # bytes of an answer that is compared
 MOST_TEXT = 8_000  # characters of an ask that are kept
 SHORT = 240  # characters of an ask that may mean something only after what was said before it
@@ -48,6 +51,7 @@ _OUTPUT = 1024  # tokens of an answer whose length nobody bounds, for the budget
 _ENDPOINTS = frozenset({"chat", "completions", "responses", "messages"})
 _CLIENTS = ("function", "custom")  # tools that the client runs
 _REASONS = frozenset({"score", "default", "budget"})
+_log = logging.getLogger("tiergate.learning")
 
 
 class Makes(Protocol):
@@ -55,7 +59,7 @@ class Makes(Protocol):
 
     async def produce(self, job: Job, sink: Sink, /) -> None: ...
     def plan(self, job: Job, target: Target, /) -> Plan: ...
-    async def serve(self, job: Job, target: Target, sink: Sink, /) -> None: ...
+    async def serve_spare(self, job: Job, target: Target, sink: Sink, /) -> None: ...
 
 
 class NothingLearned:
@@ -65,12 +69,13 @@ class NothingLearned:
         """How requests are answered from here on."""
         return makes.produce
 
-    def rated(self, tenant: str, request_id: str, score: float) -> None:
-        """What a client says of an answer."""
-
-    def heard(self, tenant: str, request_id: str, score: float) -> bool:  # noqa: ARG002 - nothing is known here
-        """The same, of an answer of this process; False: it was made elsewhere, or is forgotten."""
+    async def rated(self, tenant: str, request_id: str, score: float) -> bool:  # noqa: ARG002 - as the others
+        """What a client says of an answer: whether it is a label."""
         return False
+
+    def heard(self, tenant: str, request_id: str, score: float) -> bool | None:  # noqa: ARG002 - nothing is known here
+        """The same, of an answer of this process; None: it was made elsewhere, or is forgotten."""
+        return None
 
 
 class Copied:
@@ -101,15 +106,15 @@ class Copied:
 
 
 class Watching(NothingLearned):
-    """`order`: the tiers from cheap to dear. `note` takes a line; `elsewhere` hears of feedback on what is not known here."""
+    """`tiers`: the cheapest and the dearest. `note` takes a line; `elsewhere` hears of feedback on what is not known here."""
 
     def __init__(
         self,
         *,
-        order: Sequence[str],
+        tiers: tuple[str, str],
         behind: Behind,
         note: Callable[[bytes], None],
-        elsewhere: Callable[[str, str, float], None] | None,
+        elsewhere: Callable[[str, str, float], Awaitable[bool]] | None,
         judge: Compares | None,
         share: float,
         budgets: tuple[Budget, Budget | None],
@@ -120,7 +125,7 @@ class Watching(NothingLearned):
         wall: Callable[[], float],
         rng: random.Random,
     ) -> None:
-        self._tiers = order[0], order[-1]
+        self._tiers = tiers
         self._behind = behind
         self._note = note
         self._elsewhere = elsewhere
@@ -135,26 +140,32 @@ class Watching(NothingLearned):
         self._rng = rng
         self._recent = Recent()
         self._running = 0
+        self._judged = True
         self._makes: Makes
 
     def wraps(self, makes: Makes) -> Produce:
         self._makes = makes
         return self._watched
 
-    def rated(self, tenant: str, request_id: str, score: float) -> None:
-        if not self.heard(tenant, request_id, score) and self._elsewhere is not None:
-            self._elsewhere(tenant, request_id, score)
+    async def rated(self, tenant: str, request_id: str, score: float) -> bool:
+        labelled = self.heard(tenant, request_id, score)
+        if labelled is None and self._elsewhere is not None:
+            labelled = await self._elsewhere(tenant, request_id, score)
+        return bool(labelled)
 
-    def heard(self, tenant: str, request_id: str, score: float) -> bool:
+    def heard(self, tenant: str, request_id: str, score: float) -> bool | None:
         found = self._recent.find(tenant, request_id)
-        if found is not None and self._recent.rate(found):
-            line = found.line(self._wall())
-            if found.answered == "small":
-                line.small = score
-            else:
-                line.large = score
-            self._write(line)
-        return found is not None
+        if found is None:
+            return None
+        if not self._recent.rate(found):
+            return False
+        line = found.line(self._wall())
+        if found.answered == "small":
+            line.small = score
+        else:
+            line.large = score
+        self._write(line)
+        return True
 
     async def _watched(self, job: Job, sink: Sink) -> None:
         if isinstance(sink, Gathered) or not self._learns_from(job):
@@ -220,7 +231,14 @@ class Watching(NothingLearned):
             self._metrics.route_shadows.add(("unanswered",))
             return
         small, large = (mine, theirs) if decided.answered == "small" else (theirs, mine)
-        found = await outcome(decided.text, small, large, self._judge)
+        try:
+            found = await outcome(decided.text, small, large, self._judge)
+        except NotJudged:
+            self._metrics.route_shadows.add(("unjudged",))
+            self._tell_of_judge(answers=False)
+            return
+        if found is not None and found.source == "judge":
+            self._tell_of_judge(answers=True)
         self._metrics.route_shadows.add((_name(found),))
         if found is not None:
             line = decided.line(self._wall())
@@ -228,14 +246,20 @@ class Watching(NothingLearned):
             self._write(line)
 
     async def _ask(self, other: Target, job: Job, sink: Sink) -> None:
-        """One model, if it has a slot just now, and nobody else."""
+        """One model, if it has a slot that nobody else wants, and as long as nobody does."""
         job.work.model, job.work.tier, job.work.reason = other.name, other.model.tier, "override"
         plan = self._makes.plan(job, other)
-        plan.ask.tenant, plan.ask.weight, plan.ask.deadline = OWN, 1, self._clock()
+        plan.ask.tenant, plan.ask.weight = OWN, 1
         try:
-            await self._makes.serve(job, other, sink)
-        except (Unserved, NoReplica, ContextOverflow):
+            await self._makes.serve_spare(job, other, sink)
+        except (Unserved, NoReplica, ContextOverflow, GaveWay):
             raise job.failures.error() from None
+
+    def _tell_of_judge(self, *, answers: bool) -> None:
+        """Once, until it does again what it did not."""
+        if self._judged and not answers:
+            _log.warning("the judge of routing.learning does not answer, or with no letter: what it is asked about has no label")
+        self._judged = answers
 
     def _write(self, line: Line) -> None:
         if self._grams is not None and line.text is not None:

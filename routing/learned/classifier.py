@@ -1,4 +1,7 @@
-"""The classifier `learned`: judges the newest human ask of a request by a policy."""
+"""The classifier `learned`: judges the newest human ask of a request by a policy.
+
+Small talk asks for nothing, so either tier does it and nothing is gained by the dearer, whatever was learned of its words.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,11 @@ from typing import Any
 from routing.features import read
 from routing.following import UNSURE, hardest
 from routing.grams import Grams, grams_of
-from routing.learned.policy import Policy
-from routing.rules import proposes, stands_alone
+from routing.learned.policy import MOST, Policy
+from routing.rules import proposes, small_talk, stands_alone
 from routing.types import Verdict
+
+_SMALL_TALK = (("pleasantry", -1.0),)
 
 
 class Learned:
@@ -18,6 +23,10 @@ class Learned:
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
+
+    @property
+    def middle(self) -> float:
+        return self.policy.middle
 
     def classify(self, body: Mapping[str, Any], endpoint: str) -> Verdict:
         """The verdict on the newest human ask."""
@@ -29,6 +38,8 @@ class Learned:
 
     def verdict(self, grams: Grams) -> Verdict:
         policy = self.policy
+        if small_talk(grams.reading):
+            return Verdict(0.0, None, _SMALL_TALK, MOST, MOST, policy.version, idle=True)
         judged = policy.judge_grams(grams)
         score = judged.score if judged.known else None
         return Verdict(score, None, judged.terms, judged.small, judged.large, policy.version)

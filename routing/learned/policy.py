@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter, mul, sub, truediv
 from pathlib import Path
+from statistics import median
 from typing import TypeVar
 
 from routing.grams import AMOUNTS, Grams, grams_of
@@ -93,6 +94,11 @@ class Policy:
         """Of the prior."""
         return [score_of(large - small) for small, large in self.prior]
 
+    @cached_property
+    def middle(self) -> float:
+        """The score that half of the prior is below."""
+        return median(self.scores) if self.prior else 0.5
+
     @property
     def chances(self) -> list[tuple[float, float]]:
         """Of the prior: P(good enough) of either end."""
@@ -163,8 +169,10 @@ class Policy:
     @classmethod
     def load(cls, path: Path) -> Policy:
         """Raises BadPolicy (see `file`) or OSError."""
-        from routing.learned.file import read_policy  # noqa: PLC0415 - the two describe each other
+        from routing.learned.file import BadPolicy, read_policy  # noqa: PLC0415 - the two describe each other
 
+        if path.exists() and not path.is_file():
+            raise BadPolicy(f"{path} is not a regular file")
         return read_policy(path.read_bytes())
 
     def save(self, path: Path) -> None:

@@ -7,6 +7,11 @@ import pytest
 
 from gateway.commands import check
 
+TWO = """models:
+  - {name: s, tier: small, replicas: [{name: r, url: "http://h/v1"}]}
+  - {name: l, tier: large, replicas: [{name: r, url: "http://h/v1"}]}
+  - {name: j, tier: judge, replicas: [{name: r, url: "http://h/v1"}]}
+"""
 GOOD = 'models: [{name: a, replicas: [{name: r, url: "http://h/v1", api_key: hunter2}]}]\n'
 
 
@@ -50,11 +55,42 @@ def test_json_has_the_errors_or_the_config(run):
     assert json.loads(out) == {
         "ok": False,
         "errors": [{"line": 1, "column": 9, "path": "models", "message": message}],
+        "warnings": [],
         "config": None,
     }
     code, out, _ = run(GOOD, "--json")
     assert (code, json.loads(out)["ok"], json.loads(out)["errors"]) == (0, True, [])
     assert json.loads(out)["config"]["models"][0]["replicas"][0]["api_key"] == "***"
+
+
+@pytest.mark.parametrize("learning", ["enabled: true", "calibrate: 24h, enabled: true"])
+@pytest.mark.parametrize(("kind", "warned"), [("rules", 1), ("learned", 0)])
+def test_what_is_hardly_meant_is_a_warning(run, learning, kind, warned):
+    """Learning where nobody judges by what is learned: one line on stderr, and the config is good."""
+    text = f"{TWO}routing: {{classifier: {{kind: {kind}}}, learning: {{{learning}}}}}\n"
+    code, out, err = run(text)
+    assert (code, len(err.splitlines())) == (0, warned)
+    assert ("warning: routing.learning.enabled: what is learned changes nothing" in err) == bool(warned)
+    assert "drain_timeout" in out
+    told = json.loads(run(text, "--json")[1])
+    assert (told["ok"], [one["path"] for one in told["warnings"]]) == (True, ["routing.learning.enabled"] * warned)
+
+
+@pytest.mark.parametrize(
+    ("routes", "warned"),
+    [
+        ("{}", 0),
+        ("{auto: {models: [s, l]}}", 0),
+        ("{auto: {models: [s]}}", 1),
+        ("{auto: {models: [s, l]}, other: {models: [l, j]}}", 1),
+        ("{auto: {models: [s, l]}, other: {models: [s, j]}}", 0),
+    ],
+)
+def test_learning_that_can_compare_nothing_is_a_warning(run, routes, warned):
+    """No request may go to both ends of the tiers that routes have: that is said, and no error."""
+    text = f"{TWO}routing: {{classifier: {{kind: learned}}, learning: {{enabled: true, judge: j}}, routes: {routes}}}\n"
+    code, _, err = run(text)
+    assert (code, err.count("routing.learning.enabled: nothing is learned")) == (0, warned)
 
 
 def test_a_missing_file_is_one_line(run):

@@ -3,6 +3,7 @@
 import pytest
 
 from gateway.config import ConfigError, parse
+from gateway.config.ends import ends
 from gateway.config.routing import Target
 from routing.learned.shipped import SHIPPED
 
@@ -14,6 +15,22 @@ MODELS = """models:
 
 def read(text):
     return parse(MODELS + text, "config.yaml", {})
+
+
+@pytest.mark.parametrize(
+    ("routes", "both"),
+    [
+        ("", ("small", "judge")),
+        ("auto: {models: [s, l]}", ("small", "large")),
+        ("hard: {models: [s, l]}", ("small", "judge")),
+        ("auto: {models: [s, l]}, hard: {models: [l, j]}", ("small", "judge")),
+        ("auto: {models: [l]}", None),
+    ],
+)
+def test_what_is_compared_is_what_routes_have(routes, both):
+    """A tier that no route may choose, as a judge's, is no end of the tiers."""
+    judge = '  - {name: j, tier: judge, replicas: [{name: r, url: "http://127.0.0.1:1/v1"}]}\n'
+    assert ends(read(f"{judge}routing: {{routes: {{{routes}}}}}")) == both
 
 
 def problems(text):

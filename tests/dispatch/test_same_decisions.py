@@ -54,7 +54,7 @@ STEPS: st.SearchStrategy[list[Step]] = st.lists(
 async def do(world: World, step: Step) -> None:
     """One thing happens, and everything that follows from it."""
     verb, *args = step
-    running = [request for request in world.requests if not request.task.done()]
+    running = [request for request in world.requests if not request.task.done() or request.listens is not None]
     who = running[args[0] % len(running)] if running and verb in ("told", "leaves", "raised") else None
     if verb == "asks":
         world.start(args[0])

@@ -24,7 +24,7 @@ models: [{name: small, replicas: [{name: s1, url: "http://127.0.0.1:9/v1"}]}]
 tenants: [{name: acme, rpm: 600, tpm: 60000, keys: [{id: k, sha256: "%s"}]}]
 """ % ("0" * 64)
 WORKER = "00" * 8
-PAGES = SimpleNamespace(loads=bytearray(SIZE), talks=bytearray(4096))
+PAGES = SimpleNamespace(loads=bytearray(SIZE), talks=bytearray(4096), switches=bytearray(4096))
 ACME = m.ScopeTerms(1, "tenant:acme", "tenant", 600, 60_000, 8, "acme")
 SCOPE = Scope("tenant:acme", "tenant", 600, 60_000, 8, "acme")
 RESERVED = 1000

@@ -62,6 +62,51 @@ def test_what_was_learned_is_explained(cli):
     assert "too little of the text is known to say so" in out
 
 
+ROUTES = """routing:
+  aliases: {gpt: auto}
+  routes: {thrifty: {target: {large: 0.2}}, cheap: {models: [small-model]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("classifier", "by", "failed"),
+    [
+        ("{kind: rules}", "rules", ""),
+        ("{kind: learned}", "learned", ""),
+        ("{kind: fixed, tier: small}", "fixed", ""),
+        ("{kind: remote, url: 'http://127.0.0.1:1/', instead: rules}", "rules", "failed"),
+        ("{kind: remote, url: 'http://127.0.0.1:1/', instead: nobody}", "nobody", "failed"),
+        ("{kind: embedding, examples: {small: [hi], large: [prove it]}}", "rules", "loading"),
+    ],
+)
+def test_who_judged_is_told_and_that_another_one_did(cli, classifier, by, failed):
+    """By name, in words and in JSON; where the config's own did not, why, and that a running gateway can be asked."""
+    Path("config.yaml").write_text(CONFIG + f"routing: {{classifier: {classifier}}}\n")
+    route = json.loads(cli(HARD, "--json")[1])["route"]
+    assert (route["classifier"], route["classifier_failed"]) == (by, failed)
+    assert by == "rules" or all(term["weight"] is None for term in route["terms"])
+    out = cli(HARD)[1]
+    assert f"judged by {by}" in out
+    assert ("the config's classifier did not" in out) == ("--live asks the gateway" in out) == bool(failed)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["xyzzy"], "nothing in it says whether it is easy or hard"),
+        (["Thanks!"], "it is small talk, which asks for nothing"),
+        (["xyzzy", "--model", "cheap"], "nobody judged it: there is one tier to choose from"),
+        (["xyzzy", "--model", "thrifty"], "means     thrifty, one of small-model, large-model"),
+        (["xyzzy", "--model", "gpt"], "means     auto, one of small-model, large-model"),
+        (["xyzzy", "--model", "large-model"], "means     pinned: large-model"),
+    ],
+)
+def test_what_is_meant_and_why_it_is_default_are_told(cli, words, told):
+    """Of a route its own name; of a request without a score the reason."""
+    Path("config.yaml").write_text(CONFIG + ROUTES)
+    assert told in cli(*words)[1]
+
+
 def test_a_request_is_explained_as_json(cli):
     """A whole body from a file or from standard input; what needs tools leaves the model that has none out."""
     tool = {"type": "function", "function": {"name": "f"}}

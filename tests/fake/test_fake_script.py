@@ -73,6 +73,30 @@ async def test_tool_calls_by_marker(fake: FakeVLLM, client: httpx.AsyncClient) -
     assert chunks[-2]["choices"][0]["finish_reason"] == "tool_calls"
 
 
+async def test_a_conversation_with_tools_ends(client: httpx.AsyncClient, tmp_path: Path) -> None:
+    """After a tool's result a marker calls it no more, and a script may tell the two turns apart."""
+    file = tmp_path / "script.yaml"
+    file.write_text("[{match: wind, turn: user, tool_calls: [{name: get_news}]}, {match: wind, turn: tool, content: strong}]")
+    async with FakeVLLM(Options(script=str(file))) as fake:
+        for text, name, end in (("[[tool: get_weather]] [[say: sunny]]", "get_weather", "sunny"), ("wind", "get_news", "strong")):
+            told = (await choice(client, fake, text, tools=TOOLS))["message"]
+            assert told["tool_calls"][0]["function"]["name"] == name
+            result = {"role": "tool", "tool_call_id": told["tool_calls"][0]["id"], "content": "20 C"}
+            asked = talk(text, tools=TOOLS)
+            asked["messages"] += [told, result]
+            answer = (await client.post(f"{fake.url}/chat/completions", json=asked)).json()["choices"][0]
+            assert (answer["message"]["content"], answer["finish_reason"]) == (end, "stop")
+
+
+async def test_a_required_tool_is_the_next_one(fake: FakeVLLM, client: httpx.AsyncClient) -> None:
+    """`required` takes a tool that the conversation has not called yet, and the first again when all were."""
+    asked = talk("x", tools=TOOLS, tool_choice="required")
+    for expected in ("get_weather", "get_news", "get_weather"):
+        told = (await client.post(f"{fake.url}/chat/completions", json=asked)).json()["choices"][0]["message"]
+        assert told["tool_calls"][0]["function"]["name"] == expected
+        asked["messages"] += [told, {"role": "tool", "tool_call_id": told["tool_calls"][0]["id"], "content": "ok"}]
+
+
 async def test_a_required_tool_is_called_with_fitting_arguments(fake: FakeVLLM, client: httpx.AsyncClient) -> None:
     """`required` calls the first tool and ends with `tool_calls`; a named one is called and ends with `stop`; auto calls none."""
     told = await choice(client, fake, "x", tools=TOOLS, tool_choice="required")

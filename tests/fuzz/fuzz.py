@@ -18,7 +18,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-HERE = Path(__file__).parent
+MODEL_API = str(Path(__file__).with_name("v1.yaml"))
 ENDPOINTS = "chat, completions, embeddings, responses, messages, rerank, score, tokenize, audio"
 KEY, ADMIN_KEY = "tg-fuzz-key", "tg-fuzz-admin-key"
 CHECKS = "not_a_server_error,content_type_conformance,response_schema_conformance,status_code_conformance"
@@ -53,12 +53,21 @@ def wait(url: str) -> None:
     sys.exit(f"{url} did not answer")
 
 
-def fuzz(schemathesis: str, document: str, url: str, key: str, examples: int, folder: str) -> int:
+def described(url: str, admin_key: str, folder: str) -> str:
+    """The file that the admin API's own document is put into."""
+    file = Path(folder) / "admin.json"
+    asked = urllib.request.Request(f"{url}/admin/openapi.json", headers={"authorization": f"Bearer {admin_key}"})
+    with urllib.request.urlopen(asked, timeout=5) as answer:
+        file.write_bytes(answer.read())
+    return str(file)
+
+
+def fuzz(schemathesis: str, document: str, url: str, key: str, examples: int, folder: str, *options: str) -> int:
     print(f"\n== {document}", flush=True)
     command = [
         schemathesis, "run", document, "--url", url, "--header", f"Authorization: Bearer {key}", "--checks", CHECKS,
         "--max-examples", str(examples), "--seed", "1", "--continue-on-failure", "--warnings", "off",
-        "--exclude-path", "/admin/docs",
+        "--exclude-path", "/admin/docs", *options,
     ]  # fmt: skip
     return subprocess.run(command, check=False, cwd=folder).returncode
 
@@ -79,13 +88,10 @@ def main() -> int:
         try:
             url = f"http://127.0.0.1:{gateway}"
             wait(f"{url}/ready")
-            admin = Path(folder) / "admin.json"
-            asked = urllib.request.Request(f"{url}/admin/openapi.json", headers={"authorization": f"Bearer {ADMIN_KEY}"})
-            with urllib.request.urlopen(asked, timeout=5) as answer:
-                admin.write_bytes(answer.read())
+            admin = described(url, ADMIN_KEY, folder)
             codes = [
-                fuzz(args.schemathesis, str(admin), url, ADMIN_KEY, args.examples, folder),
-                fuzz(args.schemathesis, str(HERE / "v1.yaml"), url, KEY, args.examples, folder),
+                fuzz(args.schemathesis, admin, url, ADMIN_KEY, args.examples, folder),
+                fuzz(args.schemathesis, MODEL_API, url, KEY, args.examples, folder),
             ]
         finally:
             for process in running:

@@ -186,7 +186,10 @@ async def test_feedback_is_taken_from_who_has_a_key(stack):
     given = await stack.client.post(
         "/v1/feedback", json={"request_id": request_id, "score": 0.25}, headers={"authorization": f"Bearer {KEY}"}
     )
-    assert (given.status_code, given.json()) == (200, {"request_id": request_id, "score": 0.25, "applied": False})
+    assert (given.status_code, given.json()) == (
+        200,
+        {"request_id": request_id, "score": 0.25, "applied": False, "labelled": False},
+    )
     line = await stack.line()
     assert (line["endpoint"], line["feedback_on"], line["feedback_score"]) == ("feedback", request_id, 0.25)
     assert (await stack.client.post("/v1/feedback", json={"request_id": "x", "score": 1})).status_code == 401

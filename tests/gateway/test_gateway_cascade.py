@@ -4,9 +4,12 @@ import asyncio
 import json
 from contextlib import AsyncExitStack
 
+import msgspec
 import pytest
 from gateway_talk import ask, chat
 
+from gateway.commands.explain_text import text
+from gateway.explanation import Explanation
 from gateway.lab.fake import FakeVLLM, Options
 
 ASK = {"model": "auto", "content": "How many legs have three cats?"}
@@ -292,6 +295,18 @@ async def test_a_share_is_kept(begin):
     assert len(asked(stack.small)) == 40
     page = (await stack.client.get("/metrics")).text
     assert f'tiergate_route_choices_total{{route="auto",tenant="",to="dearer"}} {len(tries)}.0' in page
+
+
+@pytest.mark.parametrize(("ask", "then"), [("Prove it step by step.", "large-model"), ("Hello!", "one of the dearest tier")])
+async def test_explain_calls_nothing_first_but_what_is_asked_first(begin, ask, then):
+    """In its words, whichever of the two was decided on."""
+    stack = await begin([say("12", "12")], floor=0.0)
+    question = {"tenant": "acme", "body": {"model": "auto", "messages": [{"role": "user", "content": ask}]}}
+    told = await stack.client.post("/admin/explain", json=question, headers={"authorization": "Bearer tg-admin-key"})
+    words = text(msgspec.convert(told.json(), Explanation))
+    assert f"cascade   small-model is asked first; {then} if its answer does not stand up" in words
+    assert "large-model (large), first" not in words
+    assert ("then      large-model (large), when the answer of small-model does not stand up" in words) == (then == "large-model")
 
 
 async def test_explain_tells_who_is_asked_first(begin):

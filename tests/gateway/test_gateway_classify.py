@@ -173,6 +173,26 @@ async def test_nobody_listens(start):
     assert await counted(stack) == {"failed": 1}
 
 
+@pytest.mark.parametrize("instead", ["rules", "nobody"])
+@pytest.mark.parametrize(("status", "failed"), [(200, ""), (500, "failed")])
+async def test_who_judged_is_told(start, instead, status, failed):
+    """In the log line and by explain: the config's classifier, or who judged instead and why."""
+    async with classifier() as known:
+        stack = await start(remote(known, instead=instead))
+        known.status = status
+        await stack.chat(HARD, model="auto")
+        line = await stack.line()
+        by = instead if failed else "remote"
+        assert (line["classifier"], line.get("classifier_failed", "")) == (by, failed)
+        body = {"model": "auto", "messages": [{"role": "user", "content": HARD}]}
+        told = await stack.client.post(
+            "/admin/explain", json={"tenant": "acme", "body": body}, headers={"authorization": "Bearer tg-admin-key"}
+        )
+        assert (told.json()["route"]["classifier"], told.json()["route"]["classifier_failed"]) == (by, failed)
+        await stack.chat(HARD, model="small-model")
+        assert "classifier" not in (await stack.line())
+
+
 async def test_who_needs_no_verdict_asks_nobody(start):
     """A model's own name, a tier that the client names, a hit: the classifier hears of none."""
     async with classifier() as known:

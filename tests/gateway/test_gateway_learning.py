@@ -12,7 +12,7 @@ from gateway.lab.fake import Options
 from gateway.learning.line import decode
 
 EASY, HARD = "What is the capital of France?", "Prove step by step that the square root of two is irrational."
-ALL = {"routing": {"learning": {"enabled": True, "share": 1.0, "per_minute": 1000, "path": "own"}}}
+ALL = {"routing": {"learning": {"enabled": True, "share": 1.0, "per_minute": 100_000, "path": "own"}}}
 
 
 @pytest.fixture
@@ -54,6 +54,22 @@ async def written(stack, tmp_path, count=1):
     await stack.at_rest()
     assert len(lines(tmp_path)) == count
     return lines(tmp_path)
+
+
+def says(tmp_path, reply):
+    """A fake that says this, whatever it is asked."""
+    path = tmp_path / "says.json"
+    path.write_text(json.dumps([{"content": reply}]))
+    return Options(script=str(path))
+
+
+async def counted(stack, result, count):
+    line = f'tiergate_route_shadows_total{{result="{result}"}} {count}.0'
+    for _ in range(200):
+        if line in (await stack.client.get("/metrics")).text:
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(line)
 
 
 def asked(fake):
@@ -166,11 +182,11 @@ async def test_the_client_has_its_answer_before_the_other_tier_does(start, tmp_p
 
 
 async def test_a_budget_bounds_what_is_asked(start, tmp_path, pair):
-    """Of five requests within a minute two are shadowed, as the budget says."""
+    """Of five requests in the first seconds of a process one is shadowed: no reload saves up another minute's worth."""
     stack = await start(changed({"per_minute": 2}), fakes=pair())
     for number in range(5):
         await stack.chat(f"{EASY} {number}", model="auto")
-    await written(stack, tmp_path, 2)
+    await written(stack, tmp_path, 1)
 
 
 async def test_tokens_bound_what_is_asked(start, tmp_path, pair):
@@ -189,6 +205,38 @@ async def test_a_judge_is_asked_in_both_orders(start, tmp_path, pair):
     [line] = await written(stack, tmp_path)
     assert (line.source, line.small, line.large) == ("judge", 1.0, 1.0)
     assert len(asked(stack.large)) == 3
+
+
+@pytest.mark.parametrize("small", ["Paris", "It depends on many things, of which I will tell you some at length. " * 3])
+async def test_a_judge_that_answers_with_no_letter_makes_no_label(start, tmp_path, pair, caplog, small):
+    """Neither one of agreement: what differs is left alone, counted, and told once."""
+    fakes = pair(small) | {"l1": says(tmp_path, "Rome")}
+    stack = await start(changed({"judge": "large-model"}), fakes=fakes)
+    for number in range(3):
+        await stack.chat(f"{EASY} {number}", model="auto")
+    await counted(stack, "unjudged", 3)
+    assert not lines(tmp_path)
+    assert [record.getMessage() for record in caplog.records if "no letter" in record.getMessage()] == [
+        "the judge of routing.learning does not answer, or with no letter: what it is asked about has no label"
+    ]
+
+
+@pytest.mark.parametrize("workers", [0, 2], ids=["one process", "dispatcher apart"])
+async def test_feedback_is_told_whether_it_is_a_label(start, tmp_path, pair, workers):
+    """Of a request that `auto` decided, three times, whichever worker hears of it; not of others, nor of nobody's."""
+    stack = await start(changed({"share": 0.0}), fakes=pair(), workers=workers)
+    decided = (await stack.chat(EASY, model="auto")).headers["x-request-id"]
+    pinned = (await stack.chat(EASY, model="small-model")).headers["x-request-id"]
+
+    async def rate(request_id, key=KEY):
+        said = await stack.client.post(
+            "/v1/feedback", json={"request_id": request_id, "score": 1}, headers={"authorization": f"Bearer {key}"}
+        )
+        return said.json()["labelled"]
+
+    assert [await rate(pinned), await rate("req-nobody"), await rate(decided, OTHER_KEY)] == [False] * 3
+    assert [await rate(decided) for _ in range(5)] == [True] * 3 + [False] * 2
+    await written(stack, tmp_path, 3)
 
 
 async def test_feedback_labels_the_tier_that_answered(start, tmp_path, pair):
@@ -214,7 +262,8 @@ async def test_feedback_finds_the_worker_that_answered(start, tmp_path, pair):
     known = [learning for learning in (first, second) if learning._recent.find("acme", answer.headers["x-request-id"])]
     assert len(known) == 1
     other = second if known == [first] else first
-    other.rated("acme", answer.headers["x-request-id"], 1.0)
+    assert await other.rated("acme", answer.headers["x-request-id"], 1.0)
+    assert not await other.rated("acme", "nobody-asked", 1.0)
     [line] = await written(stack, tmp_path)
     assert (line.small, line.large, line.text) == (1.0, None, EASY)
 

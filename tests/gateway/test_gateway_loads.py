@@ -12,6 +12,7 @@ HARD = "Prove by induction that the algorithm terminates, and derive its worst-c
 EASY = "What is the capital of France?"
 ONE_SLOT = {0: {"concurrency": {"max": 1}}, 1: {"concurrency": {"max": 1}}}
 NEAR = "Design a cache."
+UNRATED = "zxqv blorp wug fnord glim trx qwl"
 QUICK = {"load": {"wait": "1ms", "idle": 0.0}}
 
 
@@ -131,6 +132,19 @@ async def test_easy_work_borrows_idle_slots(start):
     assert await auto(stack, f"{EASY} 2", headers={"x-tiergate-session": "s"}) == ("small", "score")
     found = await scrape(stack)
     assert total(found, "tiergate_load_moves_total", tier="large", move="borrowed") == 1
+
+
+async def test_what_nobody_can_rate_borrows_where_a_budget_sent_it_down(start):
+    """It is not refused, nor does it wait, by a full small pool while the large one is idle; the target counts it as small."""
+    stack = await start({"models": ONE_SLOT, "routing": {**QUICK, "routes": {"auto": {"target": {"large": 0.05}}}}})
+    assert await auto(stack, UNRATED) == ("small", "budget")
+    disperse = await crowd(stack, "small-model", stack.small)
+    assert (await explained(stack, f"{UNRATED} 2"))["move"] == "borrowed"
+    assert await auto(stack, f"{UNRATED} 2") == ("large", "load")
+    scope = stack.gateway.parts.pipeline.choosing._cuts.scope("", "acme")
+    assert scope.standing().share == 0.0
+    await disperse()
+    assert total(await scrape(stack), "tiergate_load_moves_total", tier="large", move="borrowed") == 1
 
 
 async def test_nothing_is_borrowed_from_those_who_have_little_left(start):

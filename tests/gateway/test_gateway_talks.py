@@ -12,6 +12,7 @@ HARD = (
     "following function so that it must never allocate:\n```python\ndef f(x):\n    return x\n```"
 )
 EASY = "What is the capital of France?"
+PROOF = "Prove by contradiction that the square root of 3 is irrational."
 CALL = {"id": "c1", "type": "function", "function": {"name": "sh", "arguments": "{}"}}
 
 
@@ -72,6 +73,19 @@ async def test_easy_turns_of_hard_work_stay_until_there_were_several(start, sess
     }
     assert turns == {"up": 2, "kept": 3, "down": 1, "same": 0}
     assert total(found, "tiergate_route_decisions_total", tier="large", reason="session") == 3
+
+
+@pytest.mark.parametrize("kind", ["rules", "learned"])
+@pytest.mark.parametrize("session", [None, "s-1"], ids=["by itself", "named"])
+async def test_an_ask_that_nobody_can_rate_goes_up_at_once(start, session, kind):
+    """After an easy turn as without one: to the default tier, and not explained by the words of the turn before."""
+    stack = await start({"routing": {"classifier": {"kind": kind, "threshold": 0.55}}})
+    talk = Conversation(stack, session=session)
+    assert await talk.turn(EASY) == ("small", "score")
+    unrated = "zxqv blorp wug fnord glim trx qwl"
+    alone, after = await told(stack, [user(unrated)]), await told(stack, [*talk.messages, user(unrated)])
+    assert (after["tier"], after["reason"], after["terms"]) == ("large", "default", alone["terms"])
+    assert await talk.turn(unrated) == ("large", "default")
 
 
 @pytest.mark.parametrize("text", ["commit it", "yes", "继续", "改一下"])
@@ -269,3 +283,25 @@ async def test_an_anthropic_conversation_is_one_too(start):
         told_.append((answer.headers["x-tiergate-tier"], answer.headers["x-tiergate-route"]))
     assert told_[:2] == [("large", "score"), ("large", "session")]
     assert told_[2][0] == "large"
+
+
+@pytest.mark.parametrize("kind", ["learned", "rules"])
+async def test_small_talk_takes_no_conversation_up_and_none_down(start, kind):
+    """One that begins with a greeting is cheap, until something hard is asked; then thanks stay up and are no easy turn."""
+    stack = await start({"routing": {"classifier": {"kind": kind}}})
+    talk = Conversation(stack)
+    seen = [await talk.turn(text) for text in ("Hello!", EASY, PROOF)]
+    assert seen == [("small", "score"), ("small", "score"), ("large", "score")]
+    assert [await talk.turn(text) for text in ("Thanks!", "谢谢", "thank you", "hi")] == [("large", "session")] * 4
+    seen = [await talk.turn(f"{EASY} {number}") for number in range(4)]
+    assert seen == [("large", "session")] * 3 + [("small", "score")]
+    route = await told(stack, [user("Hi")])
+    assert (route["tier"], route["reason"], [term["feature"] for term in route["terms"]]) == ("small", "score", ["pleasantry"])
+
+
+async def test_small_talk_of_a_conversation_that_nobody_kept_says_nothing(start):
+    """Where it is made out from the body, thanks are no easy turns either."""
+    stack = await start({"routing": {"sessions": {"easy_turns": 2}}})
+    thanks = [message for text in ("Thanks!", "谢谢", "thx") for message in (user(text), DONE)]
+    route = await told(stack, [user(HARD), DONE, *thanks, user(EASY)])
+    assert (route["tier"], route["reason"], route["session"]["easy"]) == ("large", "session", 0)

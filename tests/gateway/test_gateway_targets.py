@@ -224,7 +224,7 @@ async def test_explain_tells_the_target_the_cut_and_where_it_stands(start):
     assert (route["score"] >= route["threshold"]) == (route["tier"] == "large")
     words = text(msgspec.convert(told[0], Explanation))
     assert f"target    of auto: at most 50.0% above the cheapest tier; the cut is at {target['cut']:.4f} now" in words
-    assert f"of its last 20 {target['share']:.1%} went up; of all 20 since the start {target['share']:.1%}" in words
+    assert f"{target['share']:.1%} of its last 20 requests were to go up; {target['share']:.1%} of all 20 since" in words
     pinned = await stack.client.post("/admin/explain", json={"tenant": "acme", "body": chat()}, headers=OWNER)
     assert pinned.json()["route"]["target"] is None
 

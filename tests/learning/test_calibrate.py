@@ -83,6 +83,30 @@ def test_a_dry_run_changes_nothing_and_what_was_rolled_back_stays_back(tmp_path,
     assert versions.manifest().current is None
 
 
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    [("rules", ["--dry-run"]), ("rules", ["--rollback"]), ("learned", ["--rollback"]), ("rules", ["--rollback", "--json"])],
+)
+def test_whether_the_gateway_judges_by_it_is_told(tmp_path, learned, capsys, kind, form):
+    """Where its classifier is another kind a policy in force changes nothing, and nothing sounds as if it did."""
+    config = tmp_path / "config.yaml"
+    models = ", ".join(
+        f'{{name: {tier}, tier: {tier}, replicas: [{{name: {tier}, url: "http://h/v1"}}]}}' for tier in ("small", "large")
+    )
+    config.write_text(f"models: [{models}]\nrouting: {{classifier: {{kind: {kind}}}, learning: {{enabled: true, path: own}}}}\n")
+    (tmp_path / "own" / "log").mkdir(parents=True)
+    write(tmp_path / "own" / "log" / "asks-1.jsonl", lines(300))
+    if "--rollback" in form:
+        made, kept = Versions(learned[0] / "policies").manifest().policies[0], Versions(learned[0] / "policies")
+        Versions(tmp_path / "own" / "policies").add(made, kept.data(made))
+    assert main(["calibrate", "--config", str(config), *form]) == 0
+    said = capsys.readouterr().out
+    if "--json" in form:
+        assert json.loads(said)["classifier"] == kind
+    else:
+        assert ("what is learned changes nothing: routing.classifier.kind is rules" in said) == (kind == "rules")
+
+
 @pytest.mark.parametrize("count", [0, 99])
 def test_few_labels_are_refused(tmp_path, capsys, count):
     """Below 100 labels of both tiers nothing is said about any policy; the exit code tells it from a mistake."""

@@ -1,7 +1,9 @@
 """Lines on disk: written by a thread, kept for so long and so much, whatever happens to the folder."""
 
 import os
+import resource
 import time
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import given
@@ -66,6 +68,67 @@ def test_the_oldest_go_when_there_is_too_much_and_when_they_are_too_old(tmp_path
     assert not old.exists()
     assert sum(path.stat().st_size for path in files(folder)) <= 64 * 1024 + 8 * 1024 + 5000
     assert [found.model for path in files(folder) for found in read(path)][-1] == "39"
+
+
+@contextmanager
+def no_room(after=0):
+    """No file may grow beyond so many bytes: what a full disk is to who writes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (after, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("after", [0, 100])
+def test_a_disk_without_room_fills_no_folder(tmp_path, after):
+    """However long nothing can be written: no file of nothing stays behind, and when there is room again lines are kept."""
+    folder = tmp_path / "log"
+    journal = Journal(folder, max_age=3600.0, max_bytes=64 * 1024, gather=0.001, pause=0.01)
+    with no_room(after):
+        for number in range(40):
+            journal.note(encode(line(str(number))))
+            time.sleep(0.005)
+        until(lambda: journal.trouble)
+        sizes = [path.stat().st_size for path in files(folder)]
+    assert all(sizes)
+    until(lambda: not journal._lines)
+    journal.note(encode(line("at last")))
+    until(lambda: "at last" in texts(folder))
+    journal.close()
+    assert not journal.trouble
+    assert all(path.stat().st_size for path in files(folder))
+
+
+def test_what_cannot_be_written_is_not_tried_at_every_turn(tmp_path):
+    """After a failure there is a pause, which grows; what comes meanwhile waits for its end and is not lost."""
+    folder = tmp_path / "log"
+    journal = Journal(folder, max_age=3600.0, max_bytes=64 * 1024, gather=0.001, pause=30.0)
+    with no_room():
+        journal.note(encode(line("lost")))
+        until(lambda: journal.trouble)
+    for number in range(20):
+        journal.note(encode(line(str(number))))
+        time.sleep(0.002)
+    assert not files(folder)
+    assert journal.dropped == 1
+    journal.close()
+    assert texts(folder) == [str(number) for number in range(20)]
+
+
+def test_empty_files_of_before_go(tmp_path):
+    """They are of no use; one that is new may be another gateway's, which is about to write."""
+    folder = tmp_path / "log"
+    folder.mkdir()
+    for number, age in enumerate((7200.0, 7200.0, 0.0)):
+        (folder / f"asks-000000000000{number}-x.jsonl").touch()
+        os.utime(folder / f"asks-000000000000{number}-x.jsonl", (time.time() - age,) * 2)
+    journal = Journal(folder, max_age=1e6, max_bytes=64 * 1024, gather=0.001)
+    journal.note(encode(line("x")))
+    until(lambda: texts(folder) == ["x"])
+    journal.close()
+    assert sorted(path.stat().st_size > 0 for path in files(folder)) == [False, True]
 
 
 def test_a_folder_that_is_taken_away_is_made_anew(journal, tmp_path, caplog):

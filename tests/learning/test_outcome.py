@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gateway.learning.judge import question
-from gateway.learning.outcome import Outcome, outcome
+from gateway.learning.outcome import NotJudged, Outcome, outcome
 from gateway.learning.recent import Decided, Recent
 from gateway.learning.said import said
 
@@ -19,26 +19,35 @@ class Prefers:
         self.words = list(words)
 
     async def better(self, ask, first, second):
-        return self.words.pop(0)
+        word = self.words.pop(0)
+        if word is None:
+            raise NotJudged
+        return word
 
 
 @pytest.mark.parametrize(
     ("small", "large", "words", "found"),
     [
         ("42", "The answer is 42.", (), (1.0, 1.0, "agreement")),
-        ("42", "43", (None,), (0.0, 1.0, "agreement")),
         ("42", "43", ("first", "second"), (1.0, 0.0, "judge")),
         ("42", "43", ("second", "first"), (0.0, 1.0, "judge")),
         (LONG, LONG + "No.", ("second", "first"), (0.0, 1.0, "judge")),
         (LONG, LONG + "No.", ("first", "first"), (1.0, 1.0, "judge")),
         (LONG, LONG + "No.", ("same", "second"), (1.0, 1.0, "judge")),
-        (LONG, LONG + "No.", ("second", None), None),
-        (LONG, LONG + "No.", (None,), None),
     ],
 )
 async def test_what_two_answers_show(small, large, words, found):
-    """Agreement needs no judge; a judge decides what it says in both orders; where nobody can tell there is no label."""
-    assert await outcome("?", small, large, Prefers(*words)) == (None if found is None else Outcome(*found))
+    """Agreement needs no judge; a judge decides what it says in both orders."""
+    assert await outcome("?", small, large, Prefers(*words)) == Outcome(*found)
+
+
+@pytest.mark.parametrize("words", [(None,), ("second", None)])
+@pytest.mark.parametrize(("small", "large"), [("42", "43"), (LONG, LONG + "No.")])
+async def test_a_judge_that_does_not_judge_is_no_word_against_either(small, large, words):
+    """Neither its first silence nor its second makes a label, though without a judge there would be one."""
+    with pytest.raises(NotJudged):
+        await outcome("?", small, large, Prefers(*words))
+    assert (await outcome("?", "42", "43", None)) == Outcome(0.0, 1.0, "agreement")
 
 
 async def test_without_a_judge_what_cannot_be_compared_has_no_label():

@@ -2,15 +2,18 @@
 
 import asyncio
 import hashlib
+import os
 import random
 import sys
 
 import pytest
 
 from gateway.learning.following import Following
+from gateway.learning.line import files
 from gateway.learning.schedule import Schedule
 from gateway.learning.versions import KEPT, BadVersions, Made, Versions
-from routing.learned.file import write_policy
+from routing.learned.file import BadPolicy, write_policy
+from routing.learned.policy import Policy
 from routing.learned.train import Row, train
 
 
@@ -37,6 +40,49 @@ def add(versions, policy, **other):
 @pytest.fixture
 def versions(tmp_path):
     return Versions(tmp_path / "policies")
+
+
+def pipe(path):
+    os.mkfifo(path)
+
+
+def endless(path):
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("put", [pipe, endless])
+async def test_what_is_no_file_is_not_waited_for(versions, policies, tmp_path, put):
+    """A pipe or a device in place of the manifest or of a policy: the policy of before holds, and the next good one is taken."""
+    add(versions, policies[0])
+    judges = Judges(policies[0])
+    following = Following(versions.folder, judges, policies[0])
+    following.load()
+    good = versions.manifest_path.read_bytes()
+    versions.manifest_path.unlink()
+    put(versions.manifest_path)
+    async with asyncio.timeout(5):
+        await following.look()
+        with pytest.raises(BadVersions, match="regular"):
+            versions.manifest()
+    versions.manifest_path.unlink()
+    versions.manifest_path.write_bytes(good)
+    add(versions, policies[1])
+    path = versions.path(policies[1].version)
+    data = path.read_bytes()
+    path.unlink()
+    put(path)
+    async with asyncio.timeout(5):
+        await following.look()
+        assert judges.policy is policies[0]
+        with pytest.raises(BadPolicy, match="regular"):
+            Policy.load(path)
+    path.unlink()
+    path.write_bytes(data)
+    os.utime(versions.manifest_path)
+    await following.look()
+    assert judges.policy.version == policies[1].version
+    put(tmp_path / "asks-1.jsonl")
+    assert files(tmp_path) == []
 
 
 def test_a_rollback_goes_back_step_by_step(versions, policies):

@@ -1,5 +1,6 @@
 """tiergate route-eval from the command line: figures, JSON, a picture, and mistakes."""
 
+import hashlib
 import io
 import json
 
@@ -13,9 +14,12 @@ from gateway.lab.routing import plots
 from gateway.lab.routing.data import load
 from gateway.lab.routing.lessons import School, Taught
 from gateway.lab.routing.outcomes import outcomes
+from gateway.lab.routing.scored import SHIPPED
 from gateway.lab.routing.settings import Settings
 from gateway.lab.routing.splits import splits
 from gateway.lab.routing.table import cells, results, table
+from gateway.learning.versions import Made, Versions
+from routing.learned.train import Row, train
 
 QUICK = ["--draws", "50", "--jobs", "1"]
 
@@ -111,6 +115,30 @@ def test_scores_of_ten_are_those_of_one(tmp_path, capsys):
         assert main(["route-eval", str(path), "--untrained", "--json", *QUICK]) == 0
         shown.append(json.loads(capsys.readouterr().out)["results"])
     assert shown[0] == shown[1]
+
+
+def test_a_config_is_judged_by_the_policy_that_is_in_force(tmp_path, capsys):
+    """Of a learned classifier: what its gateway would judge by, and after a rollback what ships."""
+    data = written(tmp_path / "set.jsonl", rows(90, 5))
+    policy = train([Row(row["prompt"], *row["scores"].values()) for row in rows(120, 6)], base=None, seed=0)
+    policy.save(tmp_path / "made.policy")
+    made = (tmp_path / "made.policy").read_bytes()
+    versions = Versions(tmp_path / "own" / "policies")
+    versions.add(
+        Made(version=policy.version, sha256=hashlib.sha256(made).hexdigest(), at=1.0, base="b", labels=100, until=1.0), made
+    )
+    models = [{"name": tier, "tier": tier, "replicas": [{"name": tier, "url": "http://h/v1"}]} for tier in ("small", "large")]
+    routing = {"classifier": {"kind": "learned"}, "learning": {"path": "own"}}
+    (tmp_path / "c.yaml").write_text(json.dumps({"models": models, "routing": routing}))
+    seen = []
+    for _ in range(2):
+        asked = ["--untrained", "--policy", str(tmp_path / "made.policy"), "--config", str(tmp_path / "c.yaml"), "--json", *QUICK]
+        assert main(["route-eval", str(data), *asked]) == 0
+        told = json.loads(capsys.readouterr().out)
+        found = {it["router"]: (it["apgr"], it["calibration"]) for it in told["results"]}
+        seen.append([name for name in found if name != "c.yaml" and found[name] == found["c.yaml"]])
+        versions.roll_back() if len(seen) == 1 else None
+    assert seen == [["policy made.policy"], [SHIPPED]]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def send(scope, scores, draws=None):
             ups.append(score)
             scope.tell(Told(score, open=False))
             continue
-        up = cut.unrated if score is None else score >= cut.threshold
+        up = cut.lets_up() if score is None else score >= cut.threshold
         ups.append(up)
         scope.tell(Told(up, True, score))
     return ups

@@ -39,6 +39,10 @@ def test_a_block_that_a_program_put_in_is_taken_out(name):
         ("The user denied this operation and provided the following feedback:\n<feedback>use git</feedback>", "use git"),
         ("<reminderInstructions>use tools</reminderInstructions>\n<userRequest>\nrename x\n</userRequest>", "rename x"),
         ("I have *added these files to the chat* so you can go ahead and edit them.\n\na.py\n```\nx\n```", ""),
+        ("<env>\nprove it\n<environment_details>x</environment_details>\n</env>\nfix it", "fix it"),
+        ("<USER_REQUEST>\nrename x\n</USER_REQUEST>\n<ADDITIONAL_METADATA>\nThe time is 3.\n</ADDITIONAL_METADATA>", "rename x"),
+        ("<workspace_state>\nprove it</workspace_state>\nfix it\n<hook-status>x</hook-status>", "fix it"),
+        ("<system_design>Prove it.</system_design>", "<system_design>Prove it.</system_design>"),
         ("what does <system-reminder> mean?", "what does <system-reminder> mean?"),
         ("a < b and c > d </rules>", "a < b and c > d </rules>"),
         ("<instructions>Prove it.</instructions>", "<instructions>Prove it.</instructions>"),
@@ -48,6 +52,14 @@ def test_a_block_that_a_program_put_in_is_taken_out(name):
 def test_what_the_person_wrote_is_what_remains(message, said):
     """Messages as the known coding agents write them come down to the person's words, and people's own markup stays."""
     assert spoken(message) == said
+
+
+@pytest.mark.parametrize("name", ["env", "context", "rules", "hook_context", "workspace_state"])
+def test_a_long_block_at_an_edge_goes_to_its_own_end(name):
+    """However long, and with tags in it whose names begin alike."""
+    block = f"<{name}>\n<{name}ment_x>" + "prove it " * 2000 + f"</{name}ment_x>\n</{name}>"
+    assert spoken(f"{block}\nfix it") == "fix it"
+    assert spoken(f"fix it\n{block}") == "fix it"
 
 
 def test_a_long_ask_is_read_at_both_ends():

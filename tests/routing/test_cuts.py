@@ -16,7 +16,7 @@ BEGIN = Begin(0.499)
 
 def serve(cuts, route, tenant, score, drawn=0.5):
     cut = cuts.scope(route, tenant).cut(lambda: drawn)
-    up = cut.unrated if score is None else score >= cut.threshold
+    up = cut.lets_up() if score is None else score >= cut.threshold
     cuts.tell(route, tenant, Told(up, True, score))
     return up
 
@@ -39,7 +39,7 @@ def test_a_raw_threshold_is_that():
     """Nothing moves it, and it lets the unrated go where they go."""
     cuts = Cuts(ROUTES, {}, BEGIN)
     for _ in range(300):
-        assert cuts.scope("", "acme").cut(lambda: 0.0) == Cut(0.5, True)
+        assert cuts.scope("", "acme").cut(lambda: 0.0) == Cut(0.5)
         serve(cuts, "", "acme", 0.9)
     standing = cuts.scope("", "acme").standing()
     assert (standing.cut, standing.share, standing.seen) == (0.5, 1.0, 300)
@@ -69,6 +69,30 @@ def test_routes_of_one_tenant_keep_their_own_accounts():
     high = [serve(cuts, "thrifty", "acme", dice.betavariate(8, 2), dice.random()) for _ in range(1500)]
     assert statistics.mean(low) == pytest.approx(0.3, abs=0.02)
     assert statistics.mean(high) == pytest.approx(0.3, abs=0.02)
+
+
+@pytest.mark.parametrize("flying", [0, 8])
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.8])
+def test_what_a_tenant_was_sent_while_it_was_new_is_in_its_account(share, flying):
+    """Among new ones with easier asks a tenant is sent up more than its share; from its first request on that is never more than
+    its 16 first requests and what is on its way make, or the bound of a share, whichever is more; and it is paid back.
+    """
+    tenants = {f"t{number}": Aim("large", share) for number in range(400)}
+    cuts, dice = Cuts({"": Aim("threshold", 0.5)}, tenants, BEGIN), random.Random(5)
+    worst, ups, way = 0.0, [], []
+    for turn in range(400):
+        for _ in range(3):
+            serve(cuts, "", f"t{turn}", dice.uniform(0.0, 0.2), dice.random())
+        score = dice.uniform(0.8, 1.0)
+        up = score >= cuts.scope("", "t0").cut(dice.random).threshold
+        told = Told(up, True, score)
+        way.append((told, cuts.expect("", "t0", told)))
+        if len(way) > flying:
+            cuts.tell("", "t0", *way.pop(0))
+        ups.append(up)
+        worst = max(worst, sum(ups) - share * len(ups))
+    assert worst <= max(9.0, (1 - share) * CROWD) + flying
+    assert sum(ups) - share * len(ups) <= 9.0
 
 
 def test_fifty_thousand_tenants_of_one_plan_keep_its_share_in_bounded_memory():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from streams import worst, worst_of
 
 from routing.aims import Aim, Told
-from routing.cuts import CROWD, Begin, Cuts
+from routing.cuts import Begin, Cuts
 from routing.quality import REACH as QUALITY_REACH
 from routing.share import REACH
 
@@ -104,15 +104,15 @@ def test_a_raw_threshold_that_was_nobodys_choice_is_the_new_policys():
 def test_who_cannot_be_rated_stands_where_the_new_policy_puts_him():
     """Below the new threshold, not the old one."""
     cuts = Cuts(ROUTES, {}, Begin(0.9, pairs_of([0.5] * 64)))
-    assert cuts.scope("shared", "").cut(lambda: 0.5).unrated
+    assert cuts.scope("shared", "").cut(lambda: 0.5).lets_up()
     cuts.renew(ROUTES, Begin(0.2, pairs_of([0.5] * 64)))
-    assert not cuts.scope("shared", "").cut(lambda: 0.5).unrated
+    assert not cuts.scope("shared", "").cut(lambda: 0.5).lets_up()
 
 
 def test_what_the_old_policy_rated_is_no_score_of_the_new_window():
     """Requests that were decided before the swap and sent after it count in the share, and leave the cut where it is."""
-    cuts = Cuts(ROUTES, TENANTS, Begin(0.4, pairs_of([0.1, 0.2, 0.3, 0.4])))
     for tenant in ("somebody", "acme"):
+        cuts = Cuts(ROUTES, TENANTS, Begin(0.4, pairs_of([0.1, 0.2, 0.3, 0.4])))
         told = [ask(cuts, "shared", tenant, 0.4 * place / 40, place) for place in range(40)]
         waiting = [cuts.expect("shared", tenant, one) for one in told]
         cuts.renew(ROUTES, Begin(0.4, pairs_of([0.7, 0.8, 0.9, 1.0])))
@@ -120,7 +120,7 @@ def test_what_the_old_policy_rated_is_no_score_of_the_new_window():
             cuts.tell("shared", tenant, one, expected)
         standing = cuts.scope("shared", tenant).standing()
         assert standing.cut >= 0.7
-        assert standing.seen in (40, 40 - CROWD)
+        assert standing.seen == 40
 
 
 def test_what_was_owed_before_a_swap_is_owed_after_it():

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from routing.aims import Cut
 from routing.decide import able, decide, fits, room, tier_for
 from routing.fixed import Fixed
 from routing.types import Model, Needs, Resolution, Target, UnknownTier, Verdict
@@ -45,7 +46,7 @@ def choose(resolution, wants=None, verdict=never, *, override=None, default_tier
         verdict,
         override=override,
         default_tier=default_tier,
-        threshold=threshold,
+        cut=Cut(threshold),
         order=ORDER,
         fallback=fallback,
     )

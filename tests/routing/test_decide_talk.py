@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from routing.aims import Cut
 from routing.decide import decide
 from routing.load import LoadRules, PoolLoad
 from routing.sessions import Held, Sticky
@@ -27,21 +28,21 @@ L1, L2 = target("l1", "large", 131_072, ["tools", "vision"]), target("l2", "larg
 M1 = target("m1", "medium", 32_768, ["tools", "vision"])
 
 
-def choose(*candidates, score=None, held=None, pools=None, capabilities=(), prompt=100, asked=None, **more):
+def choose(*candidates, score=None, held=None, pools=None, capabilities=(), prompt=100, asked=None, named=None, **more):
     """`asked` gets a mark for each time that the classifier is."""
 
     def verdict():
         if asked is not None:
             asked.append(1)
-        return Verdict(score)
+        return Verdict(score, named, idle=more.get("idle", False))
 
     return decide(
         Resolution("auto", None, candidates or (S1, S2, L1, L2), auto=True),
         Needs(frozenset(capabilities), prompt),
         verdict,
         override=more.pop("override", None),
-        default_tier="large",
-        threshold=more.pop("threshold", 0.5),
+        default_tier=more.pop("default", "large"),
+        cut=more.pop("cut", Cut(more.pop("threshold", 0.5))),
         order=ORDER,
         fallback=FALLBACK,
         talk=lambda: held,
@@ -137,7 +138,7 @@ def test_when_all_pools_are_down_or_nobody_knows_nothing_is_passed_over():
 def test_a_pinned_model_is_asked_whatever_its_health_and_load():
     """A pin is a pin."""
     pinned = Resolution("s1", S1, (S1, L1), auto=False)
-    decision = decide(pinned, Needs(frozenset(), 10), lambda: Verdict(0.9), override=None, default_tier="large", threshold=0.5,
+    decision = decide(pinned, Needs(frozenset(), 10), lambda: Verdict(0.9), override=None, default_tier="large", cut=Cut(0.5),
                       order=ORDER, fallback={}, load=lambda _: GONE, rules=RULES)  # fmt: skip
     assert told(decision) == ("s1", "pinned")
 
@@ -148,6 +149,25 @@ def test_load_moves_what_the_score_decided():
     assert (told(spilled), spilled.move, spilled.keeps, spilled.wanted) == (("s1", "load"), "spilled", "small", "large")
     borrowed = choose(score=0.2, pools={"s1": LATE, "l1": IDLE})
     assert (told(borrowed), borrowed.move, borrowed.keeps) == (("l1", "load"), "borrowed", "small")
+
+
+def test_what_nobody_can_rate_needs_room_in_a_target():
+    """Below the line it goes to the cheapest tier, for the budget's sake; not where the classifier names a tier."""
+    assert told(choose(cut=Cut(0.6, 0.5))) == ("s1", "budget")
+    assert told(choose(cut=Cut(0.5, 0.5))) == ("l1", "default")
+    assert told(choose(cut=Cut(0.6, 0.5), named="large")) == ("l1", "default")
+    assert told(choose(cut=Cut(0.6, 0.5), default="small")) == ("s1", "default")
+    borrowed = choose(cut=Cut(0.6, 0.5), pools={"s1": LATE, "l1": IDLE})
+    assert (told(borrowed), borrowed.move, borrowed.wanted) == (("l1", "load"), "borrowed", "small")
+
+
+def test_what_nobody_can_rate_borrows_where_it_was_sent_to_the_cheap_tier():
+    """By a budget or by default; not where the classifier names the tier, nor where its conversation keeps it."""
+    borrowed = choose(default="small", pools={"s1": LATE, "l1": IDLE})
+    assert (told(borrowed), borrowed.move, borrowed.keeps, borrowed.wanted) == (("l1", "load"), "borrowed", "small", "small")
+    assert told(choose(default="small", pools={"s1": IDLE, "l1": IDLE})) == ("s1", "default")
+    assert told(choose(default="small", named="small", pools={"s1": LATE, "l1": IDLE})) == ("s1", "default")
+    assert told(choose(held=Held("small", leans=True), pools={"s1": LATE, "l1": IDLE})) == ("s1", "session")
 
 
 @pytest.mark.parametrize(
@@ -202,3 +222,22 @@ def test_whatever_is_held_and_loaded_the_answer_can_be_given(score, held, pools,
     hard = score is not None and score >= 0.6
     if hard and not (held and held.model) and decision.reason != "fallback":
         assert decision.target.model.tier == "large"
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("tier", ["small", "large"])
+@pytest.mark.parametrize("easy", [0, 2, 3, 7])
+def test_small_talk_moves_no_conversation_and_counts_as_no_turn(threshold, tier, easy):
+    """Neither up, wherever the line is, nor down, and what was counted is counted."""
+    held = Held(tier, easy=easy, leans=True)
+    decision = choose(score=0.0, idle=True, held=held, threshold=threshold)
+    assert (decision.target.model.tier, decision.keeps) == (tier, tier)
+    assert decision.easy in (easy, 0) if decision.turned == "same" else decision.easy == easy
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.5])
+def test_a_conversation_that_begins_with_small_talk_holds_the_cheapest_tier(threshold):
+    """Even where all is sent up."""
+    decision = choose(score=0.0, idle=True, threshold=threshold)
+    assert (decision.target.model.tier == "large") == (threshold == 0.0)
+    assert decision.keeps == "small"

@@ -68,6 +68,14 @@ def test_easy_work_borrows_idle_slots():
         assert move("small", 0.1, waits(0.5), large) is None
 
 
+def test_work_that_nobody_can_rate_borrows_and_never_spills():
+    """Who waits for a full tier has no more against an idle one for that nobody knows how hard he is."""
+    assert move("small", None, waits(0.5), waits(0.0, free=3)) == ("large", "borrowed")
+    assert move("small", None, waits(0.5), waits(0.0, free=2)) is None
+    assert move("small", None, waits(0.1), waits(0.0, free=8)) is None
+    assert move("large", None, IDLE, waits(1000.0)) is None
+
+
 @pytest.mark.parametrize("rules", [OFF, LoadRules(band=0.0, idle=1.0)])
 def test_off_is_off(rules):
     """Without a band nothing spills, with all slots kept nothing is borrowed."""

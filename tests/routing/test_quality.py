@@ -96,4 +96,4 @@ def test_what_is_unrated_changes_nothing():
     after = one.standing()
     assert (after.cut, after.part, after.kept) == (before.cut, before.part, before.kept)
     assert (after.share, after.seen) == (1.0, 100)
-    assert one.cut(lambda: 0.5).unrated
+    assert one.cut(lambda: 0.5).lets_up()

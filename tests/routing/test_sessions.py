@@ -82,17 +82,18 @@ def test_a_turn_is_either_where_it_wants_or_where_it_was(held, wanted, known):
 
 
 @pytest.mark.parametrize(
-    "text", ["yes", "commit it", "continue", "继续", "改一下", "ok, do that", "go ahead", "好的", "the second one", "fix it"]
+    "text",
+    ["yes", "commit it", "continue", "继续", "改一下", "ok, do that", "go ahead", "好的", "the second one", "fix it", "thanks!"],
 )
 def test_short_words_that_go_on_lean(text):
-    """They mean nothing without what was said before."""
+    """They mean nothing without what was said before; and small talk asks for nothing."""
     assert leans(text)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "thanks!", "What is the capital of France?", "17 * 23", "xyzzy", "Прочитай и объясни", "yes " * 100, "it " * 5000],
+    ["", "What is the capital of France?", "17 * 23", "xyzzy", "Прочитай и объясни", "yes " * 100, "it " * 5000],
 )
 def test_what_stands_alone_does_not_lean(text):
-    """A fact, thanks, an unknown language, a long text."""
+    """A fact, an unknown language, a long text."""
     assert not leans(text)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from streams import DATA, EVEN, public_scores, send, worst, worst_of
 
-from routing.aims import Aim, Told
+from routing.aims import Aim, Told, placed
 from routing.cuts import Begin, Cuts
 from routing.share import BAND, REACH, SLACK, Share
 
@@ -76,7 +76,7 @@ def test_requests_of_one_score_are_parted_by_their_draw(share, score):
     for _ in range(2000):
         drawn = draws.random()
         cut = one.cut(lambda drawn=drawn: drawn)
-        up = cut.unrated if score is None else score >= cut.threshold
+        up = cut.lets_up() if score is None else score >= cut.threshold
         ups.append((drawn, up))
         one.tell(Told(up, True, score))
     late = ups[1000:]
@@ -135,12 +135,35 @@ def test_who_has_no_score_is_between_the_easy_and_the_hard():
             assert statistics.mean(ups[place::3]) == pytest.approx(part, abs=0.06), (share, place)
 
 
+def test_among_those_without_a_score_who_leans_to_the_dear_tier_goes_first():
+    """What the classifier would say if it knew enough orders them, near the place that all of these have, and nobody else."""
+    leans = {0.9: (0.2, 1.0), 0.5: (0.6, 0.6), 0.1: (1.0, 0.2)}
+    for share, expected in ((0.1, {0.9: 0.3, 0.5: 0.0, 0.1: 0.0}), (0.5, {0.9: 1.0, 0.5: 0.5, 0.1: 0.0})):
+        one, ups = scope(share), {lean: [] for lean in leans}
+        for place in range(3000):
+            lean = (0.9, 0.5, 0.1)[place % 3]
+            up = one.cut(lambda at=place: at * 0.618033988749895 % 1.0).lets_up(*leans[lean])
+            one.tell(Told(up, True, None, *leans[lean]))
+            ups[lean].append(up)
+        for lean, part in expected.items():
+            assert statistics.mean(ups[lean][200:]) == pytest.approx(part, abs=0.06), (share, lean)
+
+
+@given(st.floats(0, 1), st.none() | st.floats(0, 1), st.none() | st.floats(0, 1))
+def test_a_leaning_is_worth_an_eighth_of_the_scale_at_most(place, small, large):
+    """And never takes anybody off it; without both chances there is none."""
+    at = placed(place, small, large)
+    assert 0.0 <= at <= 1.0
+    assert abs(at - place) <= 0.125 + 1e-12
+    assert at == place or (small is not None and large is not None)
+
+
 def test_who_has_no_score_is_left_alone_where_he_goes_down_anyway():
     """Without a place for them the unrated are always free to go to the default tier."""
     one = scope(0.0, unrated=None)
-    assert one.cut(lambda: 0.5).unrated
+    assert one.cut(lambda: 0.5).lets_up()
     one.tell(Told(False, True, None))
-    assert one.cut(lambda: 0.5).unrated
+    assert one.cut(lambda: 0.5).lets_up()
 
 
 def test_a_flood_of_forced_requests_is_soon_forgiven():
@@ -150,6 +173,23 @@ def test_a_flood_of_forced_requests_is_soon_forgiven():
     ups = send(one, [0.5 + 0.4 * math.sin(at) for at in range(400)])
     assert ups.index(True) <= (SLACK + REACH) / 0.3
     assert statistics.mean(ups[100:]) == pytest.approx(0.3, abs=0.05)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4, 8])
+def test_the_debt_of_a_flood_is_one_however_many_keep_the_account(workers):
+    """After forced requests the first 500 of a node miss no more of their share with eight workers than the root of that says."""
+    dice = random.Random(workers)
+    scopes = [Share(Aim("large", 0.3), EVEN, None, REACH / math.sqrt(workers)) for _ in range(workers)]
+    for _ in range(1600):
+        dice.choice(scopes).tell(Told(True, False, None))
+    ups = []
+    for _ in range(1000):
+        one, score = dice.choice(scopes), dice.betavariate(2, 2)
+        ups.append(score >= one.cut(dice.random)[0])
+        one.tell(Told(ups[-1], True, score))
+    debt = SLACK + REACH * math.sqrt(workers) * (math.cbrt(0.3) + math.cbrt(0.7))
+    assert 0.3 * 500 - sum(ups[:500]) <= debt + workers
+    assert statistics.mean(ups[500:]) == pytest.approx(0.3, abs=0.04)
 
 
 def test_the_same_requests_make_the_same_cuts():

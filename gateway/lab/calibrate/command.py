@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from gateway.config import ConfigError, load
+from gateway.config.doubts import UNUSED
 from gateway.lab.progress import Progress
 from gateway.learning.versions import BadVersions, Made, Versions
 
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     if args.nice > 0:
         os.nice(args.nice)
     try:
-        logs, versions = _places(args)
+        logs, versions, args.kind = _places(args)
         return _roll_back(args, versions) if args.rollback else _calibrate(args, logs, versions)
     except ConfigError as error:
         print(error, file=sys.stderr)
@@ -76,18 +77,18 @@ def _late(seconds: int, *_: object) -> NoReturn:
     os._exit(LATE)
 
 
-def _places(args: argparse.Namespace) -> tuple[list[Path], Versions]:
-    """Raises ConfigError where the config is needed and is none."""
+def _places(args: argparse.Namespace) -> tuple[list[Path], Versions, str | None]:
+    """And the classifier of the gateway, where its config was read. Raises ConfigError where that is needed and is none."""
     if args.policies is not None and (args.log or args.rollback):
-        return args.log, Versions(args.policies)
+        return args.log, Versions(args.policies), None
     routing = load(args.config).routing
     path, args.base = routing.learning.path, args.base or routing.classifier.policy
-    return args.log or [path / "log"], Versions(args.policies or path / "policies")
+    return args.log or [path / "log"], Versions(args.policies or path / "policies"), routing.classifier.kind
 
 
 def _roll_back(args: argparse.Namespace, versions: Versions) -> int:
     now = versions.roll_back() or SHIPPED
-    print(json.dumps({"current": now}) if args.json else f"The policy {now} is in force.")
+    print(json.dumps({"current": now, "classifier": args.kind}) if args.json else f"The policy {now} is in force.{_unused(args)}")
     return 0
 
 
@@ -104,7 +105,8 @@ def _calibrate(args: argparse.Namespace, logs: list[Path], versions: Versions) -
     try:
         result = study(found.samples, shipped=first, current=current, since=since, seed=args.seed, **told)
     except TooFewLabels as error:
-        print(json.dumps({"error": "too_few_labels", "message": str(error)}) if args.json else f"{NAME}: {error}")
+        refused = {"error": "too_few_labels", "message": str(error), "classifier": args.kind}
+        print(json.dumps(refused) if args.json else f"{NAME}: {error}.{_unused(args)}")
         return TOO_FEW
     if result.new.policy.version in versions.manifest().refused:
         back = replace(result.new.ruling, swap=False, why="it was rolled back")
@@ -114,10 +116,17 @@ def _calibrate(args: argparse.Namespace, logs: list[Path], versions: Versions) -
     if swap:
         _put_in_force(versions, result, found, current.version)
     if args.json:
-        print(json.dumps(report.plain(found, result, current.version, swapped=swap), indent=2))
+        print(json.dumps({**report.plain(found, result, current.version, swapped=swap), "classifier": args.kind}, indent=2))
     else:
-        print((report.brief if args.brief else report.table)(found, result, current.version, swapped=swap))
+        print((report.brief if args.brief else report.table)(found, result, current.version, swapped=swap) + _unused(args))
     return 0
+
+
+def _unused(args: argparse.Namespace) -> str:
+    """That nobody judges by any policy, where that is known."""
+    if args.kind in (None, "learned"):
+        return ""
+    return f" But {UNUSED.format(args.kind)}."
 
 
 def _base(path: Path | None) -> Policy:

@@ -10,7 +10,7 @@ import itertools
 import json
 import random
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gateway.lab.fake import schema
@@ -109,6 +109,13 @@ class Wish:
     max_tokens: int
     chat: bool
 
+    @property
+    def turn(self) -> str:
+        """`tool` where the conversation ends with a tool's result, else `user`."""
+        messages = self.body.get("messages")
+        last = messages[-1] if isinstance(messages, list) and messages else None
+        return "tool" if isinstance(last, dict) and last.get("role") in ("tool", "function") else "user"
+
 
 class Author:
     """Writes the replies of a server."""
@@ -120,9 +127,11 @@ class Author:
         self._guided = guided_json
 
     def replies(self, wish: Wish, n: int) -> list[Reply]:
-        lines = self.script.find(wish.message) if self.script.entries else None
+        lines = self.script.find(wish.message, wish.turn) if self.script.entries else None
         if lines is None:
             marked = markers(wish.message)
+            if marked is not None and marked.tools and wish.turn == "tool":
+                marked = replace(marked, tools=())
             lines = (marked,) if marked is not None else None
         return [self._reply(wish, lines[index % len(lines)] if lines else None, index) for index in range(n)]
 
@@ -157,7 +166,7 @@ class Author:
         body = wish.body
         choice = body.get("tool_choice")
         if wish.chat and (choice == "required" or isinstance(choice, dict)):
-            function = _function(body.get("tools") or [], choice)
+            function = _function(body.get("tools") or [], choice, _called(body["messages"]))
             call = self._call(
                 str(function.get("name")), json.dumps(schema.fill(function.get("parameters") or {"type": "object"}))
             )
@@ -187,12 +196,20 @@ def _finish(body: dict[str, Any]) -> str:
     return "stop" if isinstance(body.get("tool_choice"), dict) else "tool_calls"
 
 
-def _function(tools: list[Any], choice: Any) -> dict[str, Any]:
+def _function(tools: list[Any], choice: Any, called: set[str]) -> dict[str, Any]:
+    """The named one, or the first that the conversation has not called yet, as a model would go on to the next."""
     functions = [tool["function"] for tool in tools if isinstance(tool, dict) and isinstance(tool.get("function"), dict)]
     if isinstance(choice, dict):
         wanted = choice["function"]["name"]
         functions = [function for function in functions if function.get("name") == wanted]
-    return functions[0] if functions else {"name": "unknown"}
+    fresh = [function for function in functions if function.get("name") not in called]
+    return next(iter(fresh or functions), {"name": "unknown"})
+
+
+def _called(messages: list[Any]) -> set[str]:
+    calls = [call for message in messages if isinstance(message, dict) for call in message.get("tool_calls") or ()]
+    functions = [call["function"] for call in calls if isinstance(call, dict) and isinstance(call.get("function"), dict)]
+    return {str(function.get("name")) for function in functions}
 
 
 def _structured(body: dict[str, Any], *, guided: bool) -> str | None:

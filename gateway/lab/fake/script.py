@@ -11,10 +11,12 @@ user message (no `match`: of any message) is the reply:
       finish_reason: stop
       tokens: 100                    # a made-up text of this many tokens
       times: 1                       # used once, then the entry is passed over
+      turn: tool                     # only after a tool's result; `user`: only when there is none yet
       choices: [{content: one}, {content: two}]   # instead of the fields above, for n > 1
 
 Markers do the same from within the prompt's last message:
 `[[say: text]] [[tokens: 7]] [[reason: text]] [[json: {"a": 1}]] [[tool: name {"a": 1}]] [[refuse: text]] [[finish: length]]`.
+After a tool's result `tool` is not obeyed again, so that a conversation with tools ends.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ import yaml
 
 _MARKER = re.compile(r"\[\[(say|tokens|reason|json|tool|refuse|finish)\s*:\s*")
 _FIELDS = {"content", "deltas", "json", "reasoning", "tool_calls", "refusal", "finish_reason", "tokens"}
-_ENTRY = _FIELDS | {"match", "times", "choices"}
+_ENTRY = _FIELDS | {"match", "times", "turn", "choices"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class _Entry:
     match: str
     lines: tuple[Line, ...]
     times: int | None = None
+    turn: str | None = None
 
 
 @dataclass(slots=True)
@@ -74,9 +77,9 @@ class Script:
             raise ValueError("a script is a list of replies, or an object with `replies`")  # noqa: TRY004 - the file's value is wrong
         return cls([_entry(at, reply) for at, reply in enumerate(replies)])
 
-    def find(self, message: str) -> tuple[Line, ...] | None:
+    def find(self, message: str, turn: str = "user") -> tuple[Line, ...] | None:
         for entry in self.entries:
-            if entry.match in message and entry.times != 0:
+            if entry.match in message and entry.times != 0 and entry.turn in (None, turn):
                 if entry.times is not None:
                     entry.times -= 1
                 return entry.lines
@@ -88,7 +91,7 @@ def _entry(at: int, reply: Any) -> _Entry:
         unknown = sorted(set(reply) - _ENTRY) if isinstance(reply, Mapping) else reply
         raise ValueError(f"reply {at}: {unknown} is not understood; known: {', '.join(sorted(_ENTRY))}")
     choices = reply.get("choices") or [{name: value for name, value in reply.items() if name in _FIELDS}]
-    return _Entry(str(reply.get("match", "")), tuple(_line(choice) for choice in choices), reply.get("times"))
+    return _Entry(str(reply.get("match", "")), tuple(_line(choice) for choice in choices), reply.get("times"), reply.get("turn"))
 
 
 def _line(fields: Mapping[str, Any]) -> Line:

@@ -43,7 +43,9 @@ def _what(group: argparse._ArgumentGroup) -> None:
         "--labels", action="append", type=_labels, metavar="N", help="of --protocol own; may be repeated (100, 300, 1500, 5000)"
     )
     group.add_argument("--policy", type=Path, metavar="FILE", help="also a policy of `tiergate calibrate`, as it is")
-    group.add_argument("--config", type=Path, metavar="FILE", help="also the classifier that this config has for `auto`")
+    group.add_argument(
+        "--config", type=Path, metavar="FILE", help="also the classifier that this config has for `auto`, by the policy in force"
+    )
 
 
 def _stream(group: argparse._ArgumentGroup) -> None:

@@ -83,7 +83,8 @@ def _shipped() -> Policy | None:
 
 def _configured(path: Path, stack: ExitStack) -> Judge:
     """Raises ValueError."""
-    from gateway.build.requests import classifier_of  # noqa: PLC0415 - all of the gateway, which only this option needs
+    from gateway.build.learning import following_of  # noqa: PLC0415 - all of the gateway, which only this option needs
+    from gateway.build.requests import classifier_of  # noqa: PLC0415 - as above
 
     try:
         config = load_config(path)
@@ -92,7 +93,15 @@ def _configured(path: Path, stack: ExitStack) -> Judge:
     from gateway.lab.routing.asked import Awaited, asked_of  # noqa: PLC0415 - as above
 
     asked = asked_of(config)
-    return by(classifier_of(config)) if asked is None else stack.enter_context(closing(Awaited(asked)))
+    if asked is not None:
+        return stack.enter_context(closing(Awaited(asked)))
+    classifier = classifier_of(config)
+    following_of(config, classifier, _nobody_listens)
+    return by(classifier)
+
+
+def _nobody_listens() -> None:
+    """It has the policy that is in force, and is asked from then on."""
 
 
 def settings_of(args: argparse.Namespace) -> Settings:

@@ -96,7 +96,7 @@ def sent(legs: Sequence[tuple[Leg, int]], budget: float, begin: Begin, rng: rand
         score, small, large = (_known(column, place) for column in (leg.said.scores, leg.said.small, leg.said.large))
         draw = rng.random()
         cut = cuts.scope(_ROUTE, "").cut(lambda draw=draw: draw)  # type: ignore[misc]
-        up = cut.unrated if score is None else score >= cut.threshold
+        up = cut.lets_up(small, large) if score is None else score >= cut.threshold
         cuts.tell(_ROUTE, "", Told(up, open=True, score=score, small=small, large=large))
         flags.append(up)
     return np.array(flags)

@@ -33,7 +33,7 @@ TIERS = ("small", "large")
 _FOREVER = 1e12
 _ENDLESS = QueueBounds(10**9, 10**15, 10**15, (_FOREVER, _FOREVER, _FOREVER))
 _WARM = 300.0
-_OPEN = ("score", "default", "load")
+_OPEN = ("score", "default", "budget", "load")
 _UNRATED = math.nextafter(0.5, 0.0)  # the score of who has none, as the product has it by default
 _ORDER = Order(0.03, 512)
 _COSTS, _SHAPE, _STICKY = Costs(), Shape(), Sticky()
@@ -198,8 +198,8 @@ class World:
             Needs(frozenset(), piece.job.prompt),
             lambda: Verdict(piece.score),
             override=policy.tier or None,
-            default_tier="large" if cut.unrated else "small",
-            threshold=cut.threshold,
+            default_tier="large",
+            cut=cut,
             order=TIERS,
             fallback={},
             talk=partial(self._held, piece),

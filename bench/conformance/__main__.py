@@ -1,0 +1,3 @@
+from bench.conformance.command import main
+
+raise SystemExit(main())

@@ -1,0 +1,67 @@
+"""The light part of `make conformance`, which needs no download, and how its page is made."""
+
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from bench.conformance import page, runner, verdict
+from bench.conformance.records import BROKE_OFF, Case, Results, Run
+from bench.conformance.suites import HERE, SUITES, NodeSuite
+from bench.conformance.targets import DIRECT, OURS, WORKERS, started
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", [OURS, WORKERS])
+def test_the_openai_sdk(name, tmp_path):
+    """Everything that a program does with the SDK of this environment works through tiergate, with one process and several."""
+    with started(name, ROOT) as target:
+        cases = runner.cases([sys.executable, str(HERE / "openai_calls.py")], target, tmp_path / "log")
+    assert len(cases) > 50, (tmp_path / "log").read_text()
+    assert [case for case in cases if case.outcome != "passed"] == []
+
+
+def test_a_suite_that_breaks_off_is_a_failure(tmp_path):
+    """What was told before the end counts, and the end itself is a failed case; silence is one, too."""
+    with started(DIRECT, ROOT) as target:
+        for tail, expected in (("raise SystemExit(3)", "ended with status 3"), ("", "")):
+            program = f"import sys; sys.path.insert(0, {str(HERE)!r}); from record import tell; tell('a', 'passed'); {tail}"
+            told = runner.cases([sys.executable, "-c", program], target, tmp_path / "log")
+            assert told[0] == Case("a", "passed")
+            assert [case.why for case in told[1:]] == ([expected] if expected else [])
+        assert [case.case for case in runner.cases([sys.executable, "-c", ""], target, tmp_path / "log")] == [BROKE_OFF]
+
+
+def run(*failed):
+    return Run.of([Case(case, "failed", "no") for case in failed], version="1", suite="1", date="2026-01-01", seconds=1)
+
+
+def test_whose_a_failure_is():
+    """The engine's if it fails directly, else ours; that a suite broke off is never excused."""
+    suite = next(iter(SUITES))
+    results = Results({suite: {DIRECT: run("a", BROKE_OFF), OURS: run("a", "b", BROKE_OFF), WORKERS: run("c")}})
+    lines = verdict.unexplained(results, [suite], [OURS, WORKERS])
+    assert [line.split(": ")[1] for line in lines] == ["b", BROKE_OFF, "c"]
+    assert verdict.unexplained(results, [suite], [DIRECT]) == []
+    told = page.page(results)
+    assert "0 / **3**" in told
+    assert "**not explained**" in told
+
+
+def test_the_page_is_made_of_the_results():
+    """docs/conformance.md is what its command makes of docs/conformance.json, and nothing in there is unexplained."""
+    results = msgspec.json.decode((ROOT / "docs/conformance.json").read_bytes(), type=Results)
+    assert (ROOT / "docs/conformance.md").read_text(encoding="utf-8") == page.page(results), "run: make conformance"
+    assert verdict.unexplained(results, list(SUITES), [OURS, WORKERS]) == []
+
+
+def test_every_suite_has_its_program_and_its_pins():
+    """Each names a file that is there, and versions, not ranges; the lock files of Node tell no registry."""
+    for suite in SUITES.values():
+        folder = HERE / "node" if isinstance(suite, NodeSuite) else HERE
+        assert (folder / suite.program).is_file()
+        assert all(version[0].isdigit() for version in suite.packages.values())
+        if isinstance(suite, NodeSuite):
+            assert '"resolved"' not in (suite.manifest / "package-lock.json").read_text(encoding="utf-8")
