@@ -62,7 +62,7 @@ from limits.estimate import longest, prompt_tokens, reservation
 from limits.types import LimitExceeded
 from limits.waiting import Preempted, Priority, QueueFull, QueueTimeout, Spent, WaitTooLong
 from routing.asked import Asked, NobodyAsked, Undecided
-from routing.decide import decide
+from routing.decide import as_pinned, decide
 from routing.load import LoadRules
 from routing.needs import needs_of
 from routing.resolve import Catalog
@@ -347,10 +347,12 @@ class Pipeline:
 
         Raises Undecided where `weigh` has to be awaited.
         """
-        rules, job.verdict = self.rules, None
+        rules, resolution, job.verdict = self.rules, job.resolution, None
+        if resolution.pinned is not None:  # all that follows is for who has a choice
+            return as_pinned(resolution, resolution.pinned, job.needs)
         cut = self.choosing.ask(job, sight)
         return decide(
-            job.resolution,
+            resolution,
             job.needs,
             lambda: self._judge(job),
             override=job.wishes.tier,

@@ -105,7 +105,7 @@ def parse(raw: bytes, model: str | None = None) -> Ask:
     include_usage = isinstance(options, dict) and options.get("include_usage") is True
     ask = Ask(raw, fields, values, layout, name, bool(stream), include_usage)
     for count in ("n", "best_of"):
-        if (ask.integer(count) or 0) > MAX_N:
+        if count in fields and (ask.integer(count) or 0) > MAX_N:
             raise ApiError(400, "too_many_choices", f"`{count}` may be at most {MAX_N}.", param=count)
     return ask
 

@@ -60,6 +60,12 @@ def nothing_held() -> None:
     """Of a conversation that begins, or of which nobody knows."""
 
 
+def as_pinned(resolution: Resolution, pinned: Target, needs: Needs) -> Decision:
+    """Step 1: nothing else counts."""
+    spare = tuple([t for t in resolution.candidates[1:] if able(t.model, needs) and fits(t.model, needs)])
+    return Decision(pinned, "pinned", None, spare)
+
+
 def decide(
     resolution: Resolution,
     needs: Needs,
@@ -80,8 +86,7 @@ def decide(
     still open. `order` is the tiers from cheap to dear.
     """
     if resolution.pinned is not None:
-        spare = tuple(t for t in resolution.candidates[1:] if able(t.model, needs) and fits(t.model, needs))
-        return Decision(resolution.pinned, "pinned", None, spare)
+        return as_pinned(resolution, resolution.pinned, needs)
     candidates = resolution.candidates
     tiers = tiers_of(candidates, order)
     if override is not None and override not in tiers:

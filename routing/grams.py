@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+import struct
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from zlib import crc32
 
 from routing.features import Reading, read
@@ -33,8 +33,11 @@ DENSE = 600
 FIRST = 130
 LAST = 200
 SAMPLED = 16  # of so many characters one is looked at, to tell what is dense
-_MASK = 0xFFFFFFFF
 _PAIR = 0x9E3779B1
+_NUMBERS = frozenset({"#1", "#2", "#3", "#4"})
+_DIGITS, _SIGNS = b"0123456789", b"=^$\\{}<>?%+*|`"
+_LETTERS = bytes(range(ord("a"), ord("z") + 1))
+_SPACED = bytes(byte if byte in _LETTERS + _DIGITS + _SIGNS else ord(" ") for byte in range(256))  # what is no word is space
 _SILENT = frozenset({"a", "an", "the"})  # without a counterpart in Chinese
 
 # The amounts, in the order of their weights.
@@ -67,11 +70,13 @@ AMOUNTS = (
 
 @dataclass(slots=True)
 class Grams:
-    """A text's words in order, their hashes and then those of their pairs, the different ones, its amounts (0-1, by AMOUNTS)."""
+    """A text's words in order, their hashes and then those of their pairs, the different ones with the first place of each in
+    these, its amounts (0-1, by AMOUNTS).
+    """
 
     words: list[str]
     hashed: list[int]
-    ids: set[int]
+    ids: Mapping[int, int]
     amounts: list[float]
     reading: Reading
 
@@ -89,7 +94,7 @@ def words_of(text: str) -> list[str]:
     """The words of a text, in order."""
     lower = text.lower()
     if lower.isascii():
-        return [word if word > ":" else _worded(word) for word in _ASCII_TOKEN.findall(lower) if word not in _SILENT]
+        return _ascii_words(lower)
     words: list[str] = []
     for word in _TOKEN.findall(lower):
         if "\u3040" <= word[0] <= "\ufaff":
@@ -97,6 +102,17 @@ def words_of(text: str) -> list[str]:
         elif word not in _SILENT:
             words.append(_worded(word))
     return words
+
+
+def _ascii_words(lower: str) -> list[str]:
+    """A text without digits is cut without a pattern, which takes a third of the time."""
+    spaced = lower.encode("ascii").translate(_SPACED)
+    signs = spaced.translate(None, _LETTERS + b" ")
+    if signs and signs.translate(None, _SIGNS):
+        return [word if word > ":" else _worded(word) for word in _ASCII_TOKEN.findall(lower) if word not in _SILENT]
+    for sign in set(signs):
+        spaced = spaced.replace(b"%c" % sign, b" %c " % sign)
+    return [word for word in spaced.decode("ascii").split() if word not in _SILENT]
 
 
 def _worded(word: str) -> str:
@@ -108,8 +124,16 @@ def hashes(words: Sequence[str]) -> list[int]:
 
 
 def pairs(hashed: Sequence[int]) -> list[int]:
-    """The hash of each word with the one before it."""
-    return [(before * _PAIR ^ after) & _MASK for before, after in pairwise(hashed)]
+    """The hash of each word with the one before it: `(before * _PAIR ^ after) & 0xFFFFFFFF`.
+
+    All of them at once, each in 64 bits of one number, where no product reaches its neighbour: a sixth of the time.
+    """
+    count = len(hashed) - 1
+    if count < 1:
+        return []
+    words = int.from_bytes(struct.pack(f"<{count + 1}Q", *hashed), "little")
+    mixed = (words * _PAIR ^ words >> 64) & int.from_bytes(b"\xff\xff\xff\xff\0\0\0\0" * count, "little")
+    return list(struct.unpack(f"<{count}Q", mixed.to_bytes(8 * count, "little")))
 
 
 def grams_of(text: str) -> Grams:
@@ -121,7 +145,8 @@ def grams_of(text: str) -> Grams:
     hashed = hashes(words)
     hashed += pairs(hashed)
     reading = read(text)
-    return Grams(words, hashed, set(hashed), _amounts(words, reading), reading)
+    ids = dict(zip(reversed(hashed), range(len(hashed) - 1, -1, -1), strict=True))
+    return Grams(words, hashed, ids, _amounts(words, reading), reading)
 
 
 def _amounts(words: list[str], reading: Reading) -> list[float]:
@@ -129,5 +154,6 @@ def _amounts(words: list[str], reading: Reading) -> list[float]:
     size = len(words)
     values["length"] = min(1.0, math.log2(1 + size) / 10)
     values["brevity"] = 1.0 / (1.0 + size / 8)
-    values["digits"] = min(1.0, 5 * sum(word[0] == "#" for word in words) / (size + 5))
+    numbers = 0 if _NUMBERS.isdisjoint(words) else sum(map(_NUMBERS.__contains__, words))
+    values["digits"] = min(1.0, 5 * numbers / (size + 5))
     return [values.get(name, 0.0) for name in AMOUNTS]

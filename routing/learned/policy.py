@@ -15,11 +15,14 @@ from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import mul
+from operator import itemgetter, mul, sub, truediv
 from pathlib import Path
 from statistics import median
+from typing import TypeVar
 
 from routing.grams import AMOUNTS, Grams, grams_of
+
+_T = TypeVar("_T")
 
 TERMS = 6
 IDF_STEP = 24  # an idf is kept as a byte, in steps of 1/24
@@ -103,12 +106,17 @@ class Policy:
 
     @cached_property
     def _places(self) -> Mapping[int, int]:
-        return {key: place for place, key in enumerate(self.keys)}
+        """Counted from the end, so that none is 0, which a filter would leave out."""
+        return {key: place - len(self.keys) for place, key in enumerate(self.keys)}
 
     @cached_property
     def _squares(self) -> list[float]:
         squares = [(step / IDF_STEP) ** 2 for step in range(256)]
         return [squares[step] for step in self.idf]
+
+    @cached_property
+    def _variances(self) -> list[float]:
+        return [spread + _LEAST_SPREAD for spread in self.spread]
 
     def judge(self, text: str) -> Judged:
         """A text of bounded length (see `conversation`)."""
@@ -117,9 +125,9 @@ class Policy:
     def judge_grams(self, grams: Grams) -> Judged:
         below = None if self.base is None else self.base.judge_grams(grams)
         met, scale, share = self._met(grams)
-        weights = list(map(self.gap.weights.__getitem__, met))
+        weights = _picked(self.gap.weights, met)
         gap = self.gap.of(sum(weights) * scale, grams)
-        mean = self.mean.of(sum(map(self.mean.weights.__getitem__, met)) * scale, grams)
+        mean = self.mean.of(sum(_picked(self.mean.weights, met)) * scale, grams)
         known = share >= self.familiar and share > 0 and self.strangeness(grams.amounts) <= self.strange
         terms = self._terms(grams, met, weights, scale)
         if below is not None:
@@ -132,27 +140,24 @@ class Policy:
 
     def strangeness(self, amounts: Sequence[float]) -> float:
         """How far amounts are from those of the training: the sum of squares, each over its variance."""
-        return sum(
-            (amount - usual) ** 2 / (spread + _LEAST_SPREAD)
-            for amount, usual, spread in zip(amounts, self.usual, self.spread, strict=True)
-        )
+        away = list(map(sub, amounts, self.usual))
+        return sum(map(truediv, map(mul, away, away), self._variances), 0.0)
 
     def _met(self, grams: Grams) -> tuple[list[int], float, float]:
         """The places of the grams that are known, what a weight is scaled by, and the known share of the text's weight."""
-        met = [place for place in map(self._places.get, grams.ids) if place is not None]
-        met_square = sum(map(self._squares.__getitem__, met))
+        met = list(filter(None, map(self._places.get, grams.ids)))
+        met_square = sum(_picked(self._squares, met))
         unmet_square = (len(grams.ids) - len(met)) * self.unmet**2
         if not met_square:
             return met, 0.0, 0.0
         square = met_square + min(unmet_square, MOST_UNMET * met_square)
         return met, 1.0 / math.sqrt(square), met_square / (met_square + unmet_square)
 
-    def _terms(self, grams: Grams, met: list[int], weights: list[int], scale: float) -> list[tuple[str, float]]:
+    def _terms(self, grams: Grams, met: list[int], weights: Sequence[int], scale: float) -> list[tuple[str, float]]:
         """The strongest grams, and the amounts, by what they add to the gap; an amount against what is usual of it."""
-        ordered = sorted(weights)
-        ends = ordered if len(ordered) <= 2 * TERMS else ordered[:TERMS] + ordered[-TERMS:]
-        least = max([1, *sorted(map(abs, ends))[-TERMS:][:1]])
-        strong = [(abs(weight), place) for weight, place in zip(weights, met, strict=True) if not -least < weight < least]
+        sizes = list(map(abs, weights))
+        least = max([1, *sorted(sizes)[-TERMS:][:1]])
+        strong = [(size, place) for size, place in zip(sizes, met, strict=True) if size >= least]
         strong.sort(reverse=True)
         step, of = scale * self.gap.step, self.gap.weights
         terms = [(name, of[place] * step) for _, place in strong[:TERMS] if (name := _name(grams, self.keys[place]))]
@@ -186,6 +191,11 @@ def score_of(gap: float) -> float:
     return (1.0 + gap) / 2.0
 
 
+def _picked(values: Sequence[_T], places: Sequence[int]) -> Sequence[_T]:
+    """Those at these places, in one call: a sixth of the time that one call for each takes."""
+    return itemgetter(*places)(values) if len(places) > 1 else [values[place] for place in places]
+
+
 def _weight(term: tuple[str, float]) -> float:
     return -abs(term[1])
 
@@ -199,7 +209,7 @@ def _name(grams: Grams, gram: int) -> str | None:
     words = grams.words
     if not words:
         return None
-    place = grams.hashed.index(gram)
+    place = grams.ids[gram]
     if place < len(words):
         return f'"{words[place]}"'
     place -= len(words)

@@ -1,5 +1,6 @@
 """Grams: what a text is cut into, in any script and within bounds."""
 
+import itertools
 import subprocess
 import sys
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routing.grams import AMOUNTS, BEGINNING, DENSE, END, FIRST, LAST, grams_of, hashes, words_of
+from routing.grams import AMOUNTS, BEGINNING, DENSE, END, FIRST, LAST, grams_of, hashes, pairs, words_of
 from routing.lexicon import TERMS, translated
 
 
@@ -61,3 +62,15 @@ def test_of_a_long_text_its_ends_are_read(unit, most):
     assert words[0] == "analyse"
     assert words[-1] == "banana"
     assert len(words) <= most
+
+
+@given(st.lists(st.integers(0, 2**32 - 1), max_size=40))
+def test_pairs_are_what_their_definition_says(hashed):
+    """All pairs at once are the same numbers as each by itself."""
+    assert pairs(hashed) == [(one * 0x9E3779B1 ^ other) & 0xFFFFFFFF for one, other in itertools.pairwise(hashed)]
+
+
+@given(st.text(alphabet="aB z-_.,?=^$\\{}<>%+*|`\n\x1c\x7f", max_size=60))
+def test_without_digits_the_words_are_the_same(text):
+    """The short way, for ASCII without digits, gives the words that the pattern gives of the same text with a digit."""
+    assert [*words_of(text), "#1"] == words_of(f"{text} 7")

@@ -128,4 +128,4 @@ def _labels(compared: Line | None, rated: Line | None) -> tuple[float | None, fl
 def _grams(line: Line) -> Grams:
     if line.text is not None:
         return grams_of(line.text)
-    return Grams([], [], set(line.grams or ()), list(line.amounts or ()), Reading({}, 0, known=True))
+    return Grams([], [], dict.fromkeys(line.grams or (), 0), list(line.amounts or ()), Reading({}, 0, known=True))

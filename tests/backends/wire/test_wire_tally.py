@@ -336,3 +336,31 @@ def test_an_event_that_is_named_error_is_one(data, told, end):
         assert (kinds, tally.error, tally.done) == ([Kind.ERROR], told, False)
     tally, kinds = read((f"event: errors{end}data: " + json.dumps(chat({"content": "error"})) + end + end).encode())
     assert (kinds, tally.error) == ([Kind.CONTENT], None)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                *[b'data: {"choices":[{"delta":{"content":"%s"},"usage":null}]}\n\n' % text for text in (b"a", b"", b"data: ")],
+                b'data: {"choices":[{"delta":{"content":"b"},"finish_reason":"stop"}]}\n\n',
+                b'data: {"choices":[],"usage":{"prompt_tokens":1}}\n\n',
+                b'data: {"choices":[{"delta":{"content":"c"}}]}\n{"choices":[{"delta":{"content":"d"}}]}\n\n',
+                b": heartbeat\n\n",
+                b"data: [DONE]\n\n",
+                b"\n",
+            ]
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_events_that_come_together_count_as_they_do_one_by_one(events):
+    """Read at once they are as many deltas as read one after the other; what cannot be read at once has changed nothing."""
+    together, apart = Tally(), Tally()
+    kinds = [apart.read(event) for event in EventSplitter().feed(b"".join(events))]
+    if together.read_plain(b"".join(events)):
+        assert set(kinds) <= {Kind.CONTENT, Kind.OTHER}
+        assert (together.deltas, apart.finish_reasons) == (apart.deltas, {})
+    else:
+        assert together.deltas == 0
