@@ -5,6 +5,7 @@ Rules of this file
   whoever has the answer may ask the next thing at once.
 - What a conversation holds is the tier that its words have brought it to. A slot that was borrowed, or a tier that stood in for
   one that failed, is not; but a tool loop goes on with the model that really answers it.
+- Small talk at the beginning leaves no tier, whether it is kept or not: what is kept of it is the model of its tool loop.
 - Nothing kept (another gateway had the last turn, or it was forgotten): then up to EARLIER asks of the body are judged again;
   small talk among them says nothing.
 """
@@ -74,13 +75,13 @@ class Talks(NoTalks):
             if same is not None and same.ask == names.ask:
                 return self._held(names, same, same.easy, same.model if same.loops < self.sticky.loop else "")
         last = self._table.get(names.before) if names.before else None
-        if last is None:
+        if last is None or not last.tier:
             return self._made_out(job, names, judge, cut, default_tier)
         again = last.ask == names.ask  # the same ask once more, which is counted already
         return self._held(names, last, max(0, last.easy - 1) if again else last.easy)
 
     def note(self, job: Job, decision: Decision, target: Target, /) -> None:
-        if not job.resolution.auto or not decision.keeps:
+        if not job.resolution.auto:
             return
         names = self._names(job)
         if names is None:
@@ -90,7 +91,7 @@ class Talks(NoTalks):
         if held is not None and decision.turned == "looped":
             loops, chosen = held.loops + 1, held.chosen and target is decision.target
         else:
-            loops, chosen = 0, decision.reason in _CHOSEN and target.model.tier == decision.keeps
+            loops, chosen = 0, decision.reason in _CHOSEN and target.model.tier == (decision.keeps or decision.wanted)
         record = Record(names.ask, decision.keeps, target.name, decision.easy, read, self._clock(), loops, chosen)
         self._table.put(names.own, job.principal.tenant, record)
 

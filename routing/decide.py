@@ -12,7 +12,7 @@ The order, and the reason that each step gives
 6. The classifier: `score`, or `default` when it does not know; `budget` where there is no room for that in a target.
 7. The conversation (`sessions`): up at once, down late. Where that keeps it from what step 6 wants: `session`. Not while the cut
    is above all scores: where a target lets nobody up for what he asks, nobody stays up for what he asked before.
-   Small talk moves no conversation, and one that begins with it holds the cheapest tier, wherever its answer comes from.
+   Small talk moves no conversation, and one that begins with it holds no tier yet.
 8. A tier that is wanted and that step 2 took away is again replaced by the nearest one left, for the reason that took it.
 9. The load (`load`): what step 6 decided alone may borrow one tier up, and by its score spill one tier down: `load`.
 10. The health: models without a ready replica are passed over in the order of succession: `fallback`. When all are, none is.
@@ -107,7 +107,7 @@ def decide(
         held = talk()
         if held is not None and held.model and (same := _same(held.model, left, load)) is not None:
             rest = [target for target in _ranked(left, same.model.tier, left_tiers, fallback) if target is not same]
-            keeps = held.tier if held.tier in tiers else same.model.tier
+            keeps = same.model.tier if held.tier and held.tier not in tiers else held.tier
             return Decision(
                 same, "session", None, tuple(rest), keeps=keeps, easy=held.easy, held=held, turned="looped"
             )  # fmt: skip
@@ -121,13 +121,13 @@ def decide(
         if tier in tiers:
             reason = "context" if tier in capable_tiers else "capability"
         tier = _nearest(tier, list(dict.fromkeys((*order, *tiers))), left_tiers)
-    keeps, shift = tiers[0] if judged.idle and held is None and tier == wanted else tier, None
+    keeps, shift = "" if judged.idle and (held is None or not held.tier) else tier, None
     if reason in ("score", "budget") or (reason == "default" and judged.tier is None):
         settled = held is not None and held.tier == tier
         shift = moved(tier, judged.score, left_tiers, _by_tier(left, load), rules, near, settled=settled)
         if shift is not None:
             tier, reason = shift[0], "load"
-            keeps = min(keeps, tier, key=tiers.index)
+            keeps = keeps and min(keeps, tier, key=tiers.index)
     ranked = _ranked(left, tier, left_tiers, fallback)
     passed = _unready(ranked, load)
     if passed:

@@ -46,32 +46,64 @@ _ANSWERS = re.compile(
     r"|是的?|行|可以|对|對|不对|不對|不是|不要|不行|没问题|沒問題|同意|确认|確認)(?:\s*[^\w\s'’]|\s*$)",
 )
 _JOINS = re.compile(r"(?:and|but|or|why not|what about|how about|what else|还有|還有|另外|但是?)(?:(?<=[㐀-鿿])|\b)")
-# What is done to something that is there already.
-_GOES_ON = re.compile(
-    r"(?:yes|sure|go|continue|proceed|carry on|keep|do (?:it|that|this|so|the|both|all|not|as)|don't|next|more|again|retry|try"
-    r"|redo|undo|revert|run|fix|commit|push|merge|ship|apply|approve|confirm|save|finish|use|make|change|add|remove|delete|drop"
-    r"|update|rename|move|swap|replace|shorten|both|option|all of them|the (?:first|second|third|last|former|latter|other)"
-    r"|first one|why\W*$|\d{1,2}$|[a-e]\)?$)(?:\b|$)",
+# What is done to something that is there already: it has no object, a definite one, or one that an answer may always get.
+_OBJECT = (
+    r"(?:\W*$|\s+(?:it|its|that|this|the|them|these|those|your|everything|all|both|again|only|sure|(?:an? )?(?:unit )?tests?"
+    r"|(?:some |more )?(?:comments|docs|docstrings|types|examples)|and (?:commit|push|merge|ship|run|test))\b)"
 )
-_GOES_ON_ZH = """
-    就这 就這 就按 继续 繼續 接着 接著 开始 開始 改 再 换 換 试 試 提交 第 按 照 用 加 去掉 删 刪 修 下一步 执行 執行 运行 運行
-    重来 重來 重新 全部 都 先 不用 不要
-"""
-_STARTS_ZH = tuple(_GOES_ON_ZH.split())
+_GOES_ON = re.compile(
+    r"(?:yes|sure|go (?:on|ahead|back|for it|with)|go\W*$|carry on|again|don't\b(?!.*\?\W*$)"
+    r"|do (?:it|that|this|so|not|as|the (?:same|rest|others?|whole|first|second|third|next|last)|(?:all|both)(?:\W*$| of\b))"
+    r"|(?:next|more)(?:\W*$|\s+(?:one|step|part|section|page|of (?:it|that|this|them|these|those)|details?|examples?|please)\b)"
+    r"|(?:both|all)(?:\W*$|\s+(?:of (?:them|these|those)|please)\b)|option (?:\d{1,2}|[a-e]|one|two|three)\b"
+    r"|(?:the )?(?:first|second|third|last|former|latter|other) (?:one|two|option|approach|version|way|part)s?\b"
+    r"|the (?:first|second|third|last|former|latter|others?|rest)\W*$|why\W*$|\d{1,2}$|[a-e]\)?$"
+    r"|(?:continue|proceed|keep|retry|try|redo|undo|revert|run|fix|commit|push|merge|ship|apply|approve|confirm|save|finish|use|make"
+    r"|change|add|remove|delete|drop|update|rename|move|swap|replace|shorten)" + _OBJECT + r")(?:\b|$)",
+)
+# Whole words: what a single character begins may be any word (加密, 先天, 按揭).
+_SOME_ZH = 5
+_GOES_ON_ZH = re.compile(
+    r"就[这這按]|(?:继续|繼續)(?!教育|医学|醫學)|接[着著]|下一步|[重再][来來试試]|再(?:改|加|短|长|長|详|詳|简|簡|具体|具體|说|說|做|多|检查|檢查)"
+    r"|改(?:一下|成(?!绩|績)|为|為|回|用|下|掉|好|完)|[换換](?:成|个|個|一)|[试試](?:试|試|一下|一试|一試)"
+    r"|第[一二三四五六七八九十\d]{1,2}(?:个|個|种|種|条|條|步|点|點|项|項|部分)|按照?(?:你|第|上|这|這|那)|照(?:做|办|辦|你|这|這|旧|舊)"
+    r"|用(?:第|这|這|那|中文|英文|英语|英語|日[语文]|法语|德语)|加(?:上(?!海)|个|個|一|点|點|些)|去掉|[删刪](?:掉|了|除|去)|修(?:一下|好|掉|完)"
+    r"|都(?:要|行|可以|改|加|用|做)|先(?:做|别|別|不|提交|这|這|改|用|写|寫)|不[用要](?:了|改|再|管|动|動|加)"
+    r"|全部(?:都|改|加|[删刪]|提交|[换換]|$)|重新(?:写|寫|做|跑|生成|提交|运行|運行)"
+    r"|(?:开始|開始|提交|执行|執行|运行|運行)(?:吧|一下|它|测试|測試|代码|代碼|[，。！,.!]|$)",
+)
+_LEADS_ON = r"(?:\W*$|[?.!,]|\W+(?:too|again|to|in|into|for|with|as|on|so|is|was|works?|means?|does?|happens?|fails?)\b)"
 _POINTS_BACK = re.compile(
-    r"\b(?:it|its|this|those|them|they|same|above|previous|earlier|former|latter|again|(?:the|this|that|second|other|last) one)\b"
-    r"|\bthat(?:'s|\b\W*(?:$|too|again|to|in|into|for|with|as|on)\b|[?.!,]|$)|\bthese\W*$",
+    r"\b(?:it|its|them|they)\b|\b(?:again|above|instead|these)\W*$|\b(?:as|see|from) above\b|\b(?:this|that|those)"
+    + _LEADS_ON
+    + r"|\bthat's\b|\bthis (?:one|code|function|method|class|file|test|error|bug|line|step|part|text|sentence|paragraph|answer)\b"
+    r"|\bthe (?:previous|earlier|former|latter|above)\b|\bsame(?:\W*$|\s+(?:again|thing|for|with|as|in)\b)"
+    r"|\b(?:the|that|second|other|last) one\b",
+)
+_POINTS_AT_LAST = re.compile(r"\b(?:for|to|of|in|with|about|from|into|on|as) (?:it|this|them|these|those)\W*$")
+# An "it" that stands for nothing that was said, and one that stands for what the text itself speaks of.
+_POINTS_NOWHERE = re.compile(
+    r"\b(?:is|was) it\b.*\b(?:that|to|at|in|on|when|about)\b"
+    r"|\b(?:does|did|would|could|can|will|should) it\b.*\b(?:that|to)\b|\bit(?:['’]s| is| was) (?:\w+ ){1,2}(?:that|to)\b"
+    r"|\b(?:time|day|date|year|month|season) (?:is|was) it\b"
+    r"|\bit(?:['’]s| is| was| gets| got)? (?:\w+ )?(?:rain|snow|hail|freez|thunder|dark|(?:cold|hot|warm)\b|sunny|windy|noon"
+    r"|midnight|winter|summer)"
+    r"|\b(?:my|our|an?|every|some) \w+.*\b(?:it|its|them|they)\b",
 )
 _POINTS_BACK_ZH = re.compile(
-    r"它|这个|這個|那个|那個|这些|這些|这样|這樣|上面|刚才|剛才|之前|前面|上述|回来|回來|回去|(?:为什么|為什麼|呢)[?？]?$",
+    r"(?<![和与與及])它|这个|這個|那个|那個|这些|這些|这样|這樣|上面|刚才|剛才|(?:^|[和跟像按照用])之前|前面|上述"
+    r"|[改换換退]回[来來去]|^回[来來去]|(?:为什么|為什麼)[?？]?$",
 )
+_AND_ZH = re.compile(r"(?!.*(?:什么|什麼|怎|谁|誰|哪|几|幾|如何|多少|吗|嗎)).*呢[?？]?$")
 # What it is about comes along with it.
 _BRINGS = re.compile(r"[:：]\s*\w")
 # What begins so is an ask, however short, if it says of what.
 _ASKS = re.compile(
     r"(?:explain|describe|define|find|write|solve|implement|design|build|create|compute|calculate|derive|show|discuss|compare|list"
     r"|give|tell|name|draft|plan|outline|summari[sz]e|translate|sketch|prove|(?:what|who|whom|whose|when|where|which)(?:['’](?:s|re|d))?"
-    r"|is|are|was|do|does|did)\s+(?!more\b|me\b)\w"
+    r"|(?:(?:why|how|what|where|when)\s+)?(?:is|are|was|were|do|does|did|can|could|should|would|will))"
+    r"\s+(?!(?:more|me|it|this|that|these|those|they|them|i|we|you)\b"
+    r"|(?:is|are|was|were|do|does|did) (?:it|this|that|these|those|they)\b)\w"
     r"|(?:解释|解釋|证明|證明|写|寫|画|畫|求|计算|計算|介绍|介紹|推导|推導|实现|實現|设计|設計|什么是|什麼是|比较|比較|分析)(?!一下)[㐀-鿿]",
 )
 # Han, kana and Thai, which have no spaces between words.
@@ -99,7 +131,7 @@ def hardest(judging: Judging, body: Mapping[str, Any], endpoint: str) -> Verdict
         return UNSURE
     thread = thread_of(body, endpoint)
     found = UNSURE
-    bare = unknown = False
+    unknown = False
     for depth in range(FOLLOW_UPS):
         text = thread.ask()
         if not text:
@@ -108,17 +140,9 @@ def hardest(judging: Judging, body: Mapping[str, Any], endpoint: str) -> Verdict
         if idle := verdict.idle and bool(depth or not thread.words_alone()):
             verdict = UNSURE
         found = harder(found, verdict)
-        own = not idle and (alone or units > FOLLOW_UP_UNITS)
+        own = not idle and (alone or units > FOLLOW_UP_UNITS or not (goes_on(text) or too_short(text)))
+        unknown = not own or (depth > 0 and verdict.score is None)
         reply = None if own else thread.reply()
-        if reply is None and not depth:
-            unknown = not own and found.score is not None and _bare(text)
-            break
-        if own or not (idle or goes_on(text) or too_short(text)):
-            unknown = depth > 0 and verdict.score is None
-            break
-        if not depth:
-            bare = _bare(text)
-        unknown = bare
         if reply is None:
             break
         found = harder(found, judging.proposal(reply))
@@ -145,14 +169,15 @@ def goes_on(text: str) -> bool:
     if _BRINGS.search(lower):
         return False
     size = _size(lower, SOME_MORE + 1)
-    if size <= SOME and (_GOES_ON.match(lower) or lower.startswith(_STARTS_ZH)):
+    if (size <= SOME and _GOES_ON.match(lower)) or (size <= _SOME_ZH and _GOES_ON_ZH.match(lower)):
         return True
-    return size <= SOME_MORE and bool(_POINTS_BACK.search(lower) or _POINTS_BACK_ZH.search(lower))
+    return size <= SOME_MORE and _points_back(lower)
 
 
-def _bare(text: str) -> bool:
-    """Whether it goes on with something and says little else."""
-    return _size(text, FEW + 1) <= FEW and goes_on(text)
+def _points_back(lower: str) -> bool:
+    if _POINTS_BACK_ZH.search(lower) or _AND_ZH.match(lower) or _POINTS_AT_LAST.search(lower):
+        return True
+    return bool(_POINTS_BACK.search(lower)) and not (_ASKS.match(lower) or _POINTS_NOWHERE.search(lower))
 
 
 def too_short(text: str) -> bool:

@@ -21,7 +21,7 @@ Turned = Literal["same", "kept", "up", "down", "looped"]
 
 
 class Held(NamedTuple):
-    """A conversation before its next turn. `tier` is where it is.
+    """A conversation before its next turn. `tier` is where it is; empty: nowhere, since there was small talk only.
 
     `model`: the one that answers the ask, of a request that goes on with one; else empty. `easy`: turns in a row, up to the last
     one, that a cheaper tier was wanted for. `cost`: tokens, see above. `leans`: the newest ask means nothing without the one

@@ -27,8 +27,8 @@ _EMPTY = bytes(16)
 
 
 class Record(NamedTuple):
-    """What a conversation held after a turn. `ask`: which one it was, 8 bytes. `tokens`: what `tier` has read of it, at `at`
-    seconds. `loops`: turns that a tool loop has had; `chosen`: see `sessions.Held`.
+    """What a conversation held after a turn; an empty `tier`: none. `ask`: which one it was, 8 bytes. `tokens`: what
+    `tier` has read of it, at `at` seconds. `loops`: turns that a tool loop has had; `chosen`: see `sessions.Held`.
     """
 
     ask: bytes
@@ -49,7 +49,7 @@ class Table:
         self._buckets = len(self._memory) // (RECORD * WAYS)
         if not self._buckets:
             raise ValueError("no room for a single bucket")
-        self._words = {mark(word): word for word in words}
+        self._words = {mark(word): word for word in (*words, "")}
 
     def get(self, name: bytes) -> Record | None:
         """What was kept under that name of 16 bytes, if it still is and means something here."""

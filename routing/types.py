@@ -99,9 +99,9 @@ class Verdict:
 class Decision:
     """Where a request goes, the thing that decided it, and where it goes next when that fails.
 
-    `wanted`: the tier for this ask alone, where that was asked for. `keeps`: the tier that its conversation holds from here on,
-    and `easy` the easy turns in a row with this one; `held`: what it held before, and `turned` what became of that. `move`: what
-    the load made of it.
+    `wanted`: the tier for this ask alone, where that was asked for. `keeps`: the tier that its conversation holds from here on
+    (none after small talk alone), and `easy` the easy turns in a row with this one; `held`: what it held before, and `turned`
+    what became of that. `move`: what the load made of it.
     """
 
     target: Target

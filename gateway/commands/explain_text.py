@@ -172,7 +172,7 @@ def _session(route: Route) -> list[tuple[str, str]]:
     cost = f"going down costs {held.cost} tokens, at most {held.move_tokens} may be"
     loops = f"; turns of its tool loop: {held.loops}, of which {held.loop_turns} go to its model" if held.loops else ""
     return [
-        ("session", f"holds {held.tier}{known}{wanted}: {_TURNED.get(held.turned, held.turned)}{model}{leans}"),
+        ("session", f"holds {held.tier or 'no tier'}{known}{wanted}: {_TURNED.get(held.turned, held.turned)}{model}{leans}"),
         ("", f"easy turns in a row: {held.easy}, of which {held.easy_turns} stay; {cost}{loops}"),
     ]
 

@@ -305,3 +305,33 @@ async def test_small_talk_of_a_conversation_that_nobody_kept_says_nothing(start)
     thanks = [message for text in ("Thanks!", "谢谢", "thx") for message in (user(text), DONE)]
     route = await told(stack, [user(HARD), DONE, *thanks, user(EASY)])
     assert (route["tier"], route["reason"], route["session"]["easy"]) == ("large", "session", 0)
+
+
+@pytest.mark.parametrize("kind", ["learned", "rules"])
+@pytest.mark.parametrize(
+    "text", ["it crashes", "why does it diverge", "yes", "ok now do the whole thing in assembler", "zxqv blorp wug"]
+)
+async def test_what_follows_small_talk_alone_is_decided_as_if_it_came_first(start, kind, text):
+    """Whether the greeting was routed here or not, by itself or in a session, and however often somebody greets."""
+    stack = await start({"routing": {"classifier": {"kind": kind, "threshold": 0.55}}})
+    first = await told(stack, [user(text)])
+    elsewhere = await told(stack, [user("Hello!"), DONE, user("Thanks!"), DONE, user(text)])
+    seen = []
+    for session in (None, "s-1"):
+        talk = Conversation(stack, session=session)
+        assert [await talk.turn(small) for small in ("Hello!", "Thanks!")] == [("small", "score")] * 2
+        seen.append(await talk.turn(text))
+    wanted = first["tier"], first["reason"]
+    assert [wanted, (elsewhere["tier"], elsewhere["reason"]), *seen] == [("large", "default")] * 4
+
+
+async def test_the_tool_loop_of_a_greeting_goes_on_with_its_model(start):
+    """And leaves no tier to the next ask either."""
+    stack = await start()
+    talk = Conversation(stack, session="s-1")
+    talk.messages.append(user("Hello!"))
+    assert [await talk.send(), await talk.send(*LOOP), await talk.send(*LOOP, *LOOP)] == [
+        ("small", "score"), ("small", "session"), ("small", "session"),
+    ]  # fmt: skip
+    talk.messages += [*LOOP, DONE]
+    assert await talk.turn("it crashes") == ("large", "default")

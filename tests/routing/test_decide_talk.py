@@ -236,8 +236,8 @@ def test_small_talk_moves_no_conversation_and_counts_as_no_turn(threshold, tier,
 
 
 @pytest.mark.parametrize("threshold", [0.0, 0.5])
-def test_a_conversation_that_begins_with_small_talk_holds_the_cheapest_tier(threshold):
+def test_a_conversation_that_begins_with_small_talk_holds_no_tier(threshold):
     """Even where all is sent up."""
     decision = choose(score=0.0, idle=True, threshold=threshold)
     assert (decision.target.model.tier == "large") == (threshold == 0.0)
-    assert decision.keeps == "small"
+    assert decision.keeps == ""

@@ -46,6 +46,17 @@ ASKS = [
     "把5英里换算成公里。",
     "解释一下量子纠缠和它的用途",
     "第一次世界大战的起因和它的后果是什么",
+    "加密货币如何监管", "先天性心脏病怎么治", "都江堰为什么不会淤积", "按揭提前还款划算吗", "照顾早产儿要注意哪些",
+    "改造一个银行系统的核心", "修宪需要什么程序", "用什么办法可以让核聚变稳定", "换热器的效率怎么算",
+    "第一性原理计算的局限是什么", "继续教育学分怎么算出来", "执行董事的职责有哪些方面",
+    "提交专利需要准备哪些材料", "为什么铁会被磁铁吸住呢",
+    "Next, a lock-free skip list", "Remove a tumour near the optic nerve", "Change of basis in Hilbert spaces",
+    "Update my kernel without a reboot, how?", "Run a marathon under three hours, how?", "Make a plan for zymurgy with grommets",
+    "Add a lane to the bridge without closing traffic", "Option pricing under jumps in wugs",
+    "The second law of zymurgic grommets", "Why is it dark at night?", "Is it true that wolves mourn?",
+    "My house leaks when it rains heavily",
+    "How does this universe end?", "How is it that magnets attract?", "What is this thing called love?",
+    "Would it be safe to take wugs with blorps?", "Why do cats knead when they are glad?", "What time is it in Rome?",
 ]  # fmt: skip
 
 FOLLOW_UPS = [
@@ -55,6 +66,10 @@ FOLLOW_UPS = [
     "yes, but keep the old name for now", "And what about the case n = 0?", "can you do that for the other one too?",
     "fix the failing test in parser.py", "the last one", "run it again", "no, the first one", "What about Windows?",
     "add a test for the parser", "please go on", "does it work on Windows?",
+    "now with tests", "shorter, please", "do that for all of them", "yes, but keep the old name",
+    "why does it diverge", "it crashes", "make it faster", "write a test for it", "how do I make it lock free",
+    "ok now do the whole thing in assembler", "why is this so slow?", "use a generator instead", "commit and push",
+    "再来一个", "改成异步的并且快一点", "按照上面说的做", "用中文再说一遍", "加上单元测试和注释", "再短一点", "先做第一个再说",
     "继续", "好的，继续", "可以", "改一下", "提交吧", "就这样做", "为什么？", "可以，执行吧", "嗯", "好的", "用第二个",
     "那测试呢？", "不对，改回来", "把它改成异步的", "はい", "да", "계속",
 ]  # fmt: skip
@@ -85,11 +100,11 @@ def test_a_follow_up_is_as_hard_as_what_it_follows_up(classifier, text):
 
 
 @KINDS
-@pytest.mark.parametrize("text", ["yes", "commit it", "继续", "ok do it", "go on", "可以", "do it", "好的，继续", "改一下"])
+@pytest.mark.parametrize("text", [*FOLLOW_UPS, "?", "??", "谢谢，继续", "hi, continue", "no, the other one"])
 def test_what_follows_up_nothing_is_not_easy(classifier, text):
-    """It means nothing alone, after what nobody can rate, and after an answer that proposes something easy."""
-    unknown = "zxqv blorp wug fnord glim trx qwl"
-    for before in ((), (unknown, "Done."), (unknown, "Hello! Shall I translate 'good morning' into French?")):
+    """It means nothing alone, after small talk or what nobody can rate, and after an answer that proposes something easy."""
+    unknown, offer = "zxqv blorp wug fnord glim trx qwl", "Hello! Shall I translate 'good morning' into French?"
+    for before in ((), ("Hello!", "Hi."), ("Hello!", offer), ("谢谢", "Hi."), (unknown, "Done."), (unknown, offer)):
         score = verdict(classifier, *before, text).score
         assert score is None or score >= classifier.middle
 
