@@ -104,7 +104,9 @@ _ASKS = re.compile(
     r"|(?:(?:why|how|what|where|when)\s+)?(?:is|are|was|were|do|does|did|can|could|should|would|will))"
     r"\s+(?!(?:more|me|it|this|that|these|those|they|them|i|we|you)\b"
     r"|(?:is|are|was|were|do|does|did) (?:it|this|that|these|those|they)\b)\w"
-    r"|(?:解释|解釋|证明|證明|写|寫|画|畫|求|计算|計算|介绍|介紹|推导|推導|实现|實現|设计|設計|什么是|什麼是|比较|比較|分析)(?!一下)[㐀-鿿]",
+    r"|(?:解释|解釋|证明|證明|写|寫|画|畫|求|计算|計算|介绍|介紹|推导|推導|实现|實現|设计|設計|什么是|什麼是|比较|比較|分析|列出|定义|定義)(?!一下)[㐀-鿿]"
+    r"|(?!这|這|那|它|为|為|还|還)[㐀-鿿]{2,}(?:多[长長大高少远遠重久深]|[是在](?:什么|什麼|谁|誰|哪))"
+    r"|(?:哪[个個些里裡位]|谁|誰)(?![更最比较較好]{1,2}[？?]?$|更|比)[㐀-鿿]{2,}",
 )
 # Han, kana and Thai, which have no spaces between words.
 _SPACELESS = r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0e7f"

@@ -64,11 +64,11 @@ _ARITHMETIC = re.compile(
 _PLEASANTRY = re.compile(
     r"(?:(?:hi|hello|hey|hiya|howdy|thanks|thank you|thx|ty|cheers|bye|goodbye|good (?:morning|afternoon|evening|night|day)"
     r"|how are you|ok|so much|very much|a lot|again|there|everyone|all|today|doing|for (?:all )?(?:your|the) help"
-    r"|你好|您好|嗨|哈喽|哈囉|早|早上好|晚上好|早安|晚安|谢谢|多谢|感谢|謝謝|再见|再見|你|您|的帮助|的幫助|好的|啊|了|吗|在吗|在嗎)"
+    r"|你好|您好|嗨|哈喽|哈囉|早|早上好|晚上好|早安|晚安|谢谢|多谢|(?:非常|十分)?感[谢謝]|謝謝|再见|再見|你|您|的帮助|的幫助|好的|啊|了|吗|在吗|在嗎)"
     r"[\s,.!?~，。！？～:()\u2600-\u27bf\ufe0f\U0001f300-\U0001faff]*)+",
 )
 _NICE = re.compile(
-    r"hi|hello|hey|howdy|thank|thx|ty|cheers|bye|good|how|你好|您好|嗨|哈喽|哈囉|早|晚|谢|多谢|感|謝|再见|再見|在吗|在嗎"
+    r"hi|hello|hey|howdy|thank|thx|ty|cheers|bye|good|how|你好|您好|嗨|哈喽|哈囉|早|晚|谢|多谢|(?:非常|十分)?感[谢謝]|謝|再见|再見|在吗|在嗎"
 )
 # After these an instruction begins, "to" between them or not.
 _ASKING = ("please ", "can you ", "could you ", "would you ", "help me ", "just ", "and ", "then ", "now ")

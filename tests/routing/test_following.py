@@ -49,7 +49,7 @@ ASKS = [
     "加密货币如何监管", "先天性心脏病怎么治", "都江堰为什么不会淤积", "按揭提前还款划算吗", "照顾早产儿要注意哪些",
     "改造一个银行系统的核心", "修宪需要什么程序", "用什么办法可以让核聚变稳定", "换热器的效率怎么算",
     "第一性原理计算的局限是什么", "继续教育学分怎么算出来", "执行董事的职责有哪些方面",
-    "提交专利需要准备哪些材料", "为什么铁会被磁铁吸住呢",
+    "提交专利需要准备哪些材料", "为什么铁会被磁铁吸住呢", "黄河有多长？", "哪个行星最大？", "列出五种动物",
     "Next, a lock-free skip list", "Remove a tumour near the optic nerve", "Change of basis in Hilbert spaces",
     "Update my kernel without a reboot, how?", "Run a marathon under three hours, how?", "Make a plan for zymurgy with grommets",
     "Add a lane to the bridge without closing traffic", "Option pricing under jumps in wugs",
@@ -69,7 +69,8 @@ FOLLOW_UPS = [
     "now with tests", "shorter, please", "do that for all of them", "yes, but keep the old name",
     "why does it diverge", "it crashes", "make it faster", "write a test for it", "how do I make it lock free",
     "ok now do the whole thing in assembler", "why is this so slow?", "use a generator instead", "commit and push",
-    "再来一个", "改成异步的并且快一点", "按照上面说的做", "用中文再说一遍", "加上单元测试和注释", "再短一点", "先做第一个再说",
+    "再来一个", "改成异步的并且快一点", "按照上面说的做", "用中文再说一遍", "加上单元测试和注释", "再短一点",
+    "哪个更好？", "那怎么办", "这个怎么弄", "先做第一个再说",
     "继续", "好的，继续", "可以", "改一下", "提交吧", "就这样做", "为什么？", "可以，执行吧", "嗯", "好的", "用第二个",
     "那测试呢？", "不对，改回来", "把它改成异步的", "はい", "да", "계속",
 ]  # fmt: skip

@@ -16,7 +16,7 @@ GREETINGS = [
     "Hello!", "Hi", "Hello", "hi there", "Good morning", "How are you?", "Hi :)", "hello 👋", "Bye", "你好", "你好！", "早上好",
     "在吗", "嗨", "早",
 ]  # fmt: skip
-THANKS = ["Thanks!", "thank you so much", "Thanks for your help!", "thx", "谢谢", "谢谢你的帮助", "多谢！", "謝謝"]
+THANKS = ["Thanks!", "thank you so much", "Thanks for your help!", "thx", "谢谢", "谢谢你的帮助", "多谢！", "非常感谢", "謝謝"]
 HARD = [text for pair in (*HARD_PAIRS, *parity_pairs.HARD) for text in pair]
 PROOF = "Prove that there are infinitely many prime numbers."
 
