@@ -22,13 +22,15 @@ def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> M
     return {"uvloop": uvloop.new_event_loop}
 
 
-@pytest.fixture(scope="module", autouse=True)
+KEPT = [kept for kept in vars(fastapi.dependencies.models).values() if hasattr(kept, "cache_clear")]
+
+
+@pytest.fixture(autouse=True)
 def no_gateway_is_kept() -> Iterator[None]:
     """FastAPI remembers the endpoints of each application there was, and with them a gateway of every test."""
     yield
-    for kept in vars(fastapi.dependencies.models).values():
-        if hasattr(kept, "cache_clear"):
-            kept.cache_clear()
+    for kept in KEPT:
+        kept.cache_clear()
 
 
 @pytest.fixture
