@@ -97,7 +97,7 @@ def test_a_prompt_too_long_moves_up(fleet):
     pinned = fleet.post(asked(long))
     assert pinned.status_code == 400
     assert "maximum context length is 1024 tokens" in pinned.json()["error"]["message"]
-    too_many = fleet.post(asked("Hi", model="auto", max_tokens=1500))
+    too_many = fleet.post(asked("Hi", model="auto", max_tokens=1500, ignore_eos=False, stop=[" "]))
     assert (too_many.status_code, too_many.headers["x-tiergate-model"]) == (200, "large"), too_many.text
 
 
