@@ -68,8 +68,8 @@ def section(folder: Path) -> Iterator[str]:
     yield (
         f"Made by `python -m bench.conformance.vllm_bench` with the environment of `make e2e`, on {served.date}: vLLM "
         f"{served.engine} on the CPU, SmolLM2-135M, tiergate {served.version}. Each run sends {served.load}; each round sends "
-        "every target the same prompts, over prefix caches that were emptied before. Medians over the rounds, in ms. The servers, "
-        "the gateway and the client share two cores, so two servers are no faster than one here.\n"
+        "every target the same prompts, over prefix caches that were emptied before. Medians over the rounds, in ms. Servers, "
+        "gateway and client share two cores, so two servers are no faster than one here.\n"
     )
     yield "| endpoint | target | runs | completed | errors | TTFT median, p99 | TPOT median, p99 | ITL median, p99 | tokens/s |"
     yield "|---|---|---|---|---|---|---|---|---|"
