@@ -5,10 +5,11 @@ T22                                   test_gateway_flight
 T23 T26 T27 T29 T31 T34 T35 T37 T38   test_gateway_limits; T23 test_gateway_admission, T38 test_gateway_standing as well
 T25 T32                               test_gateway_admission: workers and gateways; test_gateway_shared_limits
 T40                                   here: an idle gateway has no task of a limiter
-T42                                   test_gateway_stream by window; here by route
+T42                                   test_gateway_stream by window; here by route; test_gateway_audio
 T43 T44                               test_gateway_failover, test_gateway_stream
 T46 T48 T52                           here
-T49 T51                               test_gateway_stream; T49 byte for byte: test_gateway_fidelity
+T49                                   test_gateway_stream; byte for byte: test_gateway_fidelity
+T51                                   test_gateway_stepwise, test_gateway_stream
 T53 T56 T57                           test_gateway_queue; T56 with strict classes: test_gateway_scheduling
 T54                                   test_gateway_queue: classes are a closed set; here: a priority of any type in the body
 T60 T64                               test_gateway_routing, test_gateway_failover
