@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                     told = _bench(backend, at, model, asked.flags(turn), Path(folder))
                     after = _counted(gateway) if at is gateway else {}
                     counted = {key: value - before[key] for key, value in after.items()}
-                    runs.append(_taken(name, backend, asked, told, counted))
+                    runs.append(taken(name, backend, asked, told, counted))
                     print(f"round {turn + 1} {backend:16} {name:24} {runs[-1].told()}", file=sys.stderr, flush=True)
         engine_version = json.loads(_asked(engines[0], "/version"))["version"]
     today = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d")
@@ -187,7 +187,7 @@ def _named_vllm(folder: Path) -> Path:
     return place.parent
 
 
-def _taken(name: str, backend: str, asked: Asked, told: Mapping[str, object], counted: Mapping[str, int]) -> Taken:
+def taken(name: str, backend: str, asked: Asked, told: Mapping[str, object], counted: Mapping[str, int]) -> Taken:
     def spread(of: str) -> Spread:
         return Spread(*(round(float(str(told[f"{kind}_{of}_ms"])), 1) for kind in ("mean", "median", "p99")))
 

@@ -148,3 +148,22 @@ def test_tokens_a_second(fleet, figures):
     assert [answer.json()["usage"]["completion_tokens"] for answer in answers] == [64] * 16
     assert {answer.headers["x-tiergate-replica"] for answer in answers} == {"b1", "b2"}
     figures["tokens/s, 16 at once on both servers"] = round(16 * 64 / seconds)
+
+
+def test_sockets_that_stood_idle_are_no_failure(fleet):
+    """vLLM closes them after five seconds: just before, then and just after, each request is one attempt that succeeds."""
+    fleet.settle()
+
+    async def in_rounds():
+        told = []
+        async with httpx.AsyncClient(base_url=fleet.gateway.root, timeout=600, trust_env=False) as client:
+            for idle in (0, 3.9, 4.9, 5.0, 5.1):
+                await asyncio.sleep(idle)
+                bodies = [asked("Hi", max_tokens=1, stream=number % 2 == 0) for number in range(16)]
+                sent = [client.post("/v1/chat/completions", json=body, headers=headers_of("acme")) for body in bodies]
+                told += await asyncio.gather(*sent)
+        return told
+
+    answers = asyncio.run(in_rounds())
+    assert {answer.status_code for answer in answers} == {200}
+    assert {fleet.line(answer.headers["x-request-id"])["attempts"] for answer in answers} == {1}

@@ -80,6 +80,7 @@ def _asked():
     yield "chat", CHAT, chat, True
     yield "chat, usage", CHAT, {**chat, **USAGE}, True
     yield "chat, usage all along", CHAT, {**chat, "stream_options": {"include_usage": True, "continuous_usage_stats": True}}, True
+    yield "chat, usage all along alone", CHAT, {**chat, "stream_options": {"continuous_usage_stats": True}}, True
     yield "chat, usage refused", CHAT, {**chat, "stream_options": {"include_usage": False}}, True
     yield "chat, by its length", CHAT, {**chat, "max_tokens": 3}, False
     yield "chat, stop", CHAT, {**chat, "stop": ["."], **USAGE}, True
