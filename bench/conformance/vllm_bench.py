@@ -18,6 +18,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -210,14 +211,19 @@ def taken(name: str, backend: str, asked: Asked, told: Mapping[str, object], cou
 
 
 def _counted(gateway: Running) -> dict[str, int]:
-    """What the gateway's metrics say so far: answers that were whole, others, and tokens that the engines made."""
-    sums = {"ok": 0, "others": 0, "tokens": 0}
-    for name, labels, value in re.findall(r"^(tiergate_\w+)\{(.*)\} (\S+)$", _asked(gateway, "/metrics"), re.MULTILINE):
-        if name == "tiergate_requests_total":
-            sums["ok" if 'outcome="ok"' in labels else "others"] += round(float(value))
-        elif name == "tiergate_tokens_total" and 'direction="completion"' in labels:
-            sums["tokens"] += round(float(value))
-    return sums
+    """What the gateway's metrics say once nothing runs: answers that were whole, others, and tokens that the engines made."""
+    while True:
+        sums = {"ok": 0, "others": 0, "tokens": 0, "running": 0}
+        for name, labels, value in re.findall(r"^(tiergate_\w+)\{(.*)\} (\S+)$", _asked(gateway, "/metrics"), re.MULTILINE):
+            if name == "tiergate_requests_total":
+                sums["ok" if 'outcome="ok"' in labels else "others"] += round(float(value))
+            elif name == "tiergate_tokens_total" and 'direction="completion"' in labels:
+                sums["tokens"] += round(float(value))
+            elif name == "tiergate_inflight_requests":
+                sums["running"] += round(float(value))
+        if not sums.pop("running"):
+            return sums
+        time.sleep(0.1)
 
 
 def _asked(at: Running, path: str, body: bytes | None = None) -> str:

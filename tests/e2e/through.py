@@ -30,7 +30,7 @@ GREEDY = {"temperature": 0, "seed": 1}
 USAGE = {"stream_options": {"include_usage": True}}
 CHAT, TEXT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"
 _VARYING = {"id", "created", "created_at", "completed_at", "item_id", "request_id", "call_id", "logprob", "cached_tokens"}
-_VARYING |= {"token_logprobs", "top_logprobs", "cache_read_input_tokens"}
+_VARYING |= {"token_logprobs", "top_logprobs", "cache_read_input_tokens", "created_cache_tokens"}
 _WORDS = {"content", "text", "arguments", "reasoning", "delta", "partial_json", "token", "tokens"}
 
 
@@ -41,6 +41,15 @@ class Case:
     fields: dict[str, Any]
     stream: bool = False
     keeps: bool = True  # the cache
+
+    @property
+    def told_at_the_end(self) -> bool:
+        """Its last chunk is the client's: nothing was left out."""
+        return (
+            not self.stream
+            or self.path not in (CHAT, TEXT)
+            or bool((self.fields.get("stream_options") or {}).get("include_usage"))
+        )
 
     @property
     def body(self) -> dict[str, Any]:
@@ -110,25 +119,46 @@ def ask(port: int, case: Case, model: str, key: str, **headers: str) -> httpx.Re
     return httpx.post(url, json={"model": model, **case.body}, headers=told, timeout=600, trust_env=False)
 
 
-def differences(theirs: httpx.Response, ours: httpx.Response) -> list[str]:
-    """One line for each part that is not the same."""
-    one, other = told(theirs), told(ours)
+def differences(theirs: httpx.Response, ours: httpx.Response, *, kept: bool = False, fingerprint: bool = True) -> list[str]:
+    """One line for each part that is not the same. What was `kept` says the same, in events and an order of keys of its own.
+
+    vLLM tells its fingerprint in the last chunk, so it goes with the usage that only the gateway asked for: not `fingerprint`.
+    """
+    one, other = (essence(each) if kept else told(each, fingerprint=fingerprint) for each in (theirs, ours))
     return [f"{part}: vLLM {one[part]!r}, through the gateway {other[part]!r}" for part in one if one[part] != other[part]]
 
 
-def told(answer: httpx.Response) -> dict[str, Any]:
+def told(answer: httpx.Response, *, fingerprint: bool = True) -> dict[str, Any]:
     kind = answer.headers["content-type"].partition(";")[0]
     found = {"status": answer.status_code, "content type": kind}
     if kind == "text/event-stream":
-        return {**found, **_stream(answer.text)}
+        return {**found, **_stream(answer.text, () if fingerprint else ("system_fingerprint",))}
     return {**found, "body": _same(answer.json())}
 
 
-def _stream(text: str) -> dict[str, Any]:
+def essence(answer: httpx.Response) -> dict[str, Any]:
+    """What an answer says, why it ended, what it cost, and whether a stream was ended as its API ends one."""
+    kind, words = answer.headers["content-type"].partition(";")[0], dict[Any, str]()
+    if kind == "text/event-stream":
+        found = _stream(answer.text)
+        words |= {place: said for place, said in found["words"].items() if not {"item", "part"} & set(place)}
+        usage, end = found["usage"], found["last"][-1][0]
+    else:
+        _gather(answer.json(), (), words)
+        usage, end = answer.json().get("usage"), ""
+    return {"status": answer.status_code, "kind": kind, "end": end, "words": words, **_counts(usage)}
+
+
+def _counts(usage: dict[str, Any] | None) -> dict[str, Any]:
+    names = ("prompt_tokens", "completion_tokens", "total_tokens", "output_tokens")
+    return {"usage": None if usage is None else {name: usage.get(name) for name in names}}
+
+
+def _stream(text: str, without: tuple[str, ...] = ()) -> dict[str, Any]:
     blocks = text.split("\n\n")
     assert blocks.pop() == "", "the stream does not end with an empty line"
     events = [_event(block) for block in blocks]
-    shapes = [(name, "[DONE]" if data is None else _outline(data)) for name, data in events]
+    shapes = [(name, "[DONE]" if data is None else _outline(_less(data, without))) for name, data in events]
     said: dict[Any, str] = {}
     usage = None
     for _, data in events:
@@ -142,6 +172,10 @@ def _stream(text: str) -> dict[str, Any]:
 def _event(block: str) -> tuple[str, Any]:
     fields = dict(line.partition(": ")[::2] for line in block.split("\n"))
     return fields.get("event", ""), None if fields["data"] == "[DONE]" else json.loads(fields["data"])
+
+
+def _less(data: dict[str, Any], without: tuple[str, ...]) -> dict[str, Any]:
+    return {name: value for name, value in data.items() if name not in without}
 
 
 def _gather(value: Any, where: tuple[Any, ...], said: dict[Any, str]) -> None:
@@ -164,6 +198,8 @@ def _same(value: Any, name: str = "") -> Any:
     if name in _VARYING:
         return _outline(value)
     if isinstance(value, dict):
+        if "cache_read_input_tokens" in value:  # what came from the cache is not among the others
+            value = {**value, "input_tokens": value["input_tokens"] + (value["cache_read_input_tokens"] or 0)}
         return {inner: _same(each, inner) for inner, each in value.items()}
     return [_same(each) for each in value] if isinstance(value, list) else value
 
