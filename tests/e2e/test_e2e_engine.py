@@ -118,11 +118,12 @@ def test_a_wrong_key_is_the_operators_fault(fleet):
 
 
 def test_an_endpoint_that_the_engine_lacks(fleet):
-    """Embeddings are a 404 of ours where the pool does not list them, and the operator's fault where the engine has none."""
+    """Embeddings are a 404 of ours where the pool does not list them, and a 501 that no SDK retries where the engine has none."""
     body = {"model": "small", "input": "x"}
     assert fleet.post(body, path="/v1/embeddings").json()["error"]["code"] == "endpoint_not_served"
     wrong = fleet.post({**body, "model": "wrong-endpoint"}, path="/v1/embeddings")
-    assert (wrong.status_code, wrong.json()["error"]["code"]) == (502, "backend_misconfigured")
+    assert (wrong.status_code, wrong.json()["error"]["code"]) == (501, "not_implemented")
+    assert wrong.headers["x-should-retry"] == "false"
 
 
 def test_privileged_fields_are_ours(fleet):
