@@ -17,6 +17,7 @@ from gateway.lab.up import ports
 from gateway.lab.up.processes import python
 
 THIN = HOME / "smollm2-thin"
+ALWAYS = {"floor": 0, "price": 1000}  # however seldom the thin model answers, that pays
 GOES_UP = {"disagreement", "unsure", "unchecked", "refusal", "empty", "truncated", "invalid"}
 SHAPE = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"], "additionalProperties": False}
 JSON = {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SHAPE, "strict": True}}}
@@ -88,9 +89,10 @@ def config_of(thin, whole, port):
             "tiers": ["small", "large", "umpire"],
             "routes": {
                 "auto": {"models": ["thin", "whole"]},
-                "samples": {"models": ["thin", "whole"], "cascade": {}},
-                "models": {"models": ["thin", "other", "whole"], "cascade": {"check": "models", "charge": "answered"}},
-                "logprobs": {"models": ["thin", "whole"], "cascade": {"check": "logprobs", "certainty": 0.8}},
+                "samples": {"models": ["thin", "whole"], "cascade": ALWAYS},
+                "models": {"models": ["thin", "other", "whole"], "cascade": {**ALWAYS, "check": "models", "charge": "answered"}},
+                "logprobs": {"models": ["thin", "whole"], "cascade": {**ALWAYS, "check": "logprobs", "certainty": 0.8}},
+                "switched": {"models": ["thin", "whole"], "cascade": {}},
                 "busy": {"models": ["thin", "few"]},
             },
             "load": {"wait": "300ms"},
@@ -124,6 +126,7 @@ async def all_of(tiers, bodies, path="/v1/chat/completions", at_once=8):
 
 
 def tally(answers):
+    """What came of the small tier, and `none` where it was not asked."""
     return collections.Counter(answer.headers.get("x-tiergate-cascade", "none") for answer in answers)
 
 
@@ -151,6 +154,17 @@ def test_a_cascade_by_two_samples(tiers, figures, temperature, seed):
         whole_and_honest(answer)
     figures[f"cascade by samples, temperature {temperature}, seed {seed}: what came of it"] = told(answers)
     assert tiers.sum("tiergate_cascades_total", route="samples") >= len(bodies)
+
+
+def test_a_cascade_that_does_not_pay_is_switched_off(tiers, figures):
+    """With the defaults, requests that the thin model seldom agrees on with itself are soon asked of the whole one alone."""
+    bodies = [asked("switched", text, max_tokens=24) for text in sums(64)]
+    answers = asyncio.run(all_of(tiers, bodies, at_once=4))
+    counts = tally(answers)
+    figures["cascade with the defaults, 64 sums: what came of it"] = told(answers)
+    good = counts["answered"] / (len(answers) - counts["none"])
+    assert counts["none"] > 16 or good > 0.5
+    assert tiers.sum("tiergate_cascade_switches_total", route="switched", to="off") == (counts["none"] > 0)
 
 
 def test_two_samples_of_a_seeded_request_are_two(tiers):
