@@ -76,7 +76,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("there is no vLLM and no model in .venv-e2e: make e2e", file=sys.stderr)
         return _NO_VLLM
     end_at_sigterm()
-    asked, runs, busy = Asked(args.prompts, args.at_once), list[Taken](), os.getloadavg()[2]
+    asked, runs = Asked(args.prompts, args.at_once), list[Taken]()
+    ours, busy = version(OURS), os.getloadavg()[2]
     with tempfile.TemporaryDirectory(prefix="tiergate-vllm-bench-") as folder, contextlib.ExitStack() as stack:
         engines = _engines(Path(folder), stack)
         gateway = _gateway(engines, Path(folder), stack)
@@ -95,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                     runs.append(taken(name, backend, asked, told, counted))
                     print(f"round {turn + 1} {backend:16} {name:24} {runs[-1].told()}", file=sys.stderr, flush=True)
                     today = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d")
-                    _write(Served(today, version(OURS), engine, asked.told(), (busy, os.getloadavg()[2]), runs))
+                    _write(Served(today, ours, engine, asked.told(), (busy, os.getloadavg()[2]), runs))
     return 0 if all(run.right() for run in runs) else 1
 
 
