@@ -5,6 +5,7 @@ import collections
 import contextlib
 import json
 import random
+import shutil
 import subprocess
 
 import httpx
@@ -49,6 +50,7 @@ def tiers(logs):
     if not (THIN / "config.json").is_file():
         script = str(HOME.parent / "tests/e2e/thin_weights.py")
         subprocess.run([str(HOME / "vllm/bin/python"), script, str(MODEL), str(THIN)], check=True, timeout=300)
+    shutil.rmtree(logs / "learned", ignore_errors=True)
     first, second, own = ports.free(3, random.Random())
     thin = Engine("thin", ["e2e-thin"], 2048, first, logs, model=THIN)
     whole = Engine("whole", ["e2e-whole"], 2048, second, logs)
