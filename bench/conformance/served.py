@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 DATA = "vllm-bench.json"
+KEYLESS = 1  # vLLM's client begins with a POST /tokenize without the key: vLLM answers that, tiergate says 401
 TARGETS = ("straight", "tiergate before one", "tiergate before two")
 
 
@@ -39,7 +40,8 @@ class Taken(msgspec.Struct, frozen=True):
     def right(self) -> bool:
         """Nothing failed, and the gateway, where there is one, counted what the client did."""
         whole = self.completed == self.asked and not self.errors
-        return whole and self.counted in ({}, {"ok": self.asked + self.warm_ups, "others": 0, "tokens": self.expected()})
+        made = {"ok": self.asked + self.warm_ups, "others": KEYLESS, "tokens": self.expected()}
+        return whole and self.counted in ({}, made)
 
     def expected(self) -> int:
         """Tokens of all answers: each of a run is as long as the others."""
@@ -72,7 +74,8 @@ def section(folder: Path) -> Iterator[str]:
         "every target the same prompts, over prefix caches that were emptied before. Medians over the rounds, in ms. Servers, "
         "gateway and client share two cores, so two servers are no faster than one here. "
         f"Load average of the machine before and after: {served.busy[0]:.1f}, {served.busy[1]:.1f}; on a busy one the times are "
-        "its neighbours' as well, and what counts is that nothing is lost.\n"
+        "its neighbours' as well, and what counts is that nothing is lost: the gateway's metrics have as many whole answers, "
+        "their tokens, and no failure but the client's first word, a POST to `/tokenize` without a key.\n"
     )
     yield "| endpoint | target | runs | completed | errors | TTFT median, p99 | TPOT median, p99 | ITL median, p99 | tokens/s |"
     yield "|---|---|---|---|---|---|---|---|---|"

@@ -137,5 +137,4 @@ ABSENT = (
     "version 7 of the AI SDK, which wants Node 22 (version 6 is run)",
     "LangChain's cases with pictures and sounds, which it fetches from the internet",
     "schemathesis over a cut of OpenAI's own OpenAPI description (that of our documents is there)",
-    "vLLM's `bench serve` against two real vLLM servers behind tiergate",
 )
