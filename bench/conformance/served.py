@@ -45,7 +45,7 @@ class Taken(msgspec.Struct, frozen=True):
 
     def expected(self) -> int:
         """Tokens of all answers: each of a run is as long as the others."""
-        return self.tokens // self.completed * (self.asked + self.warm_ups)
+        return self.tokens // max(1, self.completed) * (self.asked + self.warm_ups)
 
     def told(self) -> str:
         times = (f"{name} {of.median} ms" for name, of in (("TTFT", self.ttft), ("TPOT", self.tpot), ("ITL", self.itl)))
