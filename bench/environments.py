@@ -15,6 +15,7 @@ from bench.peers import Peer
 from bench.processes import environment
 
 FOLDER = ".venv-bench"
+LOCKS = Path(__file__).with_name("locks")
 CHART = {"matplotlib": "3.10.8"}
 _STAMP = ".made-from"
 _SOURCES = ("gateway", "routing", "caches", "limits", "backends")
@@ -31,12 +32,18 @@ def ready(name: str, peer: Peer, root: Path) -> Path:
         return npm(name, peer.packages, root)
     if peer.installer == "checkout":
         return checkout(name, root)
-    return pip(name, peer.packages, root)
+    return pip_locked(name, LOCKS / f"{name}.txt", root)
 
 
 def pip(name: str, packages: Mapping[str, str], root: Path, below: str = FOLDER) -> Path:
     pins = [f"{package}=={version}" for package, version in packages.items()]
     return _made(root / below / name, " ".join([sys.version.split()[0], *pins]), lambda folder: _venv(folder, pins))
+
+
+def pip_locked(name: str, lock: Path, root: Path, below: str = FOLDER) -> Path:
+    """What the lock file says, and nothing else: see bench/locks.py."""
+    stamp = f"{sys.version.split()[0]} {hashlib.sha256(lock.read_bytes()).hexdigest()}"
+    return _made(root / below / name, stamp, lambda folder: _venv(folder, ["--no-deps", "-r", str(lock)]))
 
 
 def source(folder: Path, package: str, version: str) -> Path:

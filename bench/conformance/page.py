@@ -13,9 +13,9 @@ _SHOWN = 3
 _WIDTH = 160
 _INTRO = """# Other people's clients, through tiergate
 
-Made by `make conformance`, with peers by `ARGS="--targets litellm,smg,vllm-router"`; what is not run again keeps its result.
-Each suite has an environment of its own below `.venv-conformance/`, with its own packages at pinned versions (for Node also what
-they bring along, by a lock file; for Python that is what pip finds on the day), and calls
+Made by `make conformance`, with the peers by `ARGS="--targets all"`; what is not run again keeps its result. Each suite has an
+environment of its own below `.venv-conformance/`, in which a [lock file](../bench/conformance/locks) names every package at one
+version (for Node its own kind of lock file), and calls
 
 - `fake-vllm`: the look-alike of vLLM by itself ([how faithful it is](fake-vllm.md)), without a gateway: what fails here is the
   engine's, not a gateway's;
