@@ -81,7 +81,10 @@ def config_of(small: Engine, large: Engine, port: int) -> dict[str, Any]:
         "server": {"port": port, "drain_timeout": "5s"},
         "timeouts": {"connect": "10s", "first_token": "300s", "between_tokens": "120s", "total": "600s"},
         "models": [
-            pool("small", "small", [replica("s1", small)], served_name="e2e-small", capabilities=["tools", "json_schema"]),
+            pool(
+                "small", "small", [replica("s1", small)], served_name="e2e-small", capabilities=["tools", "json_schema"],
+                endpoints=["chat", "completions", "responses", "messages"],
+            ),
             pool("large", "large", [replica("l1", large)], served_name="e2e-large", context=2048, capabilities=["tools"]),
             pool("both", "other", [replica("b1", small), replica("b2", large)], served_name="e2e-both"),
             pool(

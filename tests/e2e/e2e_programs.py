@@ -91,7 +91,8 @@ class Program:
 class Engine(Program):
     """A vLLM server. Its API key, its parser of tool calls and its flags are those that docs/e2e.md names.
 
-    `kv`: the ports on which it tells what it caches, and replays that. `blocks`: of 32 tokens, its whole KV cache.
+    `kv`: the ports on which it tells what it caches, and replays that. `blocks`: of 32 tokens, its whole KV cache. `model`: the
+    folder of its weights.
     """
 
     def __init__(
@@ -104,9 +105,11 @@ class Engine(Program):
         *,
         kv: tuple[int, int] | None = None,
         blocks: int | None = None,
+        model: Path = MODEL,
     ) -> None:
+        self.names = models
         flags = [
-            *("--host", "127.0.0.1", "--port", str(port), "--model", str(MODEL), "--served-model-name", *models),
+            *("--host", "127.0.0.1", "--port", str(port), "--model", str(model), "--served-model-name", *models),
             *("--max-model-len", str(context), "--max-num-seqs", "8", "--block-size", "32", "--enforce-eager"),
             *("--scheduling-policy", "priority", "--enable-prompt-tokens-details", "--api-key", BACKEND_KEY),
             *("--enable-auto-tool-choice", "--tool-call-parser", "hermes"),

@@ -97,7 +97,7 @@ def test_a_prompt_too_long_moves_up(fleet):
     pinned = fleet.post(asked(long))
     assert pinned.status_code == 400
     assert "maximum context length is 1024 tokens" in pinned.json()["error"]["message"]
-    too_many = fleet.post(asked("Hi", model="auto", max_tokens=1500))
+    too_many = fleet.post(asked("Hi", model="auto", max_tokens=1500, ignore_eos=False, stop=[" "]))
     assert (too_many.status_code, too_many.headers["x-tiergate-model"]) == (200, "large"), too_many.text
 
 
@@ -118,11 +118,12 @@ def test_a_wrong_key_is_the_operators_fault(fleet):
 
 
 def test_an_endpoint_that_the_engine_lacks(fleet):
-    """Embeddings are a 404 of ours where the pool does not list them, and the operator's fault where the engine has none."""
+    """Embeddings are a 404 of ours where the pool does not list them, and a 501 that no SDK retries where the engine has none."""
     body = {"model": "small", "input": "x"}
     assert fleet.post(body, path="/v1/embeddings").json()["error"]["code"] == "endpoint_not_served"
     wrong = fleet.post({**body, "model": "wrong-endpoint"}, path="/v1/embeddings")
-    assert (wrong.status_code, wrong.json()["error"]["code"]) == (502, "backend_misconfigured")
+    assert (wrong.status_code, wrong.json()["error"]["code"]) == (501, "not_implemented")
+    assert wrong.headers["x-should-retry"] == "false"
 
 
 def test_privileged_fields_are_ours(fleet):
@@ -148,3 +149,22 @@ def test_tokens_a_second(fleet, figures):
     assert [answer.json()["usage"]["completion_tokens"] for answer in answers] == [64] * 16
     assert {answer.headers["x-tiergate-replica"] for answer in answers} == {"b1", "b2"}
     figures["tokens/s, 16 at once on both servers"] = round(16 * 64 / seconds)
+
+
+def test_sockets_that_stood_idle_are_no_failure(fleet):
+    """vLLM closes them after five seconds: just before, then and just after, each request is one attempt that succeeds."""
+    fleet.settle()
+
+    async def in_rounds():
+        told = []
+        async with httpx.AsyncClient(base_url=fleet.gateway.root, timeout=600, trust_env=False) as client:
+            for idle in (0, 3.9, 4.9, 5.0, 5.1):
+                await asyncio.sleep(idle)
+                bodies = [asked("Hi", max_tokens=1, stream=number % 2 == 0) for number in range(16)]
+                sent = [client.post("/v1/chat/completions", json=body, headers=headers_of("acme")) for body in bodies]
+                told += await asyncio.gather(*sent)
+        return told
+
+    answers = asyncio.run(in_rounds())
+    assert {answer.status_code for answer in answers} == {200}
+    assert {fleet.line(answer.headers["x-request-id"])["attempts"] for answer in answers} == {1}

@@ -1,5 +1,6 @@
 """/v1/audio/transcriptions and /translations: multipart in, the model's name replaced in place, settled by the sound's length."""
 
+import asyncio
 import hashlib
 
 import openai
@@ -118,6 +119,18 @@ async def test_a_stream_that_breaks(gateway):
     answer = await ask(gateway, stream="true", prompt="[[tokens: 9]]")
     assert '"code":"stream_broken"' in answer.text
     assert (await gateway.line())["outcome"] == "broken_stream"
+
+
+@pytest.mark.parametrize("stream", ["false", "true"])
+async def test_a_client_that_leaves(gateway, stream):
+    """Streamed or not, its form's work ends at the engine, and nothing is held for it."""
+    gateway.small.faults.add(hang_before_headers=True, times=1)
+    waiting = asyncio.create_task(ask(gateway, stream=stream))
+    await gateway.until(lambda: gateway.small.calls)
+    waiting.cancel()
+    await gateway.until(lambda: gateway.small.calls[0].aborted)
+    assert (await gateway.line())["outcome"] == "client_gone"
+    await gateway.at_rest()
 
 
 @pytest.mark.parametrize(

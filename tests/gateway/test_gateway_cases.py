@@ -5,10 +5,11 @@ T22                                   test_gateway_flight
 T23 T26 T27 T29 T31 T34 T35 T37 T38   test_gateway_limits; T23 test_gateway_admission, T38 test_gateway_standing as well
 T25 T32                               test_gateway_admission: workers and gateways; test_gateway_shared_limits
 T40                                   here: an idle gateway has no task of a limiter
-T42                                   test_gateway_stream by window; here by route
+T42                                   test_gateway_stream by window; here by route; test_gateway_audio
 T43 T44                               test_gateway_failover, test_gateway_stream
 T46 T48 T52                           here
-T49 T51                               test_gateway_stream; T49 byte for byte: test_gateway_fidelity
+T49                                   test_gateway_stream; byte for byte: test_gateway_fidelity
+T51                                   test_gateway_stepwise, test_gateway_stream
 T53 T56 T57                           test_gateway_queue; T56 with strict classes: test_gateway_scheduling
 T54                                   test_gateway_queue: classes are a closed set; here: a priority of any type in the body
 T60 T64                               test_gateway_routing, test_gateway_failover
@@ -60,9 +61,13 @@ ROUTES = {
     "/v1/embeddings": {"model": "small-model", "input": "x"},
     "/v1/responses": {"model": "small-model", "input": "[[tokens: 300]]", "max_output_tokens": 400},
     "/v1/messages": chat("[[tokens: 300]]", max_tokens=400),
+    "/v1/messages/count_tokens": chat(),
     "/v1/rerank": {"model": "small-model", "query": "x", "documents": ["y"]},
+    "/v1/score": {"model": "small-model", "text_1": "x", "text_2": ["y"]},
+    "/tokenize": {"model": "small-model", "prompt": "x"},
+    "/detokenize": {"model": "small-model", "tokens": [1]},
 }
-NO_STREAM = ("/v1/embeddings", "/v1/rerank")
+NO_STREAM = ("/v1/embeddings", "/v1/messages/count_tokens", "/v1/rerank", "/v1/score", "/tokenize", "/detokenize")
 
 
 @pytest.mark.parametrize("path", ROUTES)
@@ -70,16 +75,21 @@ NO_STREAM = ("/v1/embeddings", "/v1/rerank")
 @pytest.mark.parametrize("shared", [False, True], ids=["alone", "cacheable"])
 async def test_a_departure_ends_the_work_on_every_route(start, path, stream, shared):
     """T42, W40: on each route, streamed or not, cached or not, the client's leaving closes the upstream and frees the slot."""
-    served = ["chat", "completions", "embeddings", "responses", "messages", "rerank"]
+    served = ["chat", "completions", "embeddings", "responses", "messages", "rerank", "score", "tokenize"]
     stack = await start({"models": {0: {"endpoints": served}}}, fakes={"s1": Options(itl=0.01), "l1": Options()})
     if path in NO_STREAM:
-        stack.small.faults.add(hang_before_first_token=True, times=1)
+        stack.small.faults.add(hang_before_headers=True, times=1)
     async with wire(stack.gateway.port) as one:
         one.send({**ROUTES[path], "stream": stream, **(GREEDY if shared else {})}, path=path)
-        await stack.until(lambda: posts(stack.small))
-    await stack.until(lambda: posts(stack.small)[0].aborted)
+        await stack.until(lambda: asked(stack.small))
+    await stack.until(lambda: asked(stack.small)[0].aborted)
     await stack.until(stack.idle)
     assert (await lines(stack, 1))[0]["outcome"] == "client_gone"
+
+
+def asked(fake):
+    """Calls of any path, those at the engine's root included."""
+    return [entry for entry in fake.log if entry.method == "POST"]
 
 
 async def test_an_error_in_mid_stream_ends_it_and_keeps_its_words(stack):
@@ -244,6 +254,15 @@ async def test_errors_of_ours_have_one_shape(stack, body, how, status):
     assert isinstance(error["code"], str)
     assert posts(stack.small) == []
     assert (await ask(stack, chat())).status_code == 200
+
+
+@pytest.mark.parametrize("path", ROUTES)
+async def test_a_body_that_is_no_json_is_a_400_on_every_route(stack, path):
+    """W30: whatever the route, and though its model would not serve it: JSON with a status, and nothing upstream."""
+    answer = await ask(stack, b'{"stream": true, x}', path=path)
+    assert (answer.status_code, answer.headers["content-type"]) == (400, "application/json")
+    assert answer.json()["error"]["code"] == "invalid_json"
+    assert asked(stack.small) == asked(stack.large) == []
 
 
 async def test_a_backends_retry_after_reaches_the_client(stack):
