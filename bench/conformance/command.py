@@ -22,14 +22,13 @@ import msgspec
 
 from bench.compare import end_at_sigterm, version
 from bench.conformance import page, runner, verdict
-from bench.conformance.records import Results, Run
+from bench.conformance.records import DATA, Results, Run
 from bench.conformance.suites import FOLDER, SUITES
 from bench.conformance.targets import DIRECT, GATEWAYS, OURS, WORKERS, Target, started
 from bench.environments import NotInstalledError
 from bench.processes import NotReadyError
 
 ROOT = Path(__file__).resolve().parents[2]
-DATA = "conformance.json"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from bench.conformance.records import Case, Results, Run
+from bench.conformance.served import section
 from bench.conformance.suites import ABSENT, SUITES
 from bench.conformance.targets import DIRECT, GATEWAYS, OURS, WORKERS
 from bench.conformance.verdict import fails_directly, verdict
 
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 _SHOWN = 3
 _WIDTH = 160
 _INTRO = """# Other people's clients, through tiergate
@@ -30,7 +33,7 @@ JSON schemas, and fail when told to. So this is about the protocol, not about an
 
 
 def page(results: Results) -> str:
-    parts = (_matrix, _ours, _failures, _skipped, _versions, _absent)
+    parts = (_matrix, _ours, _served, _failures, _skipped, _versions, _absent)
     return "\n".join([_INTRO, *(line for part in parts for line in part(results))])
 
 
@@ -60,6 +63,10 @@ def _ours(results: Results) -> Iterator[str]:
     both = [*_cases(results, OURS, lambda run: run.failed), *_cases(results, WORKERS, lambda run: run.failed)]
     found = list({(name, case.case): (name, case) for name, case in both}.values())
     yield from _table(found, lambda name, case: verdict(results, name, case) or f"**not explained**: {case.why}")
+
+
+def _served(_: Results) -> Iterator[str]:
+    yield from section(DOCS)
 
 
 def _failures(results: Results) -> Iterator[str]:

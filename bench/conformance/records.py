@@ -8,6 +8,7 @@ from typing import Self
 
 import msgspec
 
+DATA = "conformance.json"
 BROKE_OFF = "(the suite)"  # the case of a program that did not end well
 
 

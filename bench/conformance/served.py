@@ -55,6 +55,7 @@ class Served(msgspec.Struct):
     version: str  # of tiergate
     engine: str  # of vLLM
     load: str
+    busy: tuple[float, float]  # the machine's load average (15 min) before and after
     runs: list[Taken]
 
 
@@ -69,7 +70,9 @@ def section(folder: Path) -> Iterator[str]:
         f"Made by `python -m bench.conformance.vllm_bench` with the environment of `make e2e`, on {served.date}: vLLM "
         f"{served.engine} on the CPU, SmolLM2-135M, tiergate {served.version}. Each run sends {served.load}; each round sends "
         "every target the same prompts, over prefix caches that were emptied before. Medians over the rounds, in ms. Servers, "
-        "gateway and client share two cores, so two servers are no faster than one here.\n"
+        "gateway and client share two cores, so two servers are no faster than one here. "
+        f"Load average of the machine before and after: {served.busy[0]:.1f}, {served.busy[1]:.1f}; on a busy one the times are "
+        "its neighbours' as well, and what counts is that nothing is lost.\n"
     )
     yield "| endpoint | target | runs | completed | errors | TTFT median, p99 | TPOT median, p99 | ITL median, p99 | tokens/s |"
     yield "|---|---|---|---|---|---|---|---|---|"

@@ -13,6 +13,7 @@ import contextlib
 import datetime as dt
 import hashlib
 import json
+import os
 import random
 import re
 import subprocess
@@ -27,6 +28,9 @@ from pathlib import Path
 import msgspec
 
 from bench.compare import end_at_sigterm, version
+from bench.conformance.page import DOCS, page
+from bench.conformance.records import DATA as RESULTS
+from bench.conformance.records import Results
 from bench.conformance.served import DATA, TARGETS, Served, Spread, Taken
 from bench.conformance.targets import KEY, MODEL, OURS
 from bench.load import Target
@@ -72,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("there is no vLLM and no model in .venv-e2e: make e2e", file=sys.stderr)
         return _NO_VLLM
     end_at_sigterm()
-    asked, runs = Asked(args.prompts, args.at_once), list[Taken]()
+    asked, runs, before_all = Asked(args.prompts, args.at_once), list[Taken](), os.getloadavg()[2]
     with tempfile.TemporaryDirectory(prefix="tiergate-vllm-bench-") as folder, contextlib.ExitStack() as stack:
         engines = _engines(Path(folder), stack)
         gateway = _gateway(engines, Path(folder), stack)
@@ -91,8 +95,11 @@ def main(argv: Sequence[str] | None = None) -> int:
                     print(f"round {turn + 1} {backend:16} {name:24} {runs[-1].told()}", file=sys.stderr, flush=True)
         engine_version = json.loads(_asked(engines[0], "/version"))["version"]
     today = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d")
-    served = Served(today, version(OURS), engine_version, asked.told(), runs)
-    (args.out / DATA).write_bytes(msgspec.json.format(msgspec.json.encode(served), indent=1) + b"\n")
+    busy = before_all, os.getloadavg()[2]
+    served = Served(today, version(OURS), engine_version, asked.told(), busy, runs)
+    (DOCS / DATA).write_bytes(msgspec.json.format(msgspec.json.encode(served), indent=1) + b"\n")
+    results = msgspec.json.decode((DOCS / RESULTS).read_bytes(), type=Results)
+    (DOCS / "conformance.md").write_text(page(results), encoding="utf-8")
     return 0 if all(run.right() for run in runs) else 1
 
 
@@ -101,7 +108,6 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--prompts", type=int, default=48, help="of each run; default: 48")
     parser.add_argument("--at-once", type=int, default=4, help="requests in flight; default: 4")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs", help="where to write; default: docs")
     return parser.parse_args(argv)
 
 

@@ -43,7 +43,7 @@ def test_the_section(tmp_path):
     """A row for each endpoint and target, with medians over its runs; nothing where there are no figures."""
     assert list(section(tmp_path)) == []
     runs = [run(), run({"median_ttft_ms": 30.0}), run({"median_ttft_ms": 20.0}), run(counted={}, target=TARGETS[0])]
-    served = Served("2026-01-01", "abc", "0.32.0", Asked(8, 2).told(), runs)
+    served = Served("2026-01-01", "abc", "0.32.0", Asked(8, 2).told(), (1.0, 2.0), runs)
     (tmp_path / DATA).write_bytes(msgspec.json.encode(served))
     rows = [line for line in section(tmp_path) if line.startswith("| `/v1/chat/completions`")]
     assert [row.split(" | ")[1:6] for row in rows] == [
