@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.conformance.records import Case, Results, Run
 from bench.conformance.served import section
-from bench.conformance.suites import ABSENT, SUITES
+from bench.conformance.suites import SUITES
 from bench.conformance.targets import DIRECT, GATEWAYS, OURS, WORKERS
 from bench.conformance.verdict import fails_directly, verdict
 
@@ -33,7 +33,7 @@ JSON schemas, and fail when told to. So this is about the protocol, not about an
 
 
 def page(results: Results) -> str:
-    parts = (_matrix, _ours, _served, _failures, _skipped, _versions, _absent)
+    parts = (_matrix, _ours, _served, _failures, _skipped, _versions)
     return "\n".join([_INTRO, *(line for part in parts for line in part(results))])
 
 
@@ -128,8 +128,3 @@ def _cell(text: str) -> str:
     """A cell of a table: one line, no bars, not too long."""
     flat = " ".join(text.split()).replace("|", "\\|").replace("`", "'").replace("<", "&lt;")
     return flat if len(flat) <= _WIDTH else flat[: _WIDTH - 1] + "…"
-
-
-def _absent(_: Results) -> Iterator[str]:
-    yield "## Not here yet\n"
-    yield from (f"- {line}" for line in ABSENT)

@@ -143,5 +143,3 @@ SUITES |= {
     ),
     "ai-sdk": _node("ai-sdk", "ai_sdk_calls.mjs", "Vercel's AI SDK, whose schemas check every chunk: text, tools, objects"),
 }
-
-ABSENT = ("vLLM's `bench serve` against two real vLLM servers behind tiergate",)
