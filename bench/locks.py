@@ -25,6 +25,7 @@ _OPTIONS = (
 
 def locked() -> Iterator[tuple[Path, Mapping[str, str]]]:
     """Each lock file, and the pins that it is made from."""
+    yield environments.LOCKS / "chart.txt", environments.CHART
     for name, peer in PEERS.items():
         if peer.installer == "pip":
             yield environments.LOCKS / f"{name}.txt", peer.packages

@@ -35,7 +35,7 @@ class Suite:
 
     def ready(self, name: str, root: Path) -> list[str]:
         """Its command, with its environment made if it is not there. Raises NotInstalledError."""
-        folder = environments.pip_locked(name, LOCKS / f"{name}.txt", root, FOLDER)
+        folder = environments.pip(name, self.packages, root, FOLDER, LOCKS)
         if self.source:
             environments.source(folder, *next(iter(self.packages.items())))
         return [str(folder / "bin/python"), str(HERE / self.program)]

@@ -78,4 +78,13 @@ def test_what_the_lock_files_say():
     for file, pins in files.items():
         lines = [line.partition(";")[0].strip() for line in file.read_text(encoding="utf-8").splitlines()]
         assert all(re.fullmatch(r"[\w.-]+==[\w.+-]+", line) for line in lines), file
-        assert {f"{name.partition('[')[0]}=={version}" for name, version in pins.items()} <= set(lines), file
+        assert set(environments.pins(pins)) <= set(lines), file
+
+
+def test_pins_that_are_not_locked(tmp_path):
+    """A pin that the lock file has not, or has at another version, is told before anything is made."""
+    (tmp_path / "some.txt").write_text("openai==3.57.0\nhttpx==0.28.1 ; python_full_version < '4'\n", encoding="utf-8")
+    for packages in ({"openai": "3.57"}, {"openai[aiohttp]": "3.57.0", "rich": "15.0.0"}):
+        with pytest.raises(environments.NotInstalledError, match="make lock-suites"):
+            environments.pip("some", packages, tmp_path, ".venv", tmp_path)
+    assert not (tmp_path / ".venv").exists()
