@@ -43,7 +43,7 @@ class Suite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSuite(Suite):
-    """`program` is in suites/node/, its package.json and package-lock.json in the folder `manifest` there.
+    """`program` is in suites/node/, its package.json and package-lock.json in the folder `manifest`, which suites may share.
 
     The lock file is made by `npm install --package-lock-only --omit-lockfile-registry-resolved`. Node itself may be one of the
     packages (`node-SYSTEM-MACHINE`, each optional), else it is the machine's.
@@ -51,8 +51,8 @@ class NodeSuite(Suite):
 
     manifest: Path
 
-    def ready(self, name: str, root: Path) -> list[str]:
-        folder = environments.npm_locked(name, self.manifest, root, FOLDER)
+    def ready(self, name: str, root: Path) -> list[str]:  # noqa: ARG002 - the manifest's, which suites may share
+        folder = environments.npm_locked(self.manifest.name, self.manifest, root, FOLDER)
         for file in (HERE / "node").glob("*.mjs"):
             shutil.copy(file, folder)  # Node looks for packages beside the program
         node = next(folder.glob("node_modules/node-*/bin/node"), "node")
@@ -142,4 +142,9 @@ SUITES |= {
         program="schemathesis_openai.py",
     ),
     "ai-sdk": _node("ai-sdk", "ai_sdk_calls.mjs", "Vercel's AI SDK, whose schemas check every chunk: text, tools, objects"),
+    "ai-sdk-others": _node(
+        "ai-sdk",
+        "ai_sdk_other_calls.mjs",
+        "its providers for OpenAI, over `/v1/responses`, and for Anthropic, over `/v1/messages`",
+    ),
 }
