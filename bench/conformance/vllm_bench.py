@@ -76,31 +76,35 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("there is no vLLM and no model in .venv-e2e: make e2e", file=sys.stderr)
         return _NO_VLLM
     end_at_sigterm()
-    asked, runs, before_all = Asked(args.prompts, args.at_once), list[Taken](), os.getloadavg()[2]
+    asked, runs = Asked(args.prompts, args.at_once), list[Taken]()
+    ours, busy = version(OURS), os.getloadavg()[2]
     with tempfile.TemporaryDirectory(prefix="tiergate-vllm-bench-") as folder, contextlib.ExitStack() as stack:
         engines = _engines(Path(folder), stack)
         gateway = _gateway(engines, Path(folder), stack)
+        engine = json.loads(_asked(engines[0], "/version"))["version"]
         roots = {TARGETS[0]: (engines[0], MODEL), TARGETS[1]: (gateway, "one"), TARGETS[2]: (gateway, "both")}
         for turn in range(args.rounds):
             for backend in ENDPOINTS:
                 for name in (*TARGETS[turn % len(TARGETS) :], *TARGETS[: turn % len(TARGETS)]):
                     at, model = roots[name]
                     before = _counted(gateway)
-                    for engine in engines:
-                        _asked(engine, "/reset_prefix_cache", b"")
+                    for one in engines:
+                        _asked(one, "/reset_prefix_cache", b"")
                     told = _bench(backend, at, model, asked.flags(turn), Path(folder))
                     after = _counted(gateway) if at is gateway else {}
                     counted = {key: value - before[key] for key, value in after.items()}
                     runs.append(taken(name, backend, asked, told, counted))
                     print(f"round {turn + 1} {backend:16} {name:24} {runs[-1].told()}", file=sys.stderr, flush=True)
-        engine_version = json.loads(_asked(engines[0], "/version"))["version"]
-    today = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d")
-    busy = before_all, os.getloadavg()[2]
-    served = Served(today, version(OURS), engine_version, asked.told(), busy, runs)
+                    today = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d")
+                    _write(Served(today, ours, engine, asked.told(), (busy, os.getloadavg()[2]), runs))
+    return 0 if all(run.right() for run in runs) else 1
+
+
+def _write(served: Served) -> None:
+    """After every run, so that one that breaks off loses nothing."""
     (DOCS / DATA).write_bytes(msgspec.json.format(msgspec.json.encode(served), indent=1) + b"\n")
     results = msgspec.json.decode((DOCS / RESULTS).read_bytes(), type=Results)
     (DOCS / "conformance.md").write_text(page(results), encoding="utf-8")
-    return 0 if all(run.right() for run in runs) else 1
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -17,6 +17,8 @@ from gateway.lab.up import ports
 from gateway.lab.up.processes import python
 
 THIN = HOME / "smollm2-thin"
+ALWAYS = {"floor": 0, "price": 1000}  # however seldom the thin model answers, that pays
+BRIEF = {"max_tokens": 32, "stop": ["\n", "."]}  # the models do not know when to end
 GOES_UP = {"disagreement", "unsure", "unchecked", "refusal", "empty", "truncated", "invalid"}
 SHAPE = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"], "additionalProperties": False}
 JSON = {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SHAPE, "strict": True}}}
@@ -88,9 +90,10 @@ def config_of(thin, whole, port):
             "tiers": ["small", "large", "umpire"],
             "routes": {
                 "auto": {"models": ["thin", "whole"]},
-                "samples": {"models": ["thin", "whole"], "cascade": {}},
-                "models": {"models": ["thin", "other", "whole"], "cascade": {"check": "models", "charge": "answered"}},
-                "logprobs": {"models": ["thin", "whole"], "cascade": {"check": "logprobs", "certainty": 0.8}},
+                "samples": {"models": ["thin", "whole"], "cascade": ALWAYS},
+                "models": {"models": ["thin", "other", "whole"], "cascade": {**ALWAYS, "check": "models", "charge": "answered"}},
+                "logprobs": {"models": ["thin", "whole"], "cascade": {**ALWAYS, "check": "logprobs", "certainty": 0.8}},
+                "switched": {"models": ["thin", "whole"], "cascade": {}},
                 "busy": {"models": ["thin", "few"]},
             },
             "load": {"wait": "300ms"},
@@ -124,6 +127,7 @@ async def all_of(tiers, bodies, path="/v1/chat/completions", at_once=8):
 
 
 def tally(answers):
+    """What came of the small tier, and `none` where it was not asked."""
     return collections.Counter(answer.headers.get("x-tiergate-cascade", "none") for answer in answers)
 
 
@@ -145,12 +149,23 @@ def whole_and_honest(answer):
 @pytest.mark.parametrize("temperature", [None, 0])
 def test_a_cascade_by_two_samples(tiers, figures, temperature, seed):
     """Sums are asked of the thin model twice: the right ones seldom differ, what differs goes up, and both tiers are paid."""
-    bodies = [asked("samples", text, temperature=temperature, seed=seed, max_tokens=24) for text in sums(16)]
+    bodies = [asked("samples", text, temperature=temperature, seed=seed, **BRIEF) for text in sums(10)]
     answers = asyncio.run(all_of(tiers, bodies))
     for answer in answers:
         whole_and_honest(answer)
     figures[f"cascade by samples, temperature {temperature}, seed {seed}: what came of it"] = told(answers)
     assert tiers.sum("tiergate_cascades_total", route="samples") >= len(bodies)
+
+
+def test_a_cascade_that_does_not_pay_is_switched_off(tiers, figures):
+    """With the defaults, requests that the thin model seldom agrees on with itself are soon asked of the whole one alone."""
+    bodies = [asked("switched", text, **BRIEF) for text in sums(40)]
+    answers = asyncio.run(all_of(tiers, bodies, at_once=4))
+    counts = tally(answers)
+    figures["cascade with the defaults, 40 sums: what came of it"] = told(answers)
+    good = counts["answered"] / (len(answers) - counts["none"])
+    assert counts["none"] > 8 or good > 0.5
+    assert tiers.sum("tiergate_cascade_switches_total", route="switched", to="off") == (counts["none"] > 0)
 
 
 def test_two_samples_of_a_seeded_request_are_two(tiers):
@@ -163,7 +178,7 @@ def test_two_samples_of_a_seeded_request_are_two(tiers):
 
 def test_a_cascade_by_two_models(tiers, figures):
     """The thin model's answer is the answer where another model of its tier says the same, and only what answers is paid."""
-    bodies = [asked("models", text, temperature=0, max_tokens=24) for text in sums(16)]
+    bodies = [asked("models", text, temperature=0, **BRIEF) for text in sums(10)]
     answers = asyncio.run(all_of(tiers, bodies))
     for answer in answers:
         whole_and_honest(answer)
@@ -173,7 +188,7 @@ def test_a_cascade_by_two_models(tiers, figures):
 def test_a_cascade_by_probabilities(tiers, figures):
     """The thin model is asked once, with probabilities that the client is not told of unless it asked for them."""
     for more in ({}, {"logprobs": True, "top_logprobs": 2}):
-        bodies = [asked("logprobs", text, temperature=0, max_tokens=24, **more) for text in sums(12)]
+        bodies = [asked("logprobs", text, temperature=0, **BRIEF, **more) for text in sums(8)]
         answers = asyncio.run(all_of(tiers, bodies))
         for answer in answers:
             whole_and_honest(answer)
@@ -188,7 +203,7 @@ def test_a_cascade_by_probabilities(tiers, figures):
 @pytest.mark.parametrize(("name", "more"), [("a schema", JSON), ("a tool", CALL)])
 def test_a_cascade_of_what_has_a_shape(tiers, figures, name, more):
     """JSON and calls are compared by value, and what the client gets is of the shape that it asked for."""
-    bodies = [asked("samples", f"Is {n} an even number?", max_tokens=60, **more) for n in range(12)]
+    bodies = [asked("samples", f"Is {n} an even number?", max_tokens=60, **more) for n in range(8)]
     answers = asyncio.run(all_of(tiers, bodies))
     for answer in answers:
         whole_and_honest(answer)
@@ -202,8 +217,8 @@ def test_a_cascade_of_what_has_a_shape(tiers, figures, name, more):
 def test_shadows_and_their_judge(tiers, figures):
     """Requests of `auto` are asked of the other end as well; agreement is a label, and what differs is the judge's to say."""
     before = shadows(tiers), len(tiers.labels())
-    easy = [asked("auto", text, temperature=0, max_tokens=24) for text in sums(10)]
-    streamed = [asked("auto", f"Say hello {n} times.", stream=True, max_tokens=24) for n in range(10)]
+    easy = [asked("auto", text, temperature=0, **BRIEF) for text in sums(10)]
+    streamed = [asked("auto", f"Say hello {n} times.", stream=True, **BRIEF) for n in range(10)]
     for answer in asyncio.run(all_of(tiers, easy + streamed, at_once=3)):
         assert answer.status_code == 200, answer.text
     until(lambda: not tiers.sum("tiergate_inflight_requests"), "no shadow runs")
@@ -228,11 +243,11 @@ def shadows(tiers):
 def test_what_is_near_the_cut_spills(tiers, figures):
     """Two slots of the dear tier are taken for seconds: work that would have gone there is answered by the thin model."""
     hard = "Prove step by step that the sum of two odd numbers is even, then derive the general theorem for n numbers."
-    long = [asked("busy", f"{hard} ({n})", max_tokens=160, ignore_eos=True) for n in range(28)]
-    answers = asyncio.run(all_of(tiers, long, at_once=14))
+    long = [asked("busy", f"{hard} ({n})", max_tokens=64, ignore_eos=True) for n in range(16)]
+    answers = asyncio.run(all_of(tiers, long, at_once=8))
     assert {answer.status_code for answer in answers} == {200}
     routes = collections.Counter((answer.headers["x-tiergate-route"], answer.headers["x-tiergate-tier"]) for answer in answers)
-    figures["28 hard requests, two slots: by route and tier"] = ", ".join(f"{n} {' '.join(way)}" for way, n in routes.items())
+    figures["16 hard requests, two slots: by route and tier"] = ", ".join(f"{n} {' '.join(way)}" for way, n in routes.items())
     assert routes["load", "small"] > 0
     assert tiers.sum("tiergate_load_moves_total", tier="small", move="spilled") == routes["load", "small"]
 

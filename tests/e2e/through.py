@@ -73,7 +73,7 @@ def cases():
 
 
 def _asked():
-    chat = {"messages": [{"role": "user", "content": "Say a number."}], "max_tokens": 24, **GREEDY}
+    chat = {"messages": [{"role": "user", "content": "Say a number."}], "max_tokens": 48, "stop": ["\n"], **GREEDY}
     weather = {**chat, "tools": [TOOL], "max_tokens": 60}
     sampled = {"temperature": 1, "seed": 5, "n": 2}
     named = {"type": "function", "function": {"name": "get_weather"}}
@@ -85,7 +85,7 @@ def _asked():
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c1", "content": "sunny 晴れ 👋🏽"},
     ]
-    text = {"prompt": "Say a number. One, two, 三,", "max_tokens": 16, **GREEDY}
+    text = {"prompt": "Say a number. One, two, 三,", "max_tokens": 32, "stop": [",", "."], **GREEDY}
     yield "chat", CHAT, chat, True
     yield "chat, usage", CHAT, {**chat, **USAGE}, True
     yield "chat, usage all along", CHAT, {**chat, "stream_options": {"include_usage": True, "continuous_usage_stats": True}}, True
@@ -134,6 +134,12 @@ def told(answer: httpx.Response, *, fingerprint: bool = True) -> dict[str, Any]:
     if kind == "text/event-stream":
         return {**found, **_stream(answer.text, () if fingerprint else ("system_fingerprint",))}
     return {**found, "body": _same(answer.json())}
+
+
+def was_cut(answer: httpx.Response) -> bool:
+    """It ended by its length, or a choice of it did."""
+    text = answer.text.replace(" ", "")
+    return any(sign in text for sign in ('"finish_reason":"length"', '"stop_reason":"max_tokens"', '"status":"incomplete"'))
 
 
 def essence(answer: httpx.Response) -> dict[str, Any]:
