@@ -37,6 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     data = args.out / DATA
     kept = msgspec.json.decode(data.read_bytes(), type=Results) if data.is_file() else Results()
     results = Results({suite: runs for suite, runs in kept.runs.items() if suite in SUITES})
+    if args.page:
+        _write(results, args.out)
+        return 0
     versions = {name: _version(name) for name in args.targets}  # of the checkout before this writes into it
     commands, missing = _installed(args.suites), list[str]()
     for name in args.targets:
@@ -86,6 +89,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--targets", type=some(targets), default=[DIRECT, OURS, WORKERS],
         help=f"some of {','.join(targets)}, or all; default: {DIRECT},{OURS},{WORKERS}",
     )  # fmt: skip
+    parser.add_argument("--page", action="store_true", help="run nothing: the page anew from the results that there are")
     parser.add_argument("--out", type=Path, default=ROOT / "docs", help="where to write; default: docs")
     return parser.parse_args(argv)
 
