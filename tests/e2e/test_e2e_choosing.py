@@ -5,6 +5,7 @@ import collections
 import contextlib
 import json
 import random
+import shutil
 import subprocess
 
 import httpx
@@ -49,6 +50,7 @@ def tiers(logs):
     if not (THIN / "config.json").is_file():
         script = str(HOME.parent / "tests/e2e/thin_weights.py")
         subprocess.run([str(HOME / "vllm/bin/python"), script, str(MODEL), str(THIN)], check=True, timeout=300)
+    shutil.rmtree(logs / "learned", ignore_errors=True)
     first, second, own = ports.free(3, random.Random())
     thin = Engine("thin", ["e2e-thin"], 2048, first, logs, model=THIN)
     whole = Engine("whole", ["e2e-whole"], 2048, second, logs)
@@ -89,10 +91,12 @@ def config_of(thin, whole, port):
             "classifier": {"kind": "rules", "default_tier": "large"},
             "tiers": ["small", "large", "umpire"],
             "routes": {
-                "auto": {"models": ["thin", "whole"]},
+                "auto": {"models": ["other", "whole"]},
+                "worse": {"models": ["thin", "whole"]},
                 "samples": {"models": ["thin", "whole"], "cascade": ALWAYS},
+                "able": {"models": ["other", "whole"], "cascade": ALWAYS},
                 "models": {"models": ["thin", "other", "whole"], "cascade": {**ALWAYS, "check": "models", "charge": "answered"}},
-                "logprobs": {"models": ["thin", "whole"], "cascade": {**ALWAYS, "check": "logprobs", "certainty": 0.8}},
+                "logprobs": {"models": ["other", "whole"], "cascade": {**ALWAYS, "check": "logprobs", "certainty": 0.8}},
                 "switched": {"models": ["thin", "whole"], "cascade": {}},
                 "busy": {"models": ["thin", "few"]},
             },
@@ -141,20 +145,19 @@ def whole_and_honest(answer):
     assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
     result, headers = answer.headers["x-tiergate-cascade"], answer.headers
     assert (headers["x-tiergate-tier"], result == "answered") in (("small", True), ("large", False)), result
-    assert body["model"] == {"small": "e2e-thin", "large": "e2e-whole"}[headers["x-tiergate-tier"]]
+    assert body["model"] == ("e2e-thin" if headers["x-tiergate-model"] == "thin" else "e2e-whole")
     assert result == "answered" or result in GOES_UP
 
 
-@pytest.mark.parametrize("seed", [None, 3])
 @pytest.mark.parametrize("temperature", [None, 0])
-def test_a_cascade_by_two_samples(tiers, figures, temperature, seed):
-    """Sums are asked of the thin model twice: the right ones seldom differ, what differs goes up, and both tiers are paid."""
-    bodies = [asked("samples", text, temperature=temperature, seed=seed, **BRIEF) for text in sums(10)]
-    answers = asyncio.run(all_of(tiers, bodies))
+@pytest.mark.parametrize("route", ["samples", "able"])
+def test_a_cascade_by_two_samples(tiers, figures, route, temperature):
+    """Sums: the thin model says nothing that could be compared, so the dear one answers; one that can add agrees with itself."""
+    answers = asyncio.run(all_of(tiers, [asked(route, text, temperature=temperature, seed=3, **BRIEF) for text in sums(10)]))
     for answer in answers:
         whole_and_honest(answer)
-    figures[f"cascade by samples, temperature {temperature}, seed {seed}: what came of it"] = told(answers)
-    assert tiers.sum("tiergate_cascades_total", route="samples") >= len(bodies)
+    figures[f"cascade by samples, {route}, temperature {temperature}: what came of it"] = told(answers)
+    assert route == "samples" or tally(answers)["answered"] > 0
 
 
 def test_a_cascade_that_does_not_pay_is_switched_off(tiers, figures):
@@ -193,6 +196,7 @@ def test_a_cascade_by_probabilities(tiers, figures):
         for answer in answers:
             whole_and_honest(answer)
             assert bool(answer.json()["choices"][0]["logprobs"]) is bool(more)
+        assert tally(answers)["answered"] > 0
         figures[f"cascade by probabilities, {'asked for' if more else 'not asked for'}: what came of it"] = told(answers)
     completions = [{"model": "logprobs", "prompt": f"{n} + 1 =", "max_tokens": 3, "temperature": 0} for n in range(6)]
     for answer in asyncio.run(all_of(tiers, completions, "/v1/completions")):
@@ -203,34 +207,37 @@ def test_a_cascade_by_probabilities(tiers, figures):
 @pytest.mark.parametrize(("name", "more"), [("a schema", JSON), ("a tool", CALL)])
 def test_a_cascade_of_what_has_a_shape(tiers, figures, name, more):
     """JSON and calls are compared by value, and what the client gets is of the shape that it asked for."""
-    bodies = [asked("samples", f"Is {n} an even number?", max_tokens=60, **more) for n in range(8)]
+    bodies = [asked("able", f"Is {n} an even number?", max_tokens=60, **more) for n in range(8)]
     answers = asyncio.run(all_of(tiers, bodies))
     for answer in answers:
         whole_and_honest(answer)
-        message = answer.json()["choices"][0]["message"]
-        said = message["content"] if more is JSON else message["tool_calls"][0]["function"]["arguments"]
         if answer.headers["x-tiergate-cascade"] == "answered":
+            message = answer.json()["choices"][0]["message"]
+            said = message["content"] if more is JSON else message["tool_calls"][0]["function"]["arguments"]
             assert set(json.loads(said)) == {"ok"}
     figures[f"cascade of {name}: what came of it"] = told(answers)
 
 
 def test_shadows_and_their_judge(tiers, figures):
-    """Requests of `auto` are asked of the other end as well; agreement is a label, and what differs is the judge's to say."""
-    before = shadows(tiers), len(tiers.labels())
-    easy = [asked("auto", text, temperature=0, **BRIEF) for text in sums(10)]
-    streamed = [asked("auto", f"Say hello {n} times.", stream=True, **BRIEF) for n in range(10)]
-    for answer in asyncio.run(all_of(tiers, easy + streamed, at_once=3)):
-        assert answer.status_code == 200, answer.text
-    until(lambda: not tiers.sum("tiergate_inflight_requests"), "no shadow runs")
-    found = {name: count - before[0][name] for name, count in shadows(tiers).items()}
-    figures["shadows: what came of them"] = ", ".join(f"{count:.0f} {name}" for name, count in found.items() if count)
-    assert sum(found.values()) > 0
-    until(lambda: len(tiers.labels()) - before[1] == found["good"] + found["bad"], "each is written down", 30)
-    lines = tiers.labels()[before[1] :]
+    """Each request is asked of the other end as well: what agrees is a label, what was cut short or nobody can judge is none."""
+    before, written = shadows(tiers), len(tiers.labels())
+    for route in ("auto", "worse"):
+        bodies = [asked(route, text, temperature=0, stream=turn % 2 == 0, **BRIEF) for turn, text in enumerate(sums(10))]
+        for answer in asyncio.run(all_of(tiers, bodies, at_once=2)):
+            assert answer.status_code == 200, answer.text
+        until(lambda: not tiers.sum("tiergate_inflight_requests"), "no shadow runs")
+        now = shadows(tiers)
+        found, before = {name: now[name] - before[name] for name in now}, now
+        figures[f"shadows of {route}: what came of them"] = ", ".join(f"{n:.0f} {name}" for name, n in found.items() if n)
+        if route == "auto":
+            assert found["good"] > 0
+    until(lambda: len(tiers.labels()) == before["good"] + before["bad"], "each label is written down", 30)
+    lines = tiers.labels()[written:]
     figures["labels: by whom"] = ", ".join(
-        f"{count} {name}" for name, count in collections.Counter(line["source"] for line in lines).items()
+        f"{n} {name}" for name, n in collections.Counter(one["source"] for one in lines).items()
     )
-    assert {(line["model"], line["other"]) for line in lines} <= {("thin", "whole"), ("whole", "thin")}
+    pairs = {frozenset((one["model"], one["other"])) for one in lines}
+    assert pairs <= {frozenset(("other", "whole")), frozenset(("thin", "whole"))}
 
 
 def shadows(tiers):
@@ -243,7 +250,9 @@ def shadows(tiers):
 def test_what_is_near_the_cut_spills(tiers, figures):
     """Two slots of the dear tier are taken for seconds: work that would have gone there is answered by the thin model."""
     hard = "Prove step by step that the sum of two odd numbers is even, then derive the general theorem for n numbers."
-    long = [asked("busy", f"{hard} ({n})", max_tokens=64, ignore_eos=True) for n in range(16)]
+    first = [asked("busy", f"{hard} ({n})", max_tokens=1) for n in range(16)]  # before these nobody knows what is near the cut
+    asyncio.run(all_of(tiers, first, at_once=2))
+    long = [asked("busy", f"{hard} ({n})", max_tokens=64, ignore_eos=True) for n in range(16, 32)]
     answers = asyncio.run(all_of(tiers, long, at_once=8))
     assert {answer.status_code for answer in answers} == {200}
     routes = collections.Counter((answer.headers["x-tiergate-route"], answer.headers["x-tiergate-tier"]) for answer in answers)
