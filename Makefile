@@ -125,6 +125,12 @@ lock:  ## write requirements/lock.txt anew from pyproject.toml (ARGS=--upgrade f
 		--no-annotate --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(ARGS) \
 		--output-file requirements/lock.txt pyproject.toml
 
+.PHONY: lock-suites
+lock-suites: $(READY)  ## write the lock files of the environments of conformance and bench anew from their pins (ARGS=langchain)
+	$(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/python -m pip install --disable-pip-version-check --quiet uv
+	@$(BIN)/python -m bench.locks $(VENV)-lock/bin/uv $(ARGS)
+
 clean:  ## remove the virtual environments, caches and built files
 	rm -rf $(VENV) $(VENV)-lock $(VENV)-fuzz $(VENV)-bench $(VENV)-conformance $(VENV)-minilm $(VENV)-cross-encoder $(VENV)-route-eval $(E2E) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -15,6 +15,7 @@ from bench.peers import Peer
 from bench.processes import environment
 
 FOLDER = ".venv-bench"
+LOCKS = Path(__file__).with_name("locks")
 CHART = {"matplotlib": "3.10.8"}
 _STAMP = ".made-from"
 _SOURCES = ("gateway", "routing", "caches", "limits", "backends")
@@ -34,9 +35,19 @@ def ready(name: str, peer: Peer, root: Path) -> Path:
     return pip(name, peer.packages, root)
 
 
-def pip(name: str, packages: Mapping[str, str], root: Path, below: str = FOLDER) -> Path:
-    pins = [f"{package}=={version}" for package, version in packages.items()]
-    return _made(root / below / name, " ".join([sys.version.split()[0], *pins]), lambda folder: _venv(folder, pins))
+def pip(name: str, packages: Mapping[str, str], root: Path, below: str = FOLDER, locks: Path = LOCKS) -> Path:
+    """What the lock file of that name says, and nothing else (bench/locks.py makes them of the packages)."""
+    lock = locks / f"{name}.txt"
+    said = lock.read_text(encoding="utf-8")
+    if lacking := [pin for pin in pins(packages) if pin not in said.split()]:
+        raise NotInstalledError(f"{lock.name} has no {lacking[0]}: make lock-suites ARGS={name}")
+    stamp = f"{sys.version.split()[0]} {hashlib.sha256(said.encode()).hexdigest()}"
+    return _made(root / below / name, stamp, lambda folder: _venv(folder, ["--no-deps", "-r", str(lock)]))
+
+
+def pins(packages: Mapping[str, str]) -> list[str]:
+    """As lock files have them, without extras."""
+    return [f"{package.partition('[')[0]}=={version}" for package, version in packages.items()]
 
 
 def source(folder: Path, package: str, version: str) -> Path:

@@ -6,4 +6,5 @@ suites      what calls: each suite in an environment of its own below .venv-conf
 suites/     the programs that run in those environments; record.py is what they tell their results with
 verdict     whose fault a failure is
 page        docs/conformance.md
+vllm_bench  vLLM's own load generator before real vLLM, by hand; served is its part of the page
 """

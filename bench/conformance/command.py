@@ -1,6 +1,7 @@
 """Clients and suites that others wrote, through tiergate and through its peers: `make conformance`. Writes docs/conformance.md.
 
     make conformance
+    make conformance ARGS="--targets all"
     make conformance ARGS="--suites openai-python-3 --targets tiergate,fake-vllm"
 
 The engines are look-alikes of vLLM that say what they are told to. Run against them directly, a suite shows what is the
@@ -34,7 +35,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _arguments(argv)
     end_at_sigterm()
     data = args.out / DATA
-    results = msgspec.json.decode(data.read_bytes(), type=Results) if data.is_file() else Results()
+    kept = msgspec.json.decode(data.read_bytes(), type=Results) if data.is_file() else Results()
+    results = Results({suite: runs for suite, runs in kept.runs.items() if suite in SUITES})
+    if args.page:
+        _write(results, args.out)
+        return 0
+    versions = {name: _version(name) for name in args.targets}  # of the checkout before this writes into it
     commands, missing = _installed(args.suites), list[str]()
     for name in args.targets:
         try:
@@ -42,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 for suite, command in commands.items():
                     if name not in SUITES[suite].targets:
                         continue
-                    run = _run(suite, command, target)
+                    run = _run(suite, command, target, versions[name])
                     results.runs[suite] = {**results.runs.get(suite, {}), name: run}
                     _write(results, args.out)
                     print(f"{suite:24} {name:12} {run.told()}", file=sys.stderr, flush=True)
@@ -66,6 +72,8 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     def some(known: Sequence[str]) -> object:
         def chosen(text: str) -> list[str]:
             names = [name.strip() for name in text.split(",") if name.strip()]
+            if names == ["all"]:
+                return list(known)
             if unknown := [name for name in names if name not in known]:
                 raise argparse.ArgumentTypeError(f"{unknown[0]} is not known; there are {', '.join(known)}")
             return [name for name in known if name in names]
@@ -79,8 +87,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--suites", type=some(suites), default=suites, help=f"some of {','.join(suites)}; default: all")
     parser.add_argument(
         "--targets", type=some(targets), default=[DIRECT, OURS, WORKERS],
-        help=f"some of {','.join(targets)}; default: {DIRECT},{OURS},{WORKERS}",
+        help=f"some of {','.join(targets)}, or all; default: {DIRECT},{OURS},{WORKERS}",
     )  # fmt: skip
+    parser.add_argument("--page", action="store_true", help="run nothing: the page anew from the results that there are")
     parser.add_argument("--out", type=Path, default=ROOT / "docs", help="where to write; default: docs")
     return parser.parse_args(argv)
 
@@ -96,12 +105,12 @@ def _installed(names: Sequence[str]) -> dict[str, list[str]]:
     return commands
 
 
-def _run(name: str, command: Sequence[str], target: Target) -> Run:
+def _run(name: str, command: Sequence[str], target: Target, version_of_target: str) -> Run:
     begun = time.monotonic()
     found = runner.cases(command, target, ROOT / FOLDER / f"{name}-{target.name}.log")
     return Run.of(
         found,
-        version=_version(target.name),
+        version=version_of_target,
         suite=SUITES[name].version(),
         date=dt.datetime.now(dt.UTC).strftime("%Y-%m-%d"),
         seconds=round(time.monotonic() - begun, 1),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.conformance.records import Case, Results, Run
 from bench.conformance.served import section
-from bench.conformance.suites import ABSENT, SUITES
+from bench.conformance.suites import SUITES
 from bench.conformance.targets import DIRECT, GATEWAYS, OURS, WORKERS
 from bench.conformance.verdict import fails_directly, verdict
 
@@ -16,9 +16,9 @@ _SHOWN = 3
 _WIDTH = 160
 _INTRO = """# Other people's clients, through tiergate
 
-Made by `make conformance`, with peers by `ARGS="--targets litellm,smg,vllm-router"`; what is not run again keeps its result.
-Each suite has an environment of its own below `.venv-conformance/`, with its own packages at pinned versions (for Node also what
-they bring along, by a lock file; for Python that is what pip finds on the day), and calls
+Made by `make conformance`, with the peers by `ARGS="--targets all"`; what is not run again keeps its result. Each suite has an
+environment of its own below `.venv-conformance/`, in which a [lock file](../bench/conformance/locks) names every package at one
+version (for Node its own kind of lock file), and calls
 
 - `fake-vllm`: the look-alike of vLLM by itself ([how faithful it is](fake-vllm.md)), without a gateway: what fails here is the
   engine's, not a gateway's;
@@ -33,7 +33,7 @@ JSON schemas, and fail when told to. So this is about the protocol, not about an
 
 
 def page(results: Results) -> str:
-    parts = (_matrix, _ours, _served, _failures, _skipped, _versions, _absent)
+    parts = (_matrix, _ours, _served, _failures, _skipped, _versions)
     return "\n".join([_INTRO, *(line for part in parts for line in part(results))])
 
 
@@ -128,8 +128,3 @@ def _cell(text: str) -> str:
     """A cell of a table: one line, no bars, not too long."""
     flat = " ".join(text.split()).replace("|", "\\|").replace("`", "'").replace("<", "&lt;")
     return flat if len(flat) <= _WIDTH else flat[: _WIDTH - 1] + "…"
-
-
-def _absent(_: Results) -> Iterator[str]:
-    yield "## Not here yet\n"
-    yield from (f"- {line}" for line in ABSENT)

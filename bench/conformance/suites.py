@@ -1,7 +1,8 @@
 """The suites: what each needs, at which versions, and the program that runs it.
 
-A suite of Python gets a virtual environment with its pins, a suite of Node what its package-lock.json says. The program
-is told its target by the variables of suites/record.py. A new suite is one more entry of `SUITES`.
+A suite of Python gets a virtual environment with what its file in locks/ says (`make lock-suites` writes that from the pins
+here), a suite of Node what its package-lock.json says. The program is told its target by the variables of suites/record.py.
+A new suite is one more entry of `SUITES`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from bench import environments
 from bench.conformance.targets import GATEWAYS, OURS, WORKERS
 
 HERE = Path(__file__).parent / "suites"
+LOCKS = Path(__file__).parent / "locks"
 FOLDER = ".venv-conformance"
 
 
@@ -33,7 +35,7 @@ class Suite:
 
     def ready(self, name: str, root: Path) -> list[str]:
         """Its command, with its environment made if it is not there. Raises NotInstalledError."""
-        folder = environments.pip(name, self.packages, root, FOLDER)
+        folder = environments.pip(name, self.packages, root, FOLDER, LOCKS)
         if self.source:
             environments.source(folder, *next(iter(self.packages.items())))
         return [str(folder / "bin/python"), str(HERE / self.program)]
@@ -41,23 +43,27 @@ class Suite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSuite(Suite):
-    """`program` is in suites/node/, its package.json and package-lock.json in the folder `manifest` there.
+    """`program` is in suites/node/, its package.json and package-lock.json in the folder `manifest`, which suites may share.
 
-    The lock file is made by `npm install --package-lock-only --omit-lockfile-registry-resolved`.
+    The lock file is made by `npm install --package-lock-only --omit-lockfile-registry-resolved`. Node itself may be one of the
+    packages (`node-SYSTEM-MACHINE`, each optional), else it is the machine's.
     """
 
     manifest: Path
 
-    def ready(self, name: str, root: Path) -> list[str]:
-        folder = environments.npm_locked(name, self.manifest, root, FOLDER)
+    def ready(self, name: str, root: Path) -> list[str]:  # noqa: ARG002 - the manifest's, which suites may share
+        folder = environments.npm_locked(self.manifest.name, self.manifest, root, FOLDER)
         for file in (HERE / "node").glob("*.mjs"):
             shutil.copy(file, folder)  # Node looks for packages beside the program
-        return ["node", str(folder / self.program)]
+        node = next(folder.glob("node_modules/node-*/bin/node"), "node")
+        return [str(node), str(folder / self.program)]
 
 
 def _node(manifest: str, program: str, about: str) -> NodeSuite:
     folder = HERE / "node" / manifest
-    packages = json.loads((folder / "package.json").read_text(encoding="utf-8"))["dependencies"]
+    wanted = json.loads((folder / "package.json").read_text(encoding="utf-8"))
+    node = next(iter(wanted.get("optionalDependencies", {}).values()), "")  # for each system and machine of one version
+    packages = {**wanted["dependencies"], **({"node": node} if node else {})}
     return NodeSuite(about=about, packages=packages, program=program, manifest=folder)
 
 
@@ -86,7 +92,7 @@ SUITES |= {
     ),
     "openai-node": _node("openai", "openai_calls.mjs", f"{_OPENAI} for Node"),
     "langchain": Suite(
-        about="the standard integration tests of chat models, with langchain-openai",
+        about="the standard integration tests of chat models, with langchain-openai; pictures, sounds, documents made here",
         packages={"langchain-tests": "1.1.9", "langchain-openai": "1.7.4", "pytest": "9.2.0"},
         program="langchain_chat.py",
         whose="LangChain",
@@ -130,11 +136,15 @@ SUITES |= {
         program="schemathesis_calls.py",
         targets=(OURS, WORKERS),
     ),
+    "schemathesis-openai": Suite(
+        about="random requests after OpenAI's API, as the types of OpenAI's package describe it",
+        packages={"schemathesis": "4.32.5", "openai": "3.57.0"},
+        program="schemathesis_openai.py",
+    ),
     "ai-sdk": _node("ai-sdk", "ai_sdk_calls.mjs", "Vercel's AI SDK, whose schemas check every chunk: text, tools, objects"),
+    "ai-sdk-others": _node(
+        "ai-sdk",
+        "ai_sdk_other_calls.mjs",
+        "its providers for OpenAI, over `/v1/responses`, and for Anthropic, over `/v1/messages`",
+    ),
 }
-
-ABSENT = (
-    "version 7 of the AI SDK, which wants Node 22 (version 6 is run)",
-    "LangChain's cases with pictures and sounds, which it fetches from the internet",
-    "schemathesis over a cut of OpenAI's own OpenAPI description (that of our documents is there)",
-)

@@ -1,5 +1,6 @@
 """The light part of `make conformance`, which needs no download, and how its page is made."""
 
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bench.conformance import page, runner, verdict
+from bench import environments, locks
+from bench.conformance import page, runner, suites, verdict
 from bench.conformance.records import BROKE_OFF, Case, Results, Run
 from bench.conformance.suites import HERE, SUITES, NodeSuite
 from bench.conformance.targets import DIRECT, MODEL, OURS, WORKERS, started
@@ -60,10 +62,29 @@ def test_the_page_is_made_of_the_results():
 
 
 def test_every_suite_has_its_program_and_its_pins():
-    """Each names a file that is there, and versions, not ranges; the lock files of Node tell no registry."""
+    """Each names a file that is there, and versions, not ranges; the lock files have them, and tell no registry."""
     for suite in SUITES.values():
         folder = HERE / "node" if isinstance(suite, NodeSuite) else HERE
         assert (folder / suite.program).is_file()
         assert all(version[0].isdigit() for version in suite.packages.values())
         if isinstance(suite, NodeSuite):
             assert '"resolved"' not in (suite.manifest / "package-lock.json").read_text(encoding="utf-8")
+
+
+def test_what_the_lock_files_say():
+    """One for each environment of Python and none besides; every package at one version, the pins among them; no address."""
+    files = dict(locks.locked())
+    assert set(files) == {*environments.LOCKS.iterdir(), *suites.LOCKS.iterdir()}
+    for file, pins in files.items():
+        lines = [line.partition(";")[0].strip() for line in file.read_text(encoding="utf-8").splitlines()]
+        assert all(re.fullmatch(r"[\w.-]+==[\w.+-]+", line) for line in lines), file
+        assert set(environments.pins(pins)) <= set(lines), file
+
+
+def test_pins_that_are_not_locked(tmp_path):
+    """A pin that the lock file has not, or has at another version, is told before anything is made."""
+    (tmp_path / "some.txt").write_text("openai==3.57.0\nhttpx==0.28.1 ; python_full_version < '4'\n", encoding="utf-8")
+    for packages in ({"openai": "3.57"}, {"openai[aiohttp]": "3.57.0", "rich": "15.0.0"}):
+        with pytest.raises(environments.NotInstalledError, match="make lock-suites"):
+            environments.pip("some", packages, tmp_path, ".venv", tmp_path)
+    assert not (tmp_path / ".venv").exists()

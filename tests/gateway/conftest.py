@@ -51,6 +51,7 @@ BOTH = {
         "loads",
         "log",
         "metrics",
+        "other_apis",
         "outcomes",
         "patience",
         "placing",

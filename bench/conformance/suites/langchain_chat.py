@@ -1,4 +1,7 @@
-"""LangChain's standard integration tests of a chat model, for ChatOpenAI. Those that fetch pictures from the internet are off."""
+"""LangChain's standard integration tests of a chat model, for ChatOpenAI.
+
+Those with pictures, sounds and documents fetch them from the internet; here they get what langchain_media.py makes.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+import httpx
+import langchain_media
+import pytest
 from langchain_core.language_models import BaseChatModel
 from langchain_openai import ChatOpenAI
 from langchain_tests.integration_tests import ChatModelIntegrationTests
@@ -14,6 +20,10 @@ from under_pytest import main
 
 
 class TestStandard(ChatModelIntegrationTests):
+    @pytest.fixture(autouse=True)
+    def made_here(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(httpx, "get", langchain_media.get)
+
     @property
     def chat_model_class(self) -> type[BaseChatModel]:
         return ChatOpenAI
@@ -24,6 +34,34 @@ class TestStandard(ChatModelIntegrationTests):
 
     @property
     def supports_json_mode(self) -> bool:
+        return True
+
+    @property
+    def supports_image_inputs(self) -> bool:
+        return True
+
+    @property
+    def supports_image_urls(self) -> bool:
+        return True
+
+    @property
+    def supports_image_tool_message(self) -> bool:
+        return True
+
+    @property
+    def supports_audio_inputs(self) -> bool:
+        return True
+
+    @property
+    def supports_pdf_inputs(self) -> bool:
+        return True
+
+    @property
+    def supports_pdf_tool_message(self) -> bool:
+        return True
+
+    @property
+    def supports_anthropic_inputs(self) -> bool:
         return True
 
     @property

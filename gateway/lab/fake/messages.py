@@ -64,8 +64,7 @@ async def _answer(app: App, x: Exchange, body: dict[str, Any]) -> None:
 def _as_chat(body: dict[str, Any]) -> dict[str, Any]:
     system = text_of(body.get("system"))
     messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
-    given = [message for message in body["messages"] if isinstance(message, dict)]
-    messages += [{"role": message.get("role"), "content": text_of(message.get("content"))} for message in given]
+    messages += [said for message in body["messages"] if isinstance(message, dict) for said in _turns(message)]
     tools = [function(tool.get("name"), tool.get("input_schema")) for tool in body.get("tools") or () if isinstance(tool, dict)]
     choice = body.get("tool_choice") or {}
     chosen: Any = {"any": "required", "none": "none"}.get(str(choice.get("type")), "auto")
@@ -73,6 +72,17 @@ def _as_chat(body: dict[str, Any]) -> dict[str, Any]:
         chosen = {"type": "function", "function": {"name": choice.get("name")}}
     sampling = {name: body.get(name) for name in ("temperature", "top_p", "top_k")}
     return {**sampling, "messages": messages, "tools": tools, "tool_choice": chosen, "stop": body.get("stop_sequences")}
+
+
+def _turns(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A message as chat has it: each result of a tool is a message by itself, before what else there is."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else []
+    results = [part for part in parts if isinstance(part, dict) and part.get("type") == "tool_result"]
+    yield from ({"role": "tool", "content": text_of(result.get("content"))} for result in results)
+    rest = [part for part in parts if part not in results]
+    if rest or not results:
+        yield {"role": message.get("role"), "content": rest or text_of(content)}
 
 
 def _error(error: VLLMError) -> dict[str, Any]:

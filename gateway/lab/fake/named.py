@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gateway.lab.fake.exchange import encode
@@ -14,14 +14,8 @@ def event(name: str, **fields: Any) -> bytes:
 
 
 def text_of(content: Any) -> Any:
-    """The content of a message: text, or parts of which those with a `text` are text. A tool's result is what it holds."""
-    if not isinstance(content, list):
-        return content if isinstance(content, str) else ""
-    return [part.get("content", part) if _is_result(part) else part for part in content]
-
-
-def _is_result(part: Any) -> bool:
-    return isinstance(part, Mapping) and part.get("type") == "tool_result" and isinstance(part.get("content"), str)
+    """The content of a message: text, or parts of which those with a `text` are text."""
+    return content if isinstance(content, str | list) else ""
 
 
 def function(name: Any, parameters: Any) -> dict[str, Any]:

@@ -60,7 +60,17 @@ def _as_chat(body: dict[str, Any]) -> dict[str, Any]:
     choice = body.get("tool_choice", "auto")
     if isinstance(choice, dict):
         choice = {"type": "function", "function": {"name": choice.get("name")}}
-    return {**body, "messages": messages, "tools": tools, "tool_choice": choice, "stop": body.get("stop")}
+    chat = {"messages": messages, "tools": tools, "tool_choice": choice, "stop": body.get("stop")}
+    return {**body, **chat, "response_format": _form(body)}
+
+
+def _form(body: dict[str, Any]) -> dict[str, Any] | None:
+    """The schema that the text has to fill, as chat has it."""
+    text = body.get("text")
+    form = text.get("format") if isinstance(text, dict) else None
+    if not isinstance(form, dict) or form.get("type") != "json_schema":
+        return None
+    return {"type": "json_schema", "json_schema": {"schema": form.get("schema")}}
 
 
 class ResponsesFormat:
