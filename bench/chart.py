@@ -11,6 +11,7 @@ import json
 import statistics
 import sys
 from collections.abc import Callable
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -71,16 +72,20 @@ def dress(axis: Any, title: str) -> None:
 
 
 def draw_growth(result: dict[str, Any], path: Path) -> None:
-    panels: list[tuple[str, Lines, bool]] = [
-        ("CPU µs a token, by streams at once", crowds(result, "token_us"), False),
-        ("Latest token, ms beyond its 50, by streams at once", crowds(result, "late_worst"), True),
-        ("CPU µs a request, by tenants", sized(result["tenants"]), False),
-        ("CPU µs a request, by replicas", sized(result["replicas"]), False),
+    panels: list[tuple[str, Lines]] = [
+        ("CPU µs a token, by streams at once", crowds(result, "token_us")),
+        ("Latest token, ms beyond its 50, by streams at once", crowds(result, "late_worst")),
+        ("CPU µs a request, by tenants", sized(result["tenants"])),
+        ("CPU µs a request, by replicas", sized(result["replicas"])),
     ]
-    there = [one for one in panels if one[1]]
-    figure, axes = plt.subplots(1, len(there), figsize=(4.3 * len(there), 3.2), layout="constrained", squeeze=False)
-    for axis, (title, lines, steep) in zip(axes[0], there, strict=True):
-        growth(axis, title, lines, steep=steep)
+    there = [(title, lines) for title, lines in panels if lines]
+    rows = -(-len(there) // 2)
+    figure, axes = plt.subplots(rows, 2, figsize=(10, 3.2 * rows), layout="constrained", squeeze=False)
+    for axis, one in zip_longest(axes.flat, there):
+        if one is None:
+            axis.set_visible(False)
+        else:
+            growth(axis, *one)
     save(figure, result, path)
 
 
@@ -103,7 +108,7 @@ def sized(groups: dict[str, Any]) -> Lines:
     return {name: sizes for name, sizes in lines.items() if sizes}
 
 
-def growth(axis: Any, title: str, lines: Lines, *, steep: bool) -> None:
+def growth(axis: Any, title: str, lines: Lines) -> None:
     """A line for each gateway through the medians, and a bar for the range of the rounds."""
     for name, sizes in lines.items():
         counts = sorted(sizes)
@@ -117,10 +122,8 @@ def growth(axis: Any, title: str, lines: Lines, *, steep: bool) -> None:
     axis.set_xticks(sorted({count for sizes in lines.values() for count in sizes}))
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axis.minorticks_off()
-    if steep:
-        axis.set_yscale("symlog", linthresh=1)
-    else:
-        axis.set_ylim(bottom=0)
+    axis.set_yscale("log")
+    axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
     axis.legend(fontsize=7, frameon=False)
     dress(axis, title)
 

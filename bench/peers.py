@@ -116,8 +116,8 @@ def _portkey_headers(place: Place) -> dict[str, str]:
 
 
 _ROUTER_NOTE = (
-    "Routers for replicas of one model, with a thread for each core. `cache_aware` keeps a prefix tree of the prompts, which "
-    "tiergate in this setup does not. They can bound the requests at once, with a queue behind that: off, or far from reached."
+    "Routers for replicas of one model, with a thread for each core. `cache_aware` keeps a prefix tree of the prompts, as "
+    "tiergate keeps an index of them. They can bound the requests at once, with a queue behind that: off, or far from reached."
 )
 
 
