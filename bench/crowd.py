@@ -22,7 +22,7 @@ from bench.upstream import Paced
 PACE_MS = 50
 _SPREAD = 0.5  # seconds over which the streams begin
 _MOMENT = 0.7  # of the streams' length: all of them run then, and their buffers are what they are
-_SHARE = 0.95  # of one core's time, beyond which a gateway is not asked to carry so many streams
+_CORES = 3.0  # beyond which a gateway is not asked to carry so many streams: few streams cost more a token than many do
 _PROBED = 16
 
 
@@ -57,12 +57,12 @@ class Streams:
         return Load(self.count, self.count, stream=Paced(PACE_MS, 1, self.writes), spread=_SPREAD)
 
     async def fit(self, entrant: Entrant, bodies: Bodies, plan: Plan) -> Load | None:  # noqa: ARG002 - the protocol's
-        """One that would need more than a core for it is spared, as its users would be."""
+        """One that would need far more than a core for it is spared, as its users would be."""
         few = Load(_PROBED, _PROBED, stream=Paced(PACE_MS, 1, 10), spread=_SPREAD)
         spent, _ = await weighed(entrant, bodies, few)
         each = (spent or 0.0) / (_PROBED * 10)
-        if each * self.count * 1e3 / PACE_MS > _SHARE * 2:  # a short probe takes each token for dearer than it is
-            raise RuntimeError(f"not asked for {self.count} streams: at {each * 1e6:.0f} µs a token they need more than a core")
+        if each * self.count * 1e3 / PACE_MS > _CORES:
+            raise RuntimeError(f"not asked for {self.count} streams: {_PROBED} of them take {each * 1e6:.0f} µs a token")
         return self._load
 
     async def run(self, entrant: Entrant, bodies: Bodies, load: Load, into: Round) -> None:

@@ -41,7 +41,7 @@ def _crowds(result: Result) -> str:
     return f"""## Streams at once
 
 One token each {PACE_MS} ms in each stream. {core}Late is a token by as much as the time since the one before is longer than \
-that. A gateway that would need more than a core for so many streams is not asked to carry them.
+that. A gateway that would need far more than a core for so many streams is not asked to carry them.
 
 {told}
 

@@ -22,6 +22,8 @@ from bench.records import PeerRecord, Round
 
 _BROKEN = (OSError, RuntimeError, TimeoutError, psutil.Error)
 _CELL_TIMEOUT = 40.0
+_WARMING = 10.0  # seconds
+_SLICE = 3 * CONNECTIONS
 _STRIKES = 3  # failed cells after which a gateway is left out
 
 
@@ -97,7 +99,12 @@ async def _probe(entrant: Entrant, bodies: Bodies, plan: Plan, cells: Cells, war
 
 
 async def _warmed(target: Target, bodies: Bodies, requests: int) -> None:
-    await drive(target, bodies, Load(requests))
+    """So many, or fewer where they take long."""
+    until = time.monotonic() + _WARMING
+    for _ in range(0, requests, _SLICE):
+        await drive(target, bodies, Load(_SLICE))
+        if time.monotonic() > until:
+            break
 
 
 async def _round(number: int, entrants: Mapping[str, Entrant], cells: Cells, bodies: Bodies) -> None:
