@@ -23,7 +23,7 @@ PACE_MS = 50
 _SPREAD = 0.5  # seconds over which the streams begin
 _MOMENT = 0.7  # of the streams' length: all of them run then, and their buffers are what they are
 _CORES = 3.0  # beyond which a gateway is not asked to carry so many streams: few streams cost more a token than many do
-_PROBED = 16
+_PROBED, _PROBED_WRITES = 64, 20  # streams, and tokens of each
 
 
 class Listener(Caller):
@@ -58,11 +58,12 @@ class Streams:
 
     async def fit(self, entrant: Entrant, bodies: Bodies, plan: Plan) -> Load | None:  # noqa: ARG002 - the protocol's
         """One that would need far more than a core for it is spared, as its users would be."""
-        few = Load(_PROBED, _PROBED, stream=Paced(PACE_MS, 1, 10), spread=_SPREAD)
+        probed = min(_PROBED, self.count)
+        few = Load(probed, probed, stream=Paced(PACE_MS, 1, _PROBED_WRITES), spread=_SPREAD)
         spent, _ = await weighed(entrant, bodies, few)
-        each = (spent or 0.0) / (_PROBED * 10)
+        each = (spent or 0.0) / (probed * _PROBED_WRITES)
         if each * self.count * 1e3 / PACE_MS > _CORES:
-            raise RuntimeError(f"not asked for {self.count} streams: {_PROBED} of them take {each * 1e6:.0f} µs a token")
+            raise RuntimeError(f"not asked for {self.count} streams: {probed} of them take {each * 1e6:.0f} µs a token")
         return self._load
 
     async def run(self, entrant: Entrant, bodies: Bodies, load: Load, into: Round) -> None:
