@@ -34,7 +34,7 @@ QUIET = $$(test -t 1 || echo --quiet)
 PIP = $$(test -x $(BIN)/pip && echo "$(BIN)/python -m pip" || echo "$(PYTHON) -m pip --python $(BIN)/python")
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test lint drill fuzz conformance bench bench-stores bench-limits bench-workers bench-caches bench-cache-eval bench-vectors bench-learned route-eval route-weights own-traffic own-labels e2e minilm cross-encoder lock clean
+.PHONY: help venv run test lint drill soak fuzz conformance bench bench-stores bench-limits bench-workers bench-caches bench-cache-eval bench-vectors bench-learned route-eval route-weights own-traffic own-labels e2e minilm cross-encoder lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,13 +55,16 @@ lint: $(READY)  ## style, format and types
 drill: $(READY)  ## run the longer drills and soaks
 	$(BIN)/python -m pytest -m drill -s --timeout 900 $(ARGS)
 
+soak: $(READY)  ## an hour of mixed traffic in minutes, one process and two workers (part of drill; TIERGATE_SOAK=20000 requests)
+	$(BIN)/python -m pytest tests/drills/test_drill_soak.py -m drill -s --timeout 2400 $(ARGS)
+
 fuzz: $(READY) $(VENV)-fuzz/.ready  ## send what nobody meant to the admin API and the model API (schemathesis)
 	$(BIN)/python tests/fuzz/fuzz.py --tiergate $(BIN)/tiergate --schemathesis $(VENV)-fuzz/bin/schemathesis $(ARGS)
 
 conformance: $(READY)  ## other people's clients and suites through tiergate: docs/conformance.md (ARGS="--suites codex --targets smg")
 	@$(BIN)/python -m bench.conformance $(ARGS)
 
-bench: $(READY)  ## compare with other gateways: docs/benchmarks.md (ARGS="--quick --peers smg"; needs a quiet machine)
+bench: $(READY)  ## compare with other gateways: docs/benchmarks.md (ARGS="--quick --peers smg --stages base"; needs a quiet machine)
 	@$(BIN)/python -m bench.compare $(ARGS)
 
 bench-stores: $(READY)  ## hit ratios of the answer cache under a scan, and what a get and a put cost (Redis too, if on PATH)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bench.load import Bodies, Caller, Target
-from bench.upstream import PACE, TOKENS
+from bench.upstream import PACE, TOKENS, USUAL
 
 _KEPT = 16  # bodies that come again and again
 _LENGTH = TOKENS * PACE  # seconds that a stream takes
@@ -65,7 +65,7 @@ class Sender:
             self._kept = [self._new() for _ in range(_KEPT)]
         async with asyncio.TaskGroup() as group:
             for number, caller in enumerate(self._callers):
-                group.create_task(caller.call(self._head, self._kept[number % _KEPT], stream=False))
+                group.create_task(caller.call(self._head, self._kept[number % _KEPT], stream=None))
 
     def close(self) -> None:
         for caller in self._callers:
@@ -73,7 +73,7 @@ class Sender:
         self._callers = []
 
     def _new(self, *, stream: bool = False) -> bytes:
-        return self._bodies.next(self._target.model, stream=stream)
+        return self._bodies.next(self._target.model, stream=USUAL if stream else None)
 
     async def send(self, mix: Mix, pace: Pace, seconds: float) -> Took:
         """Begin requests for so long, and wait for all of them."""
@@ -117,7 +117,7 @@ class Sender:
         again = not stream and self._draw.random() < mix.again
         body = self._draw.choice(self._kept) if again else self._new(stream=stream)
         waited = (time.perf_counter() - due) * 1e3
-        whole, first = await caller.call(self._head, body, stream=stream)
+        whole, first = await caller.call(self._head, body, stream=USUAL if stream else None)
         if stream:
             took.first.append(waited + first)
         else:

@@ -26,13 +26,13 @@ from statistics import median
 import uvloop
 
 from bench import machine
-from bench.compare import ROOT, entered, start
 from bench.load import Bodies, Load, Target, drive
 from bench.peers import PEERS, Place, serve_tiergate, tiergate_config
 from bench.processes import free_port, upstream
 from bench.records import DIRECT, OURS, Does, PeerRecord
 from bench.rounds import Entrant, rotated
-from bench.upstream import MODEL
+from bench.stages import ROOT, entered, start
+from bench.upstream import MODEL, Paced
 from gateway.app import Gateway, tune_collector
 from gateway.config import parse
 
@@ -45,7 +45,7 @@ _SETTLE = 0.3
 class Pictures(Bodies):
     """Chat requests with a picture that nobody has sent before."""
 
-    def next(self, model: str, *, stream: bool = False, size: int = 0) -> bytes:
+    def next(self, model: str, *, stream: Paced | None = None, size: int = 0) -> bytes:
         self.number += 1
         streamed = b'"stream":true,' if stream else b""
         head = b'{"model":"%b","temperature":0,%b"messages":[{"role":"user","content":[' % (model.encode(), streamed)

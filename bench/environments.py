@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -26,12 +27,18 @@ class NotInstalledError(RuntimeError):
     """The environment could not be made; the message is the reason."""
 
 
+class AbsentError(NotInstalledError):
+    """The system has no such program, and none can be had without being root: nobody's fault."""
+
+
 def ready(name: str, peer: Peer, root: Path) -> Path:
     """The folder of the gateway's environment, made now unless one of the same contents is there."""
     if peer.installer == "npm":
         return npm(name, peer.packages, root)
     if peer.installer == "checkout":
         return checkout(name, root)
+    if peer.installer == "apt":
+        return apt(name, root)
     return pip(name, peer.packages, root)
 
 
@@ -82,6 +89,25 @@ def npm(name: str, packages: Mapping[str, str], root: Path) -> Path:
         _run(["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel", "error"], folder)
 
     return _made(root / FOLDER / name, manifest, make)
+
+
+def apt(name: str, root: Path) -> Path:
+    """A program of the system, or of Debian's package of that name, which is unpacked and not installed."""
+    there = shutil.which(name, path=os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin")))
+
+    def make(folder: Path) -> None:
+        (place := folder / "usr/sbin").mkdir(parents=True)
+        if there:
+            (place / name).symlink_to(there)
+        else:
+            _run(["apt-get", "download", name], folder)
+            _run(["dpkg", "-x", *map(str, folder.glob("*.deb")), str(folder)], folder)
+        _run([str(place / name), "-v"], folder)
+
+    try:
+        return _made(root / FOLDER / name, there or "unpacked", make)
+    except NotInstalledError as error:
+        raise AbsentError(f"there is no {name} on this machine, and without being root: {error}") from None
 
 
 def npm_locked(name: str, manifest: Path, root: Path, below: str) -> Path:

@@ -29,6 +29,31 @@ def percentile(figures: Sequence[float], share: float) -> float:
     return ordered[max(0, math.ceil(len(ordered) * share) - 1)]
 
 
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """How much a figure grows for each step of another, with the standard error of that."""
+
+    slope: float
+    error: float
+
+    @classmethod
+    def of(cls, points: Sequence[tuple[float, float]], blocks: int = 12) -> Trend:
+        """By least squares over the means of so many blocks of neighbours, as figures that are near each other are alike.
+
+        Raises ValueError where there are fewer than three blocks.
+        """
+        each = max(1, len(points) // blocks)
+        grouped = [points[at : at + each] for at in range(0, len(points) - each + 1, each)]
+        means = [(statistics.fmean(x for x, _ in group), statistics.fmean(y for _, y in group)) for group in grouped]
+        if len(means) < 3:
+            raise ValueError("a trend needs three blocks of points")
+        middle, height = (statistics.fmean(axis) for axis in zip(*means, strict=True))
+        spread = sum((x - middle) ** 2 for x, _ in means)
+        slope = sum((x - middle) * (y - height) for x, y in means) / spread
+        left = sum((y - height - slope * (x - middle)) ** 2 for x, y in means)
+        return cls(slope, math.sqrt(left / (len(means) - 2) / spread))
+
+
 def tail(figures: Sequence[float]) -> Tail:
     return Tail(percentile(figures, 0.5), percentile(figures, 0.99))
 

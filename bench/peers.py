@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench import nginx
 from bench.load import KEY
 from bench.processes import free_port
 from bench.records import OURS, Does
@@ -27,6 +28,11 @@ class Place:
     folder: Path  # for its files
     port: int
     upstreams: Sequence[int]
+    tenants: int = 1
+
+    def keys(self) -> list[str]:
+        """One for each tenant; the first is the usual one."""
+        return [KEY, *(f"{KEY}-{number}" for number in range(2, self.tenants + 1))]
 
     def urls(self, path: str = "") -> list[str]:
         return [f"http://127.0.0.1:{port}{path}" for port in self.upstreams]
@@ -34,19 +40,21 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    installer: str  # "pip", "npm" or "checkout"
+    installer: str  # "pip", "npm", "apt" or "checkout"
     packages: Mapping[str, str]  # name: version, the first one is the gateway
     command: Callable[[Place], list[str]]
     does: Does
     model: str = MODEL
+    also: tuple[str, ...] = ()  # models that are asked for in turn with it
+    tenants: bool = False  # it can know many keys without a database
+    replicas: bool = False  # it is asked to stand before many
     headers: Callable[[Place], Mapping[str, str]] = lambda _: {}
     env: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
 
 
 def tiergate_config(place: Place) -> str:
-    """Everything on: two tiers to choose from, a tenant with a key and limits, exact cache, queue, log, metrics."""
-    digest = hashlib.sha256(KEY.encode()).hexdigest()
+    """Everything on: two tiers to choose from by the learned classifier, tenants with keys and limits; the rest is on anyway."""
     models = "".join(
         f"  - {{name: {MODEL}-{tier}, tier: {tier}, served_name: {MODEL}, context: 1000000, replicas: ["
         + ", ".join(f'{{name: {tier}{number}, url: "{url}"}}' for number, url in enumerate(place.urls("/v1"), 1))
@@ -54,10 +62,15 @@ def tiergate_config(place: Place) -> str:
         for tier in ("small", "large")
     )
     return (
-        f"server: {{port: {place.port}}}\nmodels:\n{models}"
+        f"server: {{port: {place.port}}}\nmodels:\n{models}routing: {{classifier: {{kind: learned}}}}\n"
         "plans: {bench: {rpm: 100_000_000, tpm: 100_000_000_000, priority: realtime, max_parallel: 100_000}}\n"
-        f'tenants: [{{name: bench, plan: bench, keys: [{{id: k1, sha256: "{digest}"}}]}}]\n'
+        "tenants:\n" + "".join(_tenant(number, key) for number, key in enumerate(place.keys(), 1))
     )
+
+
+def _tenant(number: int, key: str) -> str:
+    digest = hashlib.sha256(key.encode()).hexdigest()
+    return f'  - {{name: bench{number}, plan: bench, keys: [{{id: k1, sha256: "{digest}"}}]}}\n'
 
 
 def serve_tiergate(python: str, place: Place) -> list[str]:
@@ -103,9 +116,16 @@ def _portkey_headers(place: Place) -> dict[str, str]:
 
 
 _ROUTER_NOTE = (
-    "Routers for replicas of one model, with a thread for each core. `cache_aware` keeps a prefix tree of the prompts, which "
-    "tiergate in this setup does not. They can bound the requests at once, with a queue behind that: off, or far from reached."
+    "Routers for replicas of one model, with a thread for each core. `cache_aware` keeps a prefix tree of the prompts, as "
+    "tiergate keeps an index of them. They can bound the requests at once, with a queue behind that: off, or far from reached."
 )
+
+
+def _tenant_keys(place: Place) -> list[str]:
+    """Of smg, where there is more than one: with a single client it is started as its documentation does it."""
+    pairs = enumerate(place.keys() if place.tenants > 1 else [], 1)
+    return [word for number, key in pairs for word in ("--tenant-api-key", f"t{number}:{key}")]
+
 
 PEERS: dict[str, Peer] = {
     OURS: Peer(
@@ -113,13 +133,31 @@ PEERS: dict[str, Peer] = {
         packages={OURS: "this checkout"},
         command=_tiergate,
         model="auto",
-        does=Does(auth=True, limits=True, cache=True, queue=True, classes=True, log=True, metrics=True, balance="least requests"),
-        note="One process, one thread. Every prompt is new: the exact cache is looked up, misses, and stores the answer.",
+        also=(f"{MODEL}-small",),
+        tenants=True,
+        replicas=True,
+        does=Does(
+            auth=True, limits=True, cache=True, queue=True, classes=True, log=True, metrics=True, balance="work and prefix index"
+        ),
+        note="One process, one thread, everything on: a key, limits of requests, tokens and parallel requests, the look-up in "
+        "the exact cache (each prompt is new: it misses, and the answer is stored), the queue, the index of prefixes, the log "
+        "line, the metrics; and one request in two asks for `auto`, so that the learned classifier chooses its tier.",
+    ),
+    "nginx": Peer(
+        installer="apt",
+        packages={"nginx": "the system's"},
+        command=nginx.command,
+        tenants=True,
+        replicas=True,
+        does=Does(auth=True, log=True, balance="least requests"),
+        note="The floor: a reverse proxy that passes bodies on unread, one worker process. Keys are a `map` in its "
+        "configuration. Where it is not installed, Debian's package is unpacked and not installed; without one it is absent.",
     ),
     "vllm-router": Peer(
         installer="pip",
         packages={"vllm-router": "0.1.17"},
         command=lambda place: rust_router([str(place.environment / "bin/vllm-router")], place, "warning"),
+        replicas=True,
         does=Does(metrics=True, balance="prefix tree"),
         note=f"{_ROUTER_NOTE} This one has each prompt turned into tokens by the engines first (`/v1/chat/completions/render`, "
         "once for each replica), and that is in its figures; the others compare the text.",
@@ -127,7 +165,9 @@ PEERS: dict[str, Peer] = {
     "smg": Peer(
         installer="pip",
         packages={"smg": "1.13.0"},
-        command=lambda place: rust_router([str(place.environment / "bin/smg"), "launch"], place),
+        command=lambda place: rust_router([str(place.environment / "bin/smg"), "launch", *_tenant_keys(place)], place),
+        tenants=True,
+        replicas=True,
         does=Does(metrics=True, balance="prefix tree"),
         note=_ROUTER_NOTE,
     ),
@@ -135,6 +175,7 @@ PEERS: dict[str, Peer] = {
         installer="pip",
         packages={"sglang-router": "0.3.2"},
         command=lambda place: rust_router([str(place.environment / "bin/sglang-router"), "launch"], place),
+        replicas=True,
         does=Does(metrics=True, balance="prefix tree"),
         note=_ROUTER_NOTE,
     ),

@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil
 
 from bench.load import Bodies, Target
+from bench.tree import spent
 
 _PR_SET_PDEATHSIG = 1
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -92,11 +93,7 @@ class Running:
 
     def cpu(self) -> float:
         """Seconds of user and system time so far, those of children that have ended included."""
-        spent = 0.0
-        for process in self.tree():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                spent += sum(process.cpu_times()[:4])
-        return spent
+        return spent(self.tree()).whole
 
     def rss(self) -> float:
         """MiB."""

@@ -17,11 +17,12 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench.compare import INTERRUPTED, ROOT, end_at_sigterm, raced
+from bench.compare import INTERRUPTED, end_at_sigterm
 from bench.peers import PEERS, Peer, rust_router, serve_tiergate
 from bench.records import OURS
 from bench.report import brief
 from bench.rounds import Plan
+from bench.stages import ROOT, Field, base
 
 
 def field(smg: str | None) -> dict[str, Peer]:
@@ -44,10 +45,9 @@ def main() -> int:
     end_at_sigterm()
     peers = field(args.smg)
     try:
-        entrants = raced(peers, dict.fromkeys(peers, ROOT), {}, Plan(args.rounds, sizes={}))
+        records = base(Field(peers, dict.fromkeys(peers, ROOT)), Plan(args.rounds), sizes={})
     except KeyboardInterrupt:
         return INTERRUPTED
-    records = {name: entrant.record for name, entrant in entrants.items()}
     print(msgspec.json.encode(records).decode() if args.json else brief(records))
     return int(any(record.failure for record in records.values()))
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from bench import aims, growth
+from bench.cells import AUTO, COALESCED, HIT, KINDS, NAMED
 from bench.figures import Spread, added, ratios, values
+from bench.growth import failures
 from bench.load import CONNECTIONS
 from bench.records import DIRECT, OURS, SIZES, PeerRecord, Result, Round, Tail
+from bench.tables import NONE, number, spread, table
 from bench.upstream import PACE, TOKENS
 
-_NONE = "-"
+_IMAGES = ("CPU of each gateway", "CPU and lateness by streams, CPU by tenants and by replicas")
 Peers = Mapping[str, PeerRecord]
 _DOES = {
     "auth": "key checked", "limits": "tenant limits", "cache": "exact cache", "queue": "priority queue",
@@ -23,8 +27,11 @@ def brief(peers: Peers) -> str:
 
 
 def report(result: Result) -> str:
-    peers = result.peers
-    parts = [_head(result), _cost(peers), _latency(peers), _sizes(peers), _memory(peers), _does(peers), _reading(result)]
+    peers, parts = result.peers, [_head(result), aims.section(result)]
+    if peers:
+        parts += [_cost(peers), _kinds(peers), _latency(peers), _sizes(peers), _memory(peers)]
+    parts += growth.sections(result)
+    parts += [_does(peers), _reading(result)] if peers else []
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
@@ -32,12 +39,12 @@ def _head(result: Result) -> str:
     forced = f" **FORCED on a busy machine ({'; '.join(result.forced)}): do not quote.**" if result.forced else ""
     machine = result.machine
     packages = ", ".join(f"{name} {version}" for name, version in machine.packages.items())
-    image = f"![CPU of each gateway]({result.image})" if result.image else ""
+    images = [f"![{what}]({image})" for what, image in zip(_IMAGES, (result.image, result.scale_image), strict=True) if image]
     return f"""Made by `make bench`, which overwrites all of it.{forced}
 
 # tiergate and its peers
 
-{result.date}, `{result.command}`: {_rounds_told(result)}. {machine.cpu}, {machine.cores} \
+{result.date}, commit {result.commit}, `{result.command}`: {_rounds_told(result)}. {machine.cpu}, {machine.cores} \
 cores, {machine.memory_gib} GiB, {machine.kernel}; {machine.python}, {machine.build}; {packages}. Load average \
 {result.load[0]:.1f} before, {result.load[1]:.1f} after; other virtual machines took {result.steal_percent:.1f} % of the CPU.
 
@@ -46,12 +53,15 @@ one begins. A figure is the median of the rounds with their range in parentheses
 machine's mood is the same for both there: above 1, the peer needs more than tiergate. What each does for a request is in \
 the last table: **all of them do less than tiergate.**
 
-{image}"""
+{chr(10).join(images)}"""
 
 
 def _rounds_told(result: Result) -> str:
     minutes = max(1, round(result.seconds / 60))
-    return f"{result.rounds} round{'s' * (result.rounds > 1)} in {minutes} minute{'s' * (minutes > 1)}"
+    told = f"{result.rounds} round{'s' * (result.rounds > 1)}"
+    if result.other_rounds != result.rounds:
+        told += f", {result.other_rounds} of what grows,"
+    return f"{told} in {minutes} minute{'s' * (minutes > 1)}"
 
 
 def _cost(peers: Peers) -> str:
@@ -59,18 +69,34 @@ def _cost(peers: Peers) -> str:
     rows = []
     for name, record in _gateways(peers):
         cells = []
-        for get, digits in ((_request, 0), (_token, 1)):
-            cells += [_spread(values(record.rounds, get), digits), _spread(ratios(record.rounds, ours, get), 2)]
+        for get, digits in ((_request, 0), (_token, 1), (_coalesced, 1)):
+            cells += [spread(values(record.rounds, get), digits), spread(ratios(record.rounds, ours, get), 2)]
         rows.append([name, *cells])
-    title = ["gateway", "µs a request", "ratio", "µs a streamed token", "ratio"]
+    title = ["gateway", "µs a request", "ratio", "µs a streamed token", "ratio", "µs a coalesced token", "ratio"]
     return f"""## CPU
 
 Of the process tree, user and system. Requests: 0.5 KB bodies, 0.6 KB answers, {CONNECTIONS} connections. Tokens: {CONNECTIONS} \
-streams of {TOKENS} events, one each {PACE * 1e3:.0f} ms.
+streams of {TOKENS} events, one each {PACE * 1e3:.0f} ms; coalesced: {COALESCED.events} in each write, {COALESCED.tokens} in all.
 
-{_table(title, rows)}
+{table(title, rows)}
 
-{_failures(peers)}"""
+{failures(peers)}"""
+
+
+def _kinds(peers: Peers) -> str:
+    rounds = _rounds(peers, OURS)
+    rows = [["half `auto`, half named (as above)", spread(values(rounds, _request), 0)]]
+    rows += [[_KIND.get(kind.name, kind.name), spread(values(rounds, _kind(kind.name)), 0)] for kind in KINDS]
+    return f"""## What a request of tiergate costs, by its kind
+
+{table(["kind", "µs a request"], rows)}"""
+
+
+_KIND = {AUTO: "`auto`: the learned classifier judges it", NAMED: "names its model", HIT: "answered from the exact cache"}
+
+
+def _kind(name: str) -> Callable[[Round], float | None]:
+    return lambda one: one.kinds.get(name)
 
 
 def _latency(peers: Peers) -> str:
@@ -81,9 +107,9 @@ def _latency(peers: Peers) -> str:
         (f"{CONNECTIONS} connections", lambda one: one.many),
         ("TTFT", lambda one: one.ttft),
     ]
-    rows = [["(direct, absolute)", *(_spread(values(direct, pick), 2) for _, get in columns for pick in _both(get))]]
+    rows = [["(direct, absolute)", *(spread(values(direct, pick), 2) for _, get in columns for pick in _both(get))]]
     for name, record in _gateways(peers):
-        rows.append([name, *(_spread(added(record.rounds, direct, pick), 2) for _, get in columns for pick in _both(get))])
+        rows.append([name, *(spread(added(record.rounds, direct, pick), 2) for _, get in columns for pick in _both(get))])
     title = ["gateway", *(f"{label} {share}" for label, _ in columns for share in ("p50", "p99"))]
     return f"""## Added latency, ms
 
@@ -92,7 +118,7 @@ sends its next request at once, so that column tells how soon a gateway is satur
 leisure: a slow one has them all waiting. TTFT is the first event of the paced streams; one that cannot carry \
 {CONNECTIONS / PACE:,.0f} events a second is behind there too.
 
-{_table(title, rows)}"""
+{table(title, rows)}"""
 
 
 def _both(get: Callable[[Round], Tail | None]) -> Iterator[Callable[[Round], float | None]]:
@@ -103,14 +129,14 @@ def _both(get: Callable[[Round], Tail | None]) -> Iterator[Callable[[Round], flo
 def _sizes(peers: Peers) -> str:
     rows = []
     for name, record in _gateways(peers):
-        cells = [_spread(values(record.rounds, _size(size)), 0) for size in SIZES]
+        cells = [spread(values(record.rounds, _size(size)), 0) for size in SIZES]
         rows.append([name, *cells, _growth(record.rounds)])
     return f"""## CPU by size of the body, µs a request
 
 Unstreamed, 8 connections, prompts that differ from their first words on. The last column is the slope from the smallest to the \
-largest. The kernel counts CPU in steps of 10 ms, so the few requests of 1 MB come in coarse steps.
+largest.
 
-{_table(["gateway", *SIZES, "µs for each KB"], rows)}"""
+{table(["gateway", *SIZES, "µs for each KB"], rows)}"""
 
 
 def _growth(rounds: Sequence[Round]) -> str:
@@ -121,12 +147,12 @@ def _growth(rounds: Sequence[Round]) -> str:
         for one in rounds
         if small in one.sizes and large in one.sizes
     ]
-    return _spread(slopes, 2)
+    return spread(slopes, 2)
 
 
 def _memory(peers: Peers) -> str:
     rows = [
-        [name, _number(one.rss_ready_mib, 0), _number(one.rss_after_mib, 0), _number(one.ready_s, 1), _sent(one)]
+        [name, number(one.rss_ready_mib, 0), number(one.rss_after_mib, 0), number(one.ready_s, 1), _sent(one)]
         for name, one in _gateways(peers)
     ]
     return f"""## Memory and start
@@ -134,11 +160,11 @@ def _memory(peers: Peers) -> str:
 RSS of the process tree, once ready and after all rounds. Ready is the first chat request that is answered, counted from the \
 command. The load was not the same for all: a slow gateway was sent fewer requests, so that each cell takes about as long.
 
-{_table(["gateway", "MiB ready", "MiB after", "ready after s", "requests a round"], rows)}"""
+{table(["gateway", "MiB ready", "MiB after", "ready after s", "requests a round"], rows)}"""
 
 
 def _sent(record: PeerRecord) -> str:
-    return f"{sum(record.counts.values()):,}" if record.counts else _NONE
+    return f"{sum(record.counts.values()):,}" if record.counts else NONE
 
 
 def _does(peers: Peers) -> str:
@@ -151,7 +177,7 @@ def _does(peers: Peers) -> str:
             notes.setdefault(record.note, []).append(name)
     return f"""## What each does for a request in this setup
 
-{_table(["gateway", "version", *_DOES.values(), "balances by"], rows)}
+{table(["gateway", "version", *_DOES.values(), "balances by"], rows)}
 
 {chr(10).join(f"- **{', '.join(names)}**: {note}" for note, names in notes.items())}"""
 
@@ -192,15 +218,6 @@ def compared(ratio: Spread) -> str:
     return f"cannot be told from tiergate {span} by the CPU for"
 
 
-def _failures(peers: Peers) -> str:
-    told = [f"- **{name}** has no figures: {one.failure}" for name, one in _gateways(peers) if one.failure and not one.rounds]
-    told += [f"- **{name}** was left out from some point on: {one.failure}" for name, one in peers.items()
-             if one.failure and one.rounds]  # fmt: skip
-    told += [f"- {name}, one cell without a figure: {error}" for name, one in peers.items() if not one.failure
-             for error in one.errors]  # fmt: skip
-    return "\n".join(line.replace("|", "/") for line in told)
-
-
 def _gateways(peers: Peers) -> Iterator[tuple[str, PeerRecord]]:
     return ((name, record) for name, record in peers.items() if name != DIRECT)
 
@@ -218,21 +235,9 @@ def _token(one: Round) -> float | None:
     return one.token_us
 
 
+def _coalesced(one: Round) -> float | None:
+    return one.coalesced_us
+
+
 def _size(name: str) -> Callable[[Round], float | None]:
     return lambda one: one.sizes.get(name)
-
-
-def _spread(figures: Sequence[float], digits: int) -> str:
-    found = Spread.of(figures)
-    if found is None:
-        return _NONE
-    return f"{found.median:,.{digits}f} ({found.low:,.{digits}f} to {found.high:,.{digits}f})"
-
-
-def _number(figure: float | None, digits: int) -> str:
-    return _NONE if figure is None else f"{figure:,.{digits}f}"
-
-
-def _table(title: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [title, ["---"] * len(title), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,4 +1,4 @@
-"""What is measured, and in which order: cell by cell, and in each cell the gateways in turn.
+"""The order in which things are measured: cell by cell, and in each cell the gateways in turn.
 
 So that a mood of the machine meets all of them alike, a round goes through its cells once, every gateway has its turn in each
 cell, and the one that begins changes from round to round. How much is sent was found out beforehand for each gateway, so that a
@@ -10,21 +10,21 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import psutil
 
-from bench.figures import tail
-from bench.load import CONNECTIONS, Bodies, Load, Taken, Target, drive
+from bench.load import CONNECTIONS, Bodies, Load, Target, drive
 from bench.processes import Running
-from bench.records import SIZES, PeerRecord, Round
-from bench.upstream import PACE, TOKENS
+from bench.records import PeerRecord, Round
 
 _BROKEN = (OSError, RuntimeError, TimeoutError, psutil.Error)
-_CELL_TIMEOUT = 90.0
+_CELL_TIMEOUT = 40.0
+_WARMING = 10.0  # seconds
+_SLICE = 3 * CONNECTIONS
 _STRIKES = 3  # failed cells after which a gateway is left out
-_SIZE_CONNECTIONS = 8
 
 
 @dataclass(slots=True)
@@ -42,60 +42,39 @@ class Entrant:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
+    """`budget`: seconds after which no further round of one setup is begun."""
+
     rounds: int = 5
     seconds: float = 1.5  # of a cell
     most: int = 6_000  # requests of a cell
-    sizes: Mapping[str, int] = field(default_factory=lambda: SIZES)
+    budget: float = 480.0
+    idle: float = 2.0  # seconds in which nobody asks anything
 
 
-async def _requests(entrant: Entrant, bodies: Bodies, into: Round) -> None:
-    load = entrant.loads["requests"]
-    spent, taken = await _weighed(entrant, bodies, load)
-    into.request_us = None if spent is None else spent / load.requests * 1e6
-    into.many = tail(taken.whole)
+class Cell(Protocol):
+    """One figure, or some that are had together."""
+
+    async def fit(self, entrant: Entrant, bodies: Bodies, plan: Plan) -> Load | None:
+        """How much of it this gateway carries in the time of a cell; None: it is not for this one."""
+
+    async def run(self, entrant: Entrant, bodies: Bodies, load: Load, into: Round) -> None: ...
 
 
-async def _single(entrant: Entrant, bodies: Bodies, into: Round) -> None:
-    into.one = tail((await drive(entrant.target, bodies, entrant.loads["single"])).whole)
+Cells = Mapping[str, Cell]
 
 
-async def _streams(entrant: Entrant, bodies: Bodies, into: Round) -> None:
-    load = entrant.loads["streams"]
-    spent, taken = await _weighed(entrant, bodies, load)
-    into.token_us = None if spent is None else spent / (load.requests * TOKENS) * 1e6
-    into.ttft = tail(taken.first)
-
-
-def _size(name: str) -> Callable[[Entrant, Bodies, Round], Awaitable[None]]:
-    async def cell(entrant: Entrant, bodies: Bodies, into: Round) -> None:
-        load = entrant.loads[name]
-        spent, _ = await _weighed(entrant, bodies, load)
-        if spent is not None:
-            into.sizes[name] = spent / load.requests * 1e6
-
-    return cell
-
-
-async def _weighed(entrant: Entrant, bodies: Bodies, load: Load) -> tuple[float | None, Taken]:
-    """CPU seconds of the gateway while it carries the load (the direct way has none), and how long the answers took."""
-    before = entrant.running.cpu() if entrant.running else 0.0
-    taken = await drive(entrant.target, bodies, load)
-    return (entrant.running.cpu() - before if entrant.running else None), taken
-
-
-async def measure(entrants: Mapping[str, Entrant], plan: Plan) -> None:
-    """Fill the entrants' records."""
+async def measure(entrants: Mapping[str, Entrant], plan: Plan, cells: Cells, *, warm: int = 6 * CONNECTIONS) -> None:
+    """Fill the entrants' records. `warm`: requests that each answers before anything is measured."""
     bodies = Bodies()
     for name, entrant in entrants.items():
         if not entrant.out():
             _say(f"probing {name}")
-            await _attempt(entrant, "probe", _probe(entrant, bodies, plan))
-            if entrant.record.errors and not entrant.out():
-                entrant.record.failure = entrant.record.errors[-1]
-    cells: dict[str, Callable[[Entrant, Bodies, Round], Awaitable[None]]] = {
-        "requests": _requests, "single": _single, "streams": _streams, **{name: _size(name) for name in plan.sizes},
-    }  # fmt: skip
+            await _probe(entrant, bodies, plan, cells, warm)
+    until = time.monotonic() + plan.budget
     for number in range(plan.rounds):
+        if time.monotonic() > until:
+            _say(f"no time is left for a round {number + 1}")
+            break
         _say(f"round {number + 1} of {plan.rounds}")
         await _round(number, entrants, cells, bodies)
     for entrant in entrants.values():
@@ -103,18 +82,39 @@ async def measure(entrants: Mapping[str, Entrant], plan: Plan) -> None:
             entrant.record.rss_after_mib = entrant.running.rss()
 
 
-async def _round(
-    number: int,
-    entrants: Mapping[str, Entrant],
-    cells: Mapping[str, Callable[[Entrant, Bodies, Round], Awaitable[None]]],
-    bodies: Bodies,
-) -> None:
+async def _probe(entrant: Entrant, bodies: Bodies, plan: Plan, cells: Cells, warm: int) -> None:
+    """One that cannot even be warmed up is out."""
+
+    async def fit(name: str, cell: Cell) -> None:
+        if (load := await cell.fit(entrant, bodies, plan)) is not None:
+            entrant.loads[name] = load
+
+    await _attempt(entrant, "probe", _warmed(entrant.target, bodies, warm))
+    if entrant.record.errors and not entrant.out():
+        entrant.record.failure = entrant.record.errors[-1]
+    for name, cell in cells.items():
+        if not entrant.out():
+            await _attempt(entrant, f"probe, {name}", fit(name, cell))
+    entrant.record.counts = {name: load.requests for name, load in entrant.loads.items()}
+
+
+async def _warmed(target: Target, bodies: Bodies, requests: int) -> None:
+    """So many, or fewer where they take long."""
+    until = time.monotonic() + _WARMING
+    for _ in range(0, requests, _SLICE):
+        await drive(target, bodies, Load(_SLICE))
+        if time.monotonic() > until:
+            break
+
+
+async def _round(number: int, entrants: Mapping[str, Entrant], cells: Cells, bodies: Bodies) -> None:
     fresh = {name: Round() for name, entrant in entrants.items() if not entrant.out()}
-    for cell, run in cells.items():
+    for cell, what in cells.items():
         for name in rotated(list(fresh), number):
             entrant = entrants[name]
-            if not entrant.out():
-                await _attempt(entrant, f"round {number + 1}, {cell}", run(entrant, bodies, fresh[name]))
+            if not entrant.out() and cell in entrant.loads:
+                run = what.run(entrant, bodies, entrant.loads[cell], fresh[name])
+                await _attempt(entrant, f"round {number + 1}, {cell}", run)
     for name, one in fresh.items():
         entrants[name].record.rounds.append(one)
 
@@ -138,30 +138,13 @@ async def _attempt(entrant: Entrant, what: str, work: Awaitable[None]) -> None:
             record.failure = record.errors[-1]
 
 
-async def _probe(entrant: Entrant, bodies: Bodies, plan: Plan) -> None:
-    """Warm it up, and find how much it carries in the time of a cell."""
-    seconds, target, loads = plan.seconds, entrant.target, entrant.loads
-    await _took(target, bodies, Load(2 * CONNECTIONS))
-    rate = 4 * CONNECTIONS / await _took(target, bodies, Load(4 * CONNECTIONS))
-    loads["requests"] = Load(fitted(rate, seconds, CONNECTIONS, plan.most))
-    rate = 16 / await _took(target, bodies, Load(16, 1))
-    loads["single"] = Load(fitted(rate, seconds / 2, 16, plan.most), 1)
-    length = TOKENS * PACE
-    took = await _took(target, bodies, Load(CONNECTIONS, stream=True, spread=length))
-    turns = max(1, min(3, round(2 * seconds / took)))
-    loads["streams"] = Load(CONNECTIONS * turns, stream=True, spread=length)
-    for name, size in plan.sizes.items():
-        rate = _SIZE_CONNECTIONS / await _took(target, bodies, Load(_SIZE_CONNECTIONS, _SIZE_CONNECTIONS, size=size))
-        loads[name] = Load(fitted(rate, seconds / 2, _SIZE_CONNECTIONS, plan.most), _SIZE_CONNECTIONS, size=size)
-    entrant.record.counts = {name: load.requests for name, load in loads.items()}
-
-
 def fitted(rate: float, seconds: float, step: int, most: int) -> int:
     """Requests for so many seconds at this rate: a multiple of `step`, at least one step."""
     return max(step, min(most, int(rate * seconds)) // step * step)
 
 
-async def _took(target: Target, bodies: Bodies, load: Load) -> float:
+async def took(target: Target, bodies: Bodies, load: Load) -> float:
+    """Seconds."""
     began = time.perf_counter()
     await drive(target, bodies, load)
     return time.perf_counter() - began

@@ -2,7 +2,8 @@
 
     python -m bench.upstream [--listen N]
 
-It listens on N ports of 127.0.0.1 (the replicas of one model), prints them on one line and serves until it is stopped.
+It listens on N ports of 127.0.0.1 (the replicas of one model), prints them on one line and serves until it is stopped. A request
+whose text has a `Paced` in it gets its stream at that pace, any other one the usual.
 """
 
 from __future__ import annotations
@@ -10,8 +11,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import re
 import sys
+import time
 import zlib
+from collections import deque
+from dataclasses import dataclass
 from typing import cast
 
 import httptools
@@ -37,10 +42,43 @@ MODELS = json.dumps(
 # What else a gateway may ask of an engine; the rest is not there, as with an engine of another make.
 _OTHERS = {b"/health": b"{}", b"/v1/models": MODELS, b"/metrics": b"# none\n"}
 _STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
+_PACED = re.compile(rb"paced-(\d+)-(\d+)-(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Paced:
+    """How a stream comes: `writes` of them, one each `ms` milliseconds, and so many events in each."""
+
+    ms: int = round(PACE * 1e3)
+    events: int = 1
+    writes: int = TOKENS
+
+    @property
+    def tokens(self) -> int:
+        return self.events * self.writes
+
+    @property
+    def seconds(self) -> float:
+        return self.ms * self.writes / 1e3
+
+    def told(self) -> str:
+        """Part of a prompt, which every gateway passes on, for `found`."""
+        return f"paced-{self.ms}-{self.events}-{self.writes}"
+
+
+USUAL = Paced()
+
+
+def found(body: bytes) -> Paced:
+    told = _PACED.search(body)
+    return Paced(*map(int, told.groups())) if told else USUAL
 
 
 def _piece(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+_END = _piece(LAST + b"data: [DONE]\n\n") + b"0\r\n\r\n"
 
 
 def rendered(body: bytes) -> bytes:
@@ -51,19 +89,46 @@ def rendered(body: bytes) -> bytes:
     return b'{"request_id":"render-1","token_ids":[%d%b]}' % (zlib.crc32(body), b",1000" * (len(body) // 4))
 
 
+class Pacer:
+    """Writes the streams of one pace, which are due in the order in which they were written last, so nothing is sorted."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._due: deque[tuple[float, int, bytes, asyncio.Transport]] = deque()
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, transport: asyncio.Transport, paced: Paced) -> None:
+        transport.write(_STREAM_HEAD)
+        self._due.append((time.perf_counter() + self._seconds, paced.writes, _piece(CHUNK * paced.events), transport))
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._write())
+
+    async def _write(self) -> None:
+        """Each at its own time, whenever the one before was written: a late write makes none of the others late."""
+        due = self._due
+        while due:
+            await asyncio.sleep(max(0.0, due[0][0] - time.perf_counter()))
+            now = time.perf_counter()
+            while due and due[0][0] <= now:
+                at, left, data, transport = due.popleft()
+                if transport.is_closing():
+                    continue
+                transport.write(data if left > 1 else data + _END)
+                if left > 1:
+                    due.append((at + self._seconds, left - 1, data, transport))
+
+
 class Upstream(asyncio.Protocol):
-    """One connection. The same answer to every chat request, whole or as 64 events 10 ms apart."""
+    """One connection. The same answer to every chat request, whole or as a stream."""
+
+    def __init__(self, pacers: dict[int, Pacer]) -> None:
+        self.pacers = pacers
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is one without inheriting from it
         self.parser = httptools.HttpRequestParser(self)
         self.url = b""
         self.pieces: list[bytes] = []
-        self.streaming: asyncio.Task[None] | None = None
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's
-        if self.streaming is not None:
-            self.streaming.cancel()
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -81,7 +146,7 @@ class Upstream(asyncio.Protocol):
         body = b"".join(self.pieces)
         if self.url == b"/v1/chat/completions":
             if b'"stream":true' in body.replace(b" ", b""):
-                self.streaming = asyncio.get_running_loop().create_task(self.stream())
+                self.stream(found(body))
                 return
             answer = ANSWER
         else:
@@ -91,17 +156,15 @@ class Upstream(asyncio.Protocol):
             % (b"200 OK" if answer else b"404 Not Found", len(answer), answer)
         )
 
-    async def stream(self) -> None:
-        self.transport.write(_STREAM_HEAD)
-        for _ in range(TOKENS):
-            await asyncio.sleep(PACE)
-            self.transport.write(_piece(CHUNK))
-        self.transport.write(_piece(LAST + b"data: [DONE]\n\n") + b"0\r\n\r\n")
+    def stream(self, paced: Paced) -> None:
+        if paced.ms not in self.pacers:
+            self.pacers[paced.ms] = Pacer(paced.ms / 1e3)
+        self.pacers[paced.ms].begin(self.transport, paced)
 
 
 async def serve(count: int) -> None:
-    loop = asyncio.get_running_loop()
-    servers = [await loop.create_server(Upstream, "127.0.0.1", 0, backlog=1024) for _ in range(count)]
+    loop, pacers = asyncio.get_running_loop(), dict[int, Pacer]()
+    servers = [await loop.create_server(lambda: Upstream(pacers), "127.0.0.1", 0, backlog=1024) for _ in range(count)]
     print(*(server.sockets[0].getsockname()[1] for server in servers), flush=True)
     await asyncio.gather(*(server.serve_forever() for server in servers))
 

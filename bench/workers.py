@@ -25,12 +25,13 @@ import uvloop
 
 from bench import machine
 from bench.arrivals import Sender
-from bench.compare import BUSY, INTERRUPTED, ROOT, end_at_sigterm, until_terminated
+from bench.compare import BUSY, INTERRUPTED, end_at_sigterm
 from bench.figures import Spread, percentile
 from bench.load import Target
 from bench.peers import Place, serve_tiergate
 from bench.processes import NotReadyError, Running, free_port, upstream
 from bench.rounds import rotated
+from bench.stages import ROOT, until_terminated
 from bench.turns import LOADS, TOLD, Cell, Entrant, turn
 
 ONE = "one process"

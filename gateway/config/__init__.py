@@ -40,7 +40,7 @@ from gateway.config.schema import Config, Model, Plan, Replica, Tenant, TenantKe
 from gateway.config.secret import Secret
 from gateway.config.show import effective, plain, reference
 from gateway.config.warm_checks import check_warm
-from gateway.config.yamltree import MAX_BYTES, compose
+from gateway.config.yamltree import MAX_BYTES, TOO_LARGE, compose
 
 __all__ = [
     "Config",
@@ -132,7 +132,7 @@ def _read(path: str | Path) -> str:
         reason = (error.strerror if isinstance(error, OSError) else None) or "not a path"
         raise ConfigError([Problem(0, 0, "", f"cannot be read: {reason}", str(path))]) from None
     if len(data) > MAX_BYTES:
-        raise ConfigError([Problem(0, 0, "", "larger than 1 MiB", str(path))])
+        raise ConfigError([Problem(0, 0, "", TOO_LARGE, str(path))])
     try:
         return data.decode()
     except UnicodeDecodeError as error:

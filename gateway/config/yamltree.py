@@ -16,7 +16,8 @@ import yaml
 
 from gateway.config.problems import Path, Problems, quote
 
-MAX_BYTES = 1024 * 1024
+MAX_BYTES = 4 * 1024 * 1024  # ten thousand tenants with their keys are 1.3 MB
+TOO_LARGE = f"larger than {MAX_BYTES // 2**20} MiB"
 MAX_DEPTH = 32
 MAX_NODES = 200_000
 _UNPRINTABLE = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -86,7 +87,7 @@ def compose(text: str, problems: Problems) -> Node | None:
 
 def _check_text(text: str) -> None:
     if len(text) > MAX_BYTES:
-        raise _UnreadableError(Mark(1, 1), "larger than 1 MiB")
+        raise _UnreadableError(Mark(1, 1), TOO_LARGE)
     bad = _UNPRINTABLE.search(text)
     if bad is not None:
         line = text.count("\n", 0, bad.start()) + 1

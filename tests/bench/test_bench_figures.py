@@ -1,10 +1,12 @@
 """The arithmetic of `make bench`, and its decision not to run."""
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.figures import Spread, added, percentile, ratios, tail
+from bench.figures import Spread, Trend, added, percentile, ratios, tail
 from bench.machine import Mood, build, objections
 from bench.records import Round, Tail
 from bench.rounds import fitted, rotated
@@ -82,3 +84,15 @@ def test_a_slow_gateway_is_sent_fewer_requests() -> None:
     assert fitted(rate=1_000.0, seconds=1.5, step=32, most=6_000) == 1_472
     assert fitted(rate=90_000.0, seconds=1.5, step=32, most=6_000) == 5_984
     assert fitted(rate=3.0, seconds=1.5, step=32, most=6_000) == 32
+
+
+def test_a_trend_is_told_with_its_error() -> None:
+    """A line is found without an error, a level has none, and what only wavers is within the error of one."""
+    assert Trend.of([(x, 3.0 * x + 7) for x in range(100)]) == Trend(pytest.approx(3.0), pytest.approx(0.0, abs=1e-9))
+    rng = random.Random(1)
+    wavering = Trend.of([(x, rng.gauss(0, 50)) for x in range(1000)])
+    assert abs(wavering.slope) < 3 * wavering.error
+    growing = Trend.of([(x, 2.0 * x + rng.gauss(0, 50)) for x in range(1000)])
+    assert abs(growing.slope - 2.0) < 3 * growing.error
+    with pytest.raises(ValueError, match="three blocks"):
+        Trend.of([(1, 1.0), (2, 2.0)])

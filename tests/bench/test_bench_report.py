@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from bench import compare
+from bench.aims import aims
 from bench.figures import Spread
 from bench.machine import Mood
 from bench.peers import PEERS
@@ -48,7 +49,7 @@ def test_figures_stand_with_their_range_and_ratio(result: Result) -> None:
 
 def test_no_peer_is_dropped_in_silence(result: Result) -> None:
     """One without figures is in every table, and the reason is told; so is when another one broke."""
-    page = report(result)
+    page = report(replace(result, crowds={}, tenants={}, replicas={}))
     assert len(rows(page, "portkey")) == len(rows(page, "smg")) == 5
     assert "**portkey** has no figures: not installed: npm: not found" in page
     assert "**litellm** was left out from some point on: round 2, streams: it ended: Killed" in page
@@ -98,13 +99,55 @@ def test_peers_are_chosen_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         compare.arguments(["--peers", "smug"])
     assert ended.value.code == 2
-    assert "no peer is called smug; there are tiergate, vllm-router" in capsys.readouterr().err
+    assert "no peer is called smug; there are tiergate, nginx" in capsys.readouterr().err
 
 
 def test_versions_are_pinned_and_none_is_a_withdrawn_one() -> None:
     """Each package of a peer has one version; LiteLLM's is none of those that were taken back."""
     versions = {
-        package: version for name, peer in PEERS.items() if name != "tiergate" for package, version in peer.packages.items()
+        package: version
+        for peer in PEERS.values()
+        if peer.installer in ("pip", "npm")
+        for package, version in peer.packages.items()
     }
     assert all(version.count(".") == 2 for version in versions.values())
     assert versions["litellm[proxy]"] not in {"1.82.7", "1.82.8", "1.107.0"}
+
+
+def test_the_commit_is_named(result: Result) -> None:
+    """Beside the command that makes the page again."""
+    assert "commit 0123456789, `make bench" in report(result)
+
+
+def test_what_is_aimed_at_is_computed(result: Result) -> None:
+    """Reached in every round, in the median of them, or not; what was not measured is not reached."""
+    found = {aim.what: (Spread.of(aim.figures), aim.reached()) for aim in aims(result)}
+    assert found["CPU of a request, to smg's"] == (Spread(2.0, 1.25, 2.0), "**no**")
+    assert found["CPU of a streamed token, eight in a read, to smg's"] == (None, "not measured")
+    late = "The latest token of 1,024 streams, one each 50 ms, on one core, over the direct way"
+    assert found[late] == (Spread(40.0, 20.0, 60.0), "in the median")
+    assert found["RSS with 1,024 streams"] == (Spread(130.0, 120.0, 140.0), "yes")
+    assert found["CPU of a request, from 1 to 10,000 tenants, the dearest to the first"][1] == "in the median"
+    assert found["CPU of a request, from 2 to 256 replicas, the dearest to the first"] == (Spread(1.5, 1.5, 1.5), "**no**")
+
+
+def test_aims_are_told_of_a_run_of_nothing(result: Result) -> None:
+    """A run of some of the setups has the others' aims as not measured, and no tables of them."""
+    page = report(replace(result, peers={}, crowds={}, tenants={}, replicas={}))
+    assert page.count("| not measured |") == 13
+    assert [line for line in page.splitlines() if line.startswith("## ")] == ["## What is aimed at"]
+
+
+def test_what_grows_has_its_tables(result: Result) -> None:
+    """Crowds over the direct way, numbers beside the first, and what is missing with its reason, an absent peer as absent."""
+    page = report(result)
+    assert [row[1] for row in rows(page, "(direct, absolute)")][1:] == ["7.5 (5.0 to 10.0)", "3.8 (2.5 to 5.0)"]
+    assert "- portkey, one cell without a figure: probe, 1024 streams: not asked for 1024 streams" in page
+    assert "- **nginx** is absent: there is no nginx on this machine" in page
+    assert "- **smg, 256** has no figures: not started" in page
+    tenants = page.partition("## With tenants")[2]
+    assert [row[1:] for row in rows(tenants, "tiergate")][:3] == [
+        ["150 (100 to 200)", "168 (105 to 230)"],
+        ["1.00 (1.00 to 1.00)", "1.10 (1.05 to 1.15)"],
+        ["0.5, 60, 4.0", "3.5, 90, 4.5"],
+    ]

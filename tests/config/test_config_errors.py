@@ -435,12 +435,12 @@ def test_deep_nesting_is_refused(text):
 
 
 def test_a_large_file_is_refused(tmp_path):
-    """Over one MiB nothing is parsed, from a file or from a text."""
+    """Over four MiB nothing is parsed, from a file or from a text."""
     file = tmp_path / "config.yaml"
-    file.write_text("# " + "x" * 2**20)
-    with pytest.raises(ConfigError, match="larger than 1 MiB"):
+    file.write_text("# " + "x" * 2**22)
+    with pytest.raises(ConfigError, match="larger than 4 MiB"):
         load(file)
-    assert "larger than 1 MiB" in problems(file.read_text())[0]
+    assert "larger than 4 MiB" in problems(file.read_text())[0]
 
 
 @pytest.mark.parametrize(

@@ -36,12 +36,14 @@ async def node(tmp_path: Path) -> AsyncIterator[Any]:
     """`await node(config changes, fakes={name: Options})` → a running Node of two workers whose replicas are all up."""
     async with AsyncExitStack() as scope:
 
-        async def make(changes: dict[str, Any] | None = None, *, fakes: dict[str, Options] | None = None) -> Node:
+        async def make(
+            changes: dict[str, Any] | None = None, *, fakes: dict[str, Options] | None = None, workers: int = 2
+        ) -> Node:
             running = {
                 name: await scope.enter_async_context(FakeVLLM(options))
                 for name, options in (fakes or {"s1": Options(), "l1": Options()}).items()
             }
-            one = Node(tmp_path, running, changes or {})
+            one = Node(tmp_path, running, changes or {}, workers)
             scope.push_async_callback(one.close)
             await one.start()
             return one

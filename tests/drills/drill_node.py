@@ -1,4 +1,4 @@
-"""`tiergate serve --workers 2` as it is run: a supervisor, a dispatcher, two workers, found by what they log.
+"""`tiergate serve --workers 2` as it is run: a supervisor, a dispatcher, two workers, found by what they log; or one process.
 
 A connection's worker is known by the first part of the request ids that it gives out, which every process draws for itself.
 """
@@ -28,8 +28,9 @@ _ENDED = re.compile(r"(dispatcher|worker \d+) ended .* \(pid (\d+)\)")
 class Node:
     """`fakes` by name: s… serve `small-model`, l… `large-model`."""
 
-    def __init__(self, folder: Path, fakes: dict[str, Any], changes: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, fakes: dict[str, Any], changes: dict[str, Any], workers: int = 2) -> None:
         self.folder = folder
+        self.workers = workers
         self.fakes = fakes
         patient = {"connect": "1s", "first_token": "60s", "between_tokens": "60s", "total": "120s"}
         self.config = write_config(folder / "config.yaml", fakes, {"timeouts": patient, **changes})
@@ -40,11 +41,11 @@ class Node:
     async def start(self) -> None:
         with (self.folder / "lines").open("ab") as lines, (self.folder / "said").open("ab") as said:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "gateway.cli", "serve", "--config", str(self.config), "--workers", "2"],
+                [sys.executable, "-m", "gateway.cli", "serve", "--config", str(self.config), "--workers", str(self.workers)],
                 cwd=ROOT, stdin=subprocess.DEVNULL, stdout=lines, stderr=said, start_new_session=True,
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
             )  # fmt: skip
-        found = await self.until(lambda: re.search(r"listening on \S+:(\d+) ", self.said) or self.process.poll() is not None)
+        found = await self.until(lambda: re.search(r"listening on \S+:(\d+)\b", self.said) or self.process.poll() is not None)
         assert isinstance(found, re.Match), self.said
         self.port = int(found[1])
         await self.all_up()

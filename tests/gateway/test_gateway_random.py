@@ -8,69 +8,39 @@ no half answer was kept or passed off as a whole one.
 import asyncio
 import contextlib
 import json
-import os
 import random
-import re
 import socket
-import sys
 from collections import Counter, defaultdict
 
 import msgspec
-import psutil
 import pytest
 from apart import Apart
+from broken import FAULTS
 from gateway_talk import (
     KEY,
     OTHER_KEY,
-    ROOT,
     Answer,
     chat,
-    dial,
     encoded,
     freeze_limits,
     raw_request,
     said,
-    samples,
     scrape,
     tenant,
     total,
     wire,
-    write_config,
 )
 
 from caches.assemble import assemble
 from caches.replay import as_events
 from caches.worth import worth_keeping
-from gateway.lab.fake import FakeVLLM, Options
+from gateway.lab.fake import Options
 from limits.bucket import UNIT
 
 POOR_KEY = "a-key-with-few-tokens"
 K2 = "a-second-key-of-acme"
 PLENTY = 10**9
 WORKERS = 40
-FAULTS = [
-    {"status": 503, "probability": 0.03},
-    {"status": 503, "headers": {"retry-after": "1"}, "probability": 0.01},
-    {"status": 500, "probability": 0.02},
-    {"status": 429, "headers": {"retry-after": "1"}, "probability": 0.02},
-    {"status": 400, "body": {"error": {"message": "no"}}, "probability": 0.02},
-    {"status": 404, "probability": 0.005},
-    {"close_before_headers": True, "probability": 0.02},
-    {"close_before_headers": True, "reset": True, "probability": 0.01},
-    {"cut_after_tokens": 3, "probability": 0.03},
-    {"cut_after_tokens": 0, "probability": 0.01},
-    {"cut_after_tokens": 2, "reset": True, "probability": 0.01},
-    {"error_in_stream": 2, "probability": 0.02},
-    {"error_in_stream": True, "probability": 0.01},
-    {"malformed_chunk": 2, "probability": 0.01},
-    {"drop_done": True, "probability": 0.02},
-    {"usage_missing": True, "probability": 0.03},
-    {"usage_on_content_chunk": True, "probability": 0.02},
-    {"split": 7, "probability": 0.03},
-    {"slow": 0.002, "probability": 0.03},
-    {"hang_before_headers": 0.02, "probability": 0.02},
-    {"hang_before_first_token": 0.02, "probability": 0.03},
-]
 REFUNDED = {
     "rate_limit_exceeded", "concurrency_limit_exceeded", "request_too_large", "queue_full", "queue_share_full", "queue_timeout",
     "wait_too_long", "no_replica_ready", "not_cached", "preempted",
@@ -312,107 +282,3 @@ async def check_cache(exact):
         assert said(again) == said(Answer(200, {"content-type": "application/json"}, entry.body))
     stats = await exact.stats()
     assert stats.bytes <= stats.max_bytes
-
-
-# -- the long soak
-
-DRILL = 100_000
-GROWTH = 12 * 2**20  # resident memory may grow so much from a fifth of the drill to its end: 160 bytes a request are found
-MORE_FDS = 40  # idle connections to the replicas come and go, at most one a worker of the drill; a leak is thousands
-
-
-async def process(scope, *words, out):
-    one = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "gateway.cli", *words, cwd=ROOT, env={**os.environ}, stdout=out, stderr=asyncio.subprocess.PIPE
-    )
-
-    async def end():
-        with contextlib.suppress(ProcessLookupError):
-            one.kill()
-        await one.communicate()
-
-    scope.push_async_callback(end)
-    return one
-
-
-async def soak(port, rng, numbers):
-    """Mixed requests until the numbers run out: most on a kept connection, some on one that is broken off."""
-    one = await dial(port)
-    for number in numbers:
-        kind = rng.random()
-        key = [KEY, OTHER_KEY][number % 2]
-        content = f"prompt {number}" if rng.random() < 0.7 else f"prompt {rng.randrange(50)}"
-        body = chat(content, temperature=0, max_tokens=20)
-        if kind < 0.08:
-            async with wire(port) as two:
-                two.send({**body, "stream": rng.random() < 0.7}, key=key)
-                await two.writer.drain()
-                if rng.random() < 0.5:
-                    await two.head()
-            continue
-        if kind < 0.13:
-            key = f"wrong-{number}"
-        elif kind < 0.15:
-            body = b'{"model": '
-        elif kind < 0.19:
-            body = chat("x" * 20_000 + content)
-        elif kind < 0.31:
-            body["stream"] = True
-        elif kind < 0.35:
-            body["model"] = f"made-up-{number}"
-        one.send(body, key=key)
-        answer = await one.answer()
-        assert answer.clean
-        if answer.headers.get("connection") == "close":
-            one.leave()
-            one = await dial(port)
-    one.leave()
-
-
-@pytest.mark.drill
-@pytest.mark.timeout(1200)
-async def test_a_hundred_thousand_requests_leave_nothing_behind(tmp_path):
-    """Unique prompts, aborts, wrong keys: after a hundred thousand, memory and descriptors are as after a fifth of them."""
-    async with contextlib.AsyncExitStack() as scope:
-        fakes = {name: await scope.enter_async_context(FakeVLLM(Options())) for name in ("s1", "l1")}
-        path = write_config(
-            tmp_path / "config.yaml", fakes, {"cache": {"secret": "s", "exact": {"max_bytes": "8MiB", "max_entry": "64KiB"}}}
-        )
-        log = scope.enter_context((tmp_path / "log").open("wb"))
-        gateway = await process(scope, "serve", "--config", str(path), out=log)
-        port = 0
-        while not port:
-            line = (await gateway.stderr.readline()).decode()
-            assert line
-            found = re.search(r"listening on \S+:(\d+)$", line)
-            port = int(found[1]) if found else 0
-        said_meanwhile = asyncio.create_task(gateway.stderr.read())
-        known, figures = psutil.Process(gateway.pid), []
-        for first, last in ((0, DRILL // 5), (DRILL // 5, DRILL)):
-            numbers = iter(range(first, last))
-            await asyncio.gather(*(soak(port, random.Random(first + at), numbers) for at in range(32)))
-            found = await settled(port)
-            figures.append((last, known.memory_info().rss, known.num_fds(), sum(known.cpu_times()[:2])))
-        print()
-        for count, rss, fds, cpu in figures:
-            print(f"after {count:7,} requests: {rss / 2**20:7.1f} MiB resident, {fds:3} descriptors, {cpu:6.1f} s of CPU")
-        (_, early, early_fds, _), (_, late, late_fds, _) = figures
-        assert late - early < GROWTH
-        assert late_fds <= early_fds + MORE_FDS
-        assert total(found, "tiergate_requests_total") == DRILL
-        gateway.terminate()
-        assert await gateway.wait() == 0
-        assert b"Traceback" not in await said_meanwhile
-    assert (tmp_path / "log").read_bytes().count(b"\n") == DRILL
-
-
-async def settled(port):
-    """The metrics, once nothing is under way."""
-    async with asyncio.timeout(30):
-        while True:
-            async with wire(port) as one:
-                one.send(b"", key=None, method="GET", path="/metrics")
-                found = samples((await one.answer()).text)
-            if not total(found, "tiergate_inflight_requests") and not total(found, "tiergate_queue_depth"):
-                return found
-            await asyncio.sleep(0.05)

@@ -1,0 +1,25 @@
+"""The ways in which a replica fails, each now and then: rules for the `faults` of a fake vLLM."""
+
+FAULTS = [
+    {"status": 503, "probability": 0.03},
+    {"status": 503, "headers": {"retry-after": "1"}, "probability": 0.01},
+    {"status": 500, "probability": 0.02},
+    {"status": 429, "headers": {"retry-after": "1"}, "probability": 0.02},
+    {"status": 400, "body": {"error": {"message": "no"}}, "probability": 0.02},
+    {"status": 404, "probability": 0.005},
+    {"close_before_headers": True, "probability": 0.02},
+    {"close_before_headers": True, "reset": True, "probability": 0.01},
+    {"cut_after_tokens": 3, "probability": 0.03},
+    {"cut_after_tokens": 0, "probability": 0.01},
+    {"cut_after_tokens": 2, "reset": True, "probability": 0.01},
+    {"error_in_stream": 2, "probability": 0.02},
+    {"error_in_stream": True, "probability": 0.01},
+    {"malformed_chunk": 2, "probability": 0.01},
+    {"drop_done": True, "probability": 0.02},
+    {"usage_missing": True, "probability": 0.03},
+    {"usage_on_content_chunk": True, "probability": 0.02},
+    {"split": 7, "probability": 0.03},
+    {"slow": 0.002, "probability": 0.03},
+    {"hang_before_headers": 0.02, "probability": 0.02},
+    {"hang_before_first_token": 0.02, "probability": 0.03},
+]
