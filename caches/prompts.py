@@ -22,6 +22,7 @@ Parts = tuple[list[bytes], tuple[int, int] | None]
 """The bytes of each part, and which of them are the last answer of the model's own in it: from, to before."""
 
 FRONT = ("tools", "documents", "chat_template", "chat_template_kwargs", "reasoning_effort", "reasoning")
+_FRONT = frozenset(FRONT)
 _DATA = ("image_url", "image", "input_image", "input_audio", "audio_url", "video_url", "document", "file", "input_file")
 _MADE = (
     "function_call",
@@ -84,6 +85,8 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Parts]] = {
 
 
 def _front(fields: Mapping[str, Any]) -> list[bytes]:
+    if _FRONT.isdisjoint(fields):
+        return []
     front = [name for name in FRONT if fields.get(name) is not None]
     return [_encode({name: fields[name] for name in front})] if front else []
 
@@ -95,17 +98,19 @@ def _optional(value: Any) -> list[bytes]:
 def _conversation(front: list[bytes], messages: Any) -> Parts:
     if not isinstance(messages, list) or not messages or len(messages) > _MOST_PARTS:
         return _NOTHING
-    parts = front + [
-        _encode(message if type(message) is dict and type(message.get("content")) is str else _shown(message))
-        for message in messages
-    ]
+    parts = front
+    for message in messages:
+        parts.append(_encode(message if type(message) is dict and type(message.get("content")) is str else _shown(message)))
+    first = len(parts) - len(messages)
     stop = len(messages)
     while stop and not _made(messages[stop - 1]):
         stop -= 1
-    start = stop
+    if not stop:
+        return parts, None
+    start = stop - 1
     while start and _made(messages[start - 1]):
         start -= 1
-    return parts, (len(front) + start, len(front) + stop) if start < stop else None
+    return parts, (first + start, first + stop)
 
 
 def _made(message: Any) -> bool:

@@ -615,7 +615,13 @@ def amounts(job: Job, station: Station, prompt: int) -> tuple[int, bool, int | N
     ask, endpoint = job.ask, job.endpoint
     if not endpoint.generates:
         return min(reservation(prompt, 1, 0, 0), _MOST_TOKENS), True, 0
-    choices = _choices(ask)
-    most = longest(choices, [ask.maximum(name) for name in endpoint.limits])
-    tokens = min(reservation(prompt, choices, most, station.default_max_tokens), _MOST_TOKENS)
-    return tokens, most is None, most if most is None else min(most, _MOST_TOKENS)
+    fields, most = ask.fields, None
+    choices = _choices(ask) if "n" in fields or "best_of" in fields or "prompt" in fields else 1
+    for name in endpoint.limits:
+        if name in fields:
+            most = longest(choices, [ask.maximum(name) for name in endpoint.limits])
+            break
+    tokens = reservation(prompt, choices, most, station.default_max_tokens)
+    if most is not None and most > _MOST_TOKENS:
+        most = _MOST_TOKENS
+    return tokens if tokens < _MOST_TOKENS else _MOST_TOKENS, most is None, most
