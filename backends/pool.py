@@ -96,7 +96,8 @@ class Pool:
 
     def capacity(self) -> int:
         """Slots of the ready replicas. A half-open one counts for one slot, whether its probe is out or not."""
-        self._catch_up()
+        if self._refresh_at is not None:
+            self._catch_up()
         return self._capacity
 
     def on_capacity(self, listener: Callable[[int], None]) -> None:

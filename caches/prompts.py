@@ -50,7 +50,7 @@ def prompt_parts(fields: Mapping[str, Any], endpoint: str) -> Parts:
 
 
 def _chat(fields: Mapping[str, Any]) -> Parts:
-    return _conversation(_front(fields), fields.get("messages"))
+    return _conversation([] if _FRONT.isdisjoint(fields) else _front(fields), fields.get("messages"))
 
 
 def _messages(fields: Mapping[str, Any]) -> Parts:
@@ -85,8 +85,6 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Parts]] = {
 
 
 def _front(fields: Mapping[str, Any]) -> list[bytes]:
-    if _FRONT.isdisjoint(fields):
-        return []
     front = [name for name in FRONT if fields.get(name) is not None]
     return [_encode({name: fields[name] for name in front})] if front else []
 
@@ -103,9 +101,11 @@ def _conversation(front: list[bytes], messages: Any) -> Parts:
         parts.append(_encode(message if type(message) is dict and type(message.get("content")) is str else _shown(message)))
     first = len(parts) - len(messages)
     stop = len(messages)
-    while stop and not _made(messages[stop - 1]):
+    for message in reversed(messages):
+        if _made(message):
+            break
         stop -= 1
-    if not stop:
+    else:
         return parts, None
     start = stop - 1
     while start and _made(messages[start - 1]):
@@ -115,7 +115,7 @@ def _conversation(front: list[bytes], messages: Any) -> Parts:
 
 def _made(message: Any) -> bool:
     """It is the model's own."""
-    return isinstance(message, dict) and (message.get("role") == "assistant" or message.get("type") in _MADE)
+    return type(message) is dict and (message.get("role") == "assistant" or ("type" in message and message["type"] in _MADE))
 
 
 def _inner(node: dict[str, Any]) -> list[Any]:

@@ -227,7 +227,8 @@ class MemoryReservation:
         if not self._settled:
             self._settled = True
             limiter = self._limiter
-            limiter.ledger.settle(self._charged, self.tokens, tokens, limiter.now())
+            now = limiter.now() if tokens > self.tokens else 0  # giving back is the same at any time
+            limiter.ledger.settle(self._charged, self.tokens, tokens, now)
             if self._budgets:
                 limiter.spending.settle(self._budgets, self.day, self.tokens, budgeted)
 

@@ -291,10 +291,13 @@ def _balance_ask(ask: WorkAsk, wanted: SlotAsk) -> BalanceAsk:
 
 def slot_ask(ask: WorkAsk | m.Work) -> SlotAsk:
     """The queue's part of it."""
-    until = ask.deadline if ask.shared else min(ask.deadline, ask.leaves)
-    slot = SlotAsk(ask.priority, ask.tenant, ask.tokens, ask.size, until, ask.weight, ask.due, ask.prompt_tokens)
-    slot.form, slot.most, slot.since, slot.leaves = ask.form, ask.most, ask.since, ask.leaves
-    return slot
+    until, leaves = ask.deadline, ask.leaves
+    if leaves < until and not ask.shared:
+        until = leaves
+    return SlotAsk(
+        ask.priority, ask.tenant, ask.tokens, ask.size, until, ask.weight, ask.due, ask.prompt_tokens, 0, ask.form, ask.most,
+        ask.since, leaves,
+    )  # fmt: skip
 
 
 class ResumedWork(LocalWork):
