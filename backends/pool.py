@@ -230,8 +230,10 @@ class Pool:
         breaker = replica.breaker
         before = breaker.epoch
         if outcome is OK:
-            replica.hold.serve()
-            if replica.hold.row:
+            hold = replica.hold
+            if hold.faulted or hold.wrong:
+                hold.serve()
+            if hold.row:
                 self.accepted(lease)
         elif outcome is Outcome.REFUSED:
             replica.hold.refusals += 1

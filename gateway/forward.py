@@ -243,7 +243,7 @@ class Forwarder:
             raise AttemptFailed("malformed", f"it answered {answer.status} without an answer", broke_after_send=True) from None
         call.ending = _COMPLETE
         lease.complete()
-        sink.begin(Head(answer.status, content_type, stream=False))
+        sink.begin(Head(answer.status, content_type, False))
         sink.write(body)
 
     async def _deliver_stream(self, call: Call, answer: UpstreamAnswer, lease: Attempt, sink: Sink, content_type: bytes) -> None:

@@ -139,11 +139,15 @@ class Line:
 
     def correct(self, entry: Entry, cost: int) -> None:
         """What it really cost, once."""
-        by = cost - entry.cost
-        self.account.correct(by * self._stride, entry.line_lifts)
-        account = entry.account
-        weight = entry.ask.weight
-        account.correct(by / (weight if weight > 1 else 1), entry.lifts)
+        by, own, account, weight = cost - entry.cost, self.account, entry.account, entry.ask.weight
+        if entry.line_lifts == own.lifts and entry.lifts == account.lifts:  # as of most: nobody was lifted meanwhile
+            own.running -= 1
+            own.counter += by * self._stride
+            account.running -= 1
+            account.counter += by / (weight if weight > 1 else 1)
+        else:
+            own.correct(by * self._stride, entry.line_lifts)
+            account.correct(by / (weight if weight > 1 else 1), entry.lifts)
         if self._tenants:
             tenant = self._tenants.get(entry.ask.tenant)
             if tenant is not None:

@@ -180,7 +180,7 @@ class LocalWork:
         self._reservation: Reservation = await enter(self._reserved, self._hear)
         try:
             wanted = slot_ask(ask)
-            slot = self._slot = lane.scheduler.spare(wanted) if ask.spare else lane.scheduler.slot(wanted)
+            slot = self._slot = lane.scheduler.spare(wanted) if ask.spare else Slot(lane.scheduler, wanted)
             slot.on_wait = self.on_wait
             await slot.__aenter__()
         except BaseException:

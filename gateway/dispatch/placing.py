@@ -90,7 +90,8 @@ class Placed(Unplaced):
             if expected:
                 expected = expected * (spent.prompt + cached) // max(1, self.tokens)
             if not placing.tells(name, spent):
-                placing.untold(name, expected)
+                if expected:
+                    placing.untold(name, expected)
                 return
             placing.compare(name, expected, cached, self if self._quiet else None)
 
@@ -143,8 +144,7 @@ class Placing(NoPlacing):
         return name in self._telling
 
     def untold(self, name: str, expected: int) -> None:
-        if expected:
-            self._warn(name, self.calibration.untold(name, expected))
+        self._warn(name, self.calibration.untold(name, expected))
 
     def compare(self, name: str, expected: int, delivered: int, proof: Placed | None) -> None:
         """`proof`: the request whose answer this is, where a miss says that something was forgotten."""
