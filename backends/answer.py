@@ -72,6 +72,8 @@ class Answer:
 
     async def read(self, limit: int) -> bytes:
         """The whole body. A longer one than `limit` is a BadResponse, and is not read to its end."""
+        if self.complete and self._size <= limit:
+            return self._take()
         self._limit = limit
         if self._size > limit:
             self._overflow()
@@ -130,7 +132,12 @@ class Answer:
 
     async def begun(self) -> Answer:
         """Wait for the head."""
-        await self._until(_HEAD)
+        self._want = _HEAD
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
         if not self.status and self._error is not None:
             raise self._told()
         return self
@@ -186,7 +193,8 @@ class Answer:
         body = held[0] if len(held) == 1 else b"".join(held)
         held.clear()
         self._size = 0
-        self._empty()
+        if self._full:
+            self._empty()
         return body
 
     def _empty(self) -> None:

@@ -134,8 +134,8 @@ class Client:
     def take(self) -> Connection | None:
         """An idle socket that the peer has surely not closed for its age."""
         while self._idle:
-            connection, since = self._idle.popitem()
-            if asyncio.get_running_loop().time() - since < self._idle_seconds and not connection.closed:
+            connection, _ = self._idle.popitem()
+            if not connection.closed and connection.idle() < self._idle_seconds:
                 return connection
             connection.abort()
         return None

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import cast
 
 from backends.alarm import Alarm, Deadlines
@@ -60,8 +60,10 @@ class Connection(asyncio.Protocol):
 
     # ---- the client's side
 
-    async def send(self, head: bytes, body: bytes, deadlines: Deadlines, sink: Callable[[bytes], None] | None = None) -> Answer:
-        """Write a request; the answer once its head is there."""
+    def send(
+        self, head: bytes, body: bytes, deadlines: Deadlines, sink: Callable[[bytes], None] | None = None
+    ) -> Coroutine[object, object, Answer]:
+        """Write a request, at once; to be awaited is the answer, once its head is there."""
         answer = self._answer = Answer(self, self._loop, sink)
         self._response.begin(bodiless=head.startswith(b"HEAD "))
         self._deadlines = deadlines
@@ -69,7 +71,11 @@ class Connection(asyncio.Protocol):
         self.since = self._loop.time()
         self._write(head, body)
         self._alarm.watch()
-        return await answer.begun()
+        return answer.begun()
+
+    def idle(self) -> float:
+        """Seconds since the last byte of its last request."""
+        return self._loop.time() - self.since
 
     def release(self) -> bool:
         """The request is over. True: the socket may carry another one."""

@@ -124,7 +124,7 @@ class Lease:
         self._first = self.served = True
         replica, tokens, self._pending = self.replica, self._pending, 0
         replica.pending -= tokens
-        now = self._keeper.clock() if at is None else max(at, self.began)
+        now = self._keeper.clock() if at is None else at if at > self.began else self.began
         replica.observe_latency(now - self.began, now)
         if self._lone and tokens and replica.inflight == 1 and not replica.others_inflight:
             self._keeper.prefilled(replica, tokens, now - self.began)
@@ -140,8 +140,14 @@ class Lease:
         """No connection could be made: whoever watches the replica's health should look now."""
         self._keeper.suspect(self.replica)
 
-    def settle(self, outcome: Outcome, after: float = 0.0) -> None:
-        """The first call counts. `after`: seconds that a refusal named to come back."""
+    def complete(self) -> None:
+        """A good answer came at once: its first byte, and all that was to be settled."""
+        now = self._keeper.clock()
+        self.first_byte(now)
+        self.settle(OK, at=now)
+
+    def settle(self, outcome: Outcome, after: float = 0.0, at: float | None = None) -> None:
+        """The first call counts. `after`: seconds that a refusal named to come back. `at`: now, where that is known."""
         if self._stage is not _HELD:
             return
         self._stage = _SETTLED
@@ -149,7 +155,7 @@ class Lease:
         self.served = outcome is OK
         if outcome is _NEUTRAL and not self.probe:
             return
-        now = self._keeper.clock()
+        now = self._keeper.clock() if at is None else at
         if outcome is _FAILED and not self._first:
             self.replica.observe_failure(now - self.began, now)
         self._keeper.record(self, outcome, now, after)

@@ -96,7 +96,8 @@ class Pool:
 
     def capacity(self) -> int:
         """Slots of the ready replicas. A half-open one counts for one slot, whether its probe is out or not."""
-        self._catch_up()
+        if self._refresh_at is not None:
+            self._catch_up()
         return self._capacity
 
     def on_capacity(self, listener: Callable[[int], None]) -> None:
@@ -229,8 +230,10 @@ class Pool:
         breaker = replica.breaker
         before = breaker.epoch
         if outcome is OK:
-            replica.hold.serve()
-            if replica.hold.row:
+            hold = replica.hold
+            if hold.faulted or hold.wrong:
+                hold.serve()
+            if hold.row:
                 self.accepted(lease)
         elif outcome is Outcome.REFUSED:
             replica.hold.refusals += 1

@@ -28,6 +28,8 @@ class Ask:
 
     def uncached(self, name: str) -> int:
         """Tokens that the replica of that name would have to compute."""
+        if not self.cached:
+            return self.prompt_tokens
         return max(0, self.prompt_tokens - self.cached.get(name, 0))
 
 

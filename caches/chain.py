@@ -10,8 +10,9 @@ without the key can tell from digests what was said. 8 bytes: a collision mispla
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Self
 
@@ -22,10 +23,11 @@ MOST_BLOCKS = 2048
 """Of one prompt, some 128,000 tokens; what is beyond is not looked at, or one prompt would hold up others for milliseconds."""
 
 _KEY_BYTES = 32
-_END = b"\xff"  # is no UTF-8, so the digest of a whole prompt is never that of a block
+_END = b"\xff"  # behind a prompt as a whole: it is no UTF-8, so the digest of that is never one of a block
 _NONE = b"\0" * 8
 _PACK = struct.Struct("=IIII8s8s").pack
 _HEAD = struct.Struct("=IIIIQQ")  # the same, read: all that read it are of the machine that wrote it
+_FIELDS = 6
 
 
 def chain_key(*parts: bytes | str | None) -> bytes:
@@ -37,28 +39,40 @@ def chain_key(*parts: bytes | str | None) -> bytes:
     return digest.digest()
 
 
-def chain(key: bytes, parts: Sequence[bytes], block: int = BLOCK, answer: tuple[int, int] | None = None) -> bytes:
-    """The chain of a prompt, packed; see `Chain`.
+def chain_root(key: bytes) -> blake2b:
+    """What all chains with that key begin as."""
+    return blake2b(key=key, digest_size=8)
 
-    `parts` are its canonical bytes. Those with the numbers from `answer[0]` to before `answer[1]` are the last answer in it.
-    """
+
+def chain(key: bytes, parts: Sequence[bytes], block: int = BLOCK, answer: tuple[int, int] | None = None) -> bytes:
+    """The chain of a prompt, packed; see `Chain` and `chain_from`."""
+    return chain_from(chain_root(key), parts, block, answer)
+
+
+def chain_from(root: blake2b, parts: Sequence[bytes], block: int = BLOCK, answer: tuple[int, int] | None = None) -> bytes:
+    """`parts` are a prompt's canonical bytes; those numbered from `answer[0]` to before `answer[1]` are the last answer in it."""
     data = b"".join(parts)
     size = len(data)
-    if size < block and answer is None:
-        return _PACK(size, block, 0, 0, blake2b(data + _END, key=key, digest_size=8).digest(), _NONE)
-    whole = min(size // block, MOST_BLOCKS) * block
-    bounded = size - whole >= block
-    start = stop = 0
+    whole = size - size % block
+    bounded = whole > MOST_BLOCKS * block
+    if bounded:
+        whole = MOST_BLOCKS * block
+    state, digests, at, start, stop, asked = root.copy(), [b""], 0, 0, 0, _NONE
     if answer is not None and not bounded:
         start = sum(map(len, parts[: answer[0]]))
         stop = start + sum(map(len, parts[answer[0] : answer[1]]))
-    state, digests = blake2b(key=key, digest_size=8), [b""]
-    split = start // block * block
-    _walk(state, data, range(0, split, block), block, digests)
-    asked = _end(state, data[split:start]) if start else _NONE
-    _walk(state, data, range(split, whole, block), block, digests)
-    end = _NONE if bounded else _end(state, data[whole:])
-    digests[0] = _PACK(size, block, start, stop, end, asked)
+        if start:
+            at = start - start % block
+            _walk(state, data, 0, at, block, digests)
+            before = state.copy()
+            before.update(data[at:start] + _END)
+            asked = before.digest()
+    _walk(state, data, at, whole, block, digests)
+    if bounded:
+        digests[0] = _PACK(size, block, start, stop, _NONE, asked)
+    else:
+        state.update(data[whole:] + _END)
+        digests[0] = _PACK(size, block, start, stop, state.digest(), asked)
     return b"".join(digests)
 
 
@@ -67,18 +81,19 @@ def pack(size: int, block: int, digests: Sequence[bytes]) -> bytes:
     return b"".join([_PACK(size, block, 0, 0, _NONE, _NONE), *digests])
 
 
-def _walk(state: blake2b, data: bytes, starts: range, block: int, digests: list[bytes]) -> None:
-    update, copy, add = state.update, state.copy, digests.append
-    for at in starts:
-        update(data[at : at + block])
-        add(copy().digest())
+def _walk(state: blake2b, data: bytes, at: int, until: int, block: int, digests: list[bytes]) -> None:
+    while at < until:
+        state.update(data[at : at + block])
+        at += block
+        digests.append(state.copy().digest())
 
 
-def _end(state: blake2b, rest: bytes) -> bytes:
-    """The digest of a prompt as a whole."""
-    whole = state.copy()
-    whole.update(rest + _END)
-    return whole.digest()
+@lru_cache(maxsize=512)
+def _reader(length: int) -> Callable[[bytes], tuple[int, ...]]:
+    """Of a chain of so many bytes: the fields of its head, and its digests. ValueError when none is so long."""
+    if length < _HEAD.size or length % 8:
+        raise ValueError("no chain")
+    return struct.Struct(f"{_HEAD.format}{(length - _HEAD.size) // 8}Q").unpack
 
 
 @dataclass(slots=True)
@@ -100,11 +115,9 @@ class Chain:
     @classmethod
     def unpack(cls, packed: bytes) -> Self:
         """What `chain` packed. ValueError when it is something else."""
-        if len(packed) < _HEAD.size or len(packed) % 8:
-            raise ValueError("no chain")
-        size, block, start, stop, end, asked = _HEAD.unpack_from(packed)
-        blocks = memoryview(packed)[_HEAD.size :].cast("Q").tolist() if len(packed) > _HEAD.size else ()
-        return cls(blocks, size, block, end, asked, start, stop)
+        found = _reader(len(packed))(packed)
+        size, block, start, stop, end, asked = found[:_FIELDS]
+        return cls(found[_FIELDS:], size, block, end, asked, start, stop)
 
     def pack(self) -> bytes:
         """What `unpack` reads."""
@@ -113,4 +126,5 @@ class Chain:
 
     def tokens_of(self, length: int, tokens: int) -> int:
         """Tokens in `length` of it, where all of it is so many."""
-        return min(tokens, length * tokens // self.size) if self.size else 0
+        size = self.size
+        return (tokens if length >= size else length * tokens // size) if size else 0

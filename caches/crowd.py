@@ -53,17 +53,24 @@ class Crowd(NoCrowd):
         self._counts, self._before = _empty(), _empty()
 
     def came(self, prompt: Chain) -> None:
-        self._slide()
+        if self._clock() - self._since >= self._seconds:
+            self._slide()
         counts = self._counts
         for digest in prompt.blocks:
             counts[digest % _SLOTS] += 1
 
     def along(self, prompt: Chain, tokens: int) -> Sequence[Stretch]:
+        blocks = prompt.blocks
+        if not blocks:
+            return ()
         share = 1.0 - self._slide() / self._seconds
         counts, before = self._counts, self._before
+        slot = blocks[0] % _SLOTS
+        if counts[slot] + share * before[slot] < _LEAST:  # most prompts begin alone, and need no list for it
+            return ()
         ends: list[tuple[int, float]] = []
         least = inf
-        for at, digest in enumerate(prompt.blocks):
+        for at, digest in enumerate(blocks):
             slot = digest % _SLOTS
             came = counts[slot] + share * before[slot]
             if came < least:
@@ -72,8 +79,8 @@ class Crowd(NoCrowd):
                 if came < _LEAST:
                     break
         else:
-            ends.append((len(prompt.blocks), least))
-        return [(prompt.tokens_of(blocks * prompt.block, tokens), came) for blocks, came in ends if blocks]
+            ends.append((len(blocks), least))
+        return [(prompt.tokens_of(end * prompt.block, tokens), came) for end, came in ends if end]
 
     def _slide(self) -> float:
         """Seconds of the present span."""

@@ -63,7 +63,10 @@ class PrefixIndex:
 
     def match(self, prompt: Chain, tokens: int) -> dict[str, int]:
         """Tokens of the prompt that each replica holds, of so many in all; a replica that holds none is left out."""
-        reached = self._reached(prompt.blocks)
+        blocks = prompt.blocks
+        if not prompt.asked and not (blocks and self._masks.get(blocks[0], 0) & self._alive):
+            return {}  # as of every prompt that is new
+        reached = self._reached(blocks)
         block, names = prompt.block, self._names
         lengths = {names[bit]: blocks * block for mask, blocks in reached for bit in _bits(mask)}
         if prompt.asked:
@@ -115,12 +118,14 @@ class PrefixIndex:
 
     def add(self, name: str, prompt: Chain, tokens: int) -> int:
         """The prompt, of so many tokens, is sent to that replica. How many of its blocks it did not hold yet."""
-        held = self._of(name)
-        entries, masks, bit = held.entries, self._masks, held.bit
-        touch, weight, fresh = entries.move_to_end, max(1, prompt.tokens_of(prompt.block, tokens)), 0
+        held = self._held.get(name) or self._of(name)
+        entries, masks, bit, fresh = held.entries, self._masks, held.bit, 0
+        weight = prompt.tokens_of(prompt.block, tokens)
+        if weight < 1:
+            weight = 1
         for digest in reversed(prompt.blocks):
             if digest in entries:
-                touch(digest)
+                entries.move_to_end(digest)
             else:
                 entries[digest] = weight
                 masks[digest] = masks.get(digest, 0) | bit
@@ -129,7 +134,8 @@ class PrefixIndex:
         self._entries += fresh
         if prompt.asked in entries and prompt.stop >= prompt.block:  # the answer has its own blocks now
             self._unmark(held, prompt.asked, entries.pop(prompt.asked))
-        self._bound(held, fresh)
+        if held.tokens > held.room or self._dropped or self._entries > self._most:
+            self._bound(held, fresh)
         return fresh
 
     def take_back(self, name: str, prompt: Chain, fresh: int) -> None:
@@ -142,16 +148,18 @@ class PrefixIndex:
 
     def answered(self, name: str, prompt: Chain, tokens: int) -> None:
         """The replica has made an answer of so many tokens to that prompt."""
-        held = self._held.get(name)
-        if held is None or not prompt.end or tokens < 1:
+        held, end = self._held.get(name), prompt.end
+        if held is None or not end or tokens < 1:
             return
-        fresh = prompt.end not in held.entries
-        if fresh:
-            self._masks[prompt.end] = self._masks.get(prompt.end, 0) | held.bit
+        entries = held.entries
+        before = entries.pop(end, 0)
+        if not before:
+            self._masks[end] = self._masks.get(end, 0) | held.bit
             self._entries += 1
-        held.tokens += tokens - held.entries.pop(prompt.end, 0)
-        held.entries[prompt.end] = tokens
-        self._bound(held, fresh)
+        held.tokens += tokens - before
+        entries[end] = tokens
+        if held.tokens > held.room or self._dropped or self._entries > self._most:
+            self._bound(held, not before)
 
     def resize(self, name: str, tokens: int) -> None:
         """The engine has room for so many."""
@@ -184,8 +192,8 @@ class PrefixIndex:
         return held
 
     def _bound(self, held: _Held, fresh: int) -> None:
-        while held.tokens > held.room and held.entries:
-            self._forget_oldest(held)
+        if held.tokens > held.room:
+            self._fit(held)
         if self._dropped:
             self._purge(_PURGED * fresh + 1)
         while self._entries > self._most:
@@ -193,6 +201,19 @@ class PrefixIndex:
                 self._purge(self._entries - self._most)
             else:
                 self._forget_oldest(max(self._held.values(), key=lambda held: len(held.entries)))
+
+    def _fit(self, held: _Held) -> None:
+        """Forget until the rest has room. Of a replica that is full it is the way of every prompt, so it is done in place."""
+        entries, masks, bit, before = held.entries, self._masks, held.bit, len(held.entries)
+        while held.tokens > held.room and entries:
+            digest, tokens = entries.popitem(last=False)
+            held.tokens -= tokens
+            mask = masks[digest] ^ bit
+            if mask:
+                masks[digest] = mask
+            else:
+                del masks[digest]
+        self._entries -= before - len(entries)
 
     def _forget_oldest(self, held: _Held) -> None:
         self._unmark(held, *held.entries.popitem(last=False))

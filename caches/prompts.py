@@ -22,6 +22,7 @@ Parts = tuple[list[bytes], tuple[int, int] | None]
 """The bytes of each part, and which of them are the last answer of the model's own in it: from, to before."""
 
 FRONT = ("tools", "documents", "chat_template", "chat_template_kwargs", "reasoning_effort", "reasoning")
+_FRONT = frozenset(FRONT)
 _DATA = ("image_url", "image", "input_image", "input_audio", "audio_url", "video_url", "document", "file", "input_file")
 _MADE = (
     "function_call",
@@ -49,7 +50,7 @@ def prompt_parts(fields: Mapping[str, Any], endpoint: str) -> Parts:
 
 
 def _chat(fields: Mapping[str, Any]) -> Parts:
-    return _conversation(_front(fields), fields.get("messages"))
+    return _conversation([] if _FRONT.isdisjoint(fields) else _front(fields), fields.get("messages"))
 
 
 def _messages(fields: Mapping[str, Any]) -> Parts:
@@ -95,22 +96,26 @@ def _optional(value: Any) -> list[bytes]:
 def _conversation(front: list[bytes], messages: Any) -> Parts:
     if not isinstance(messages, list) or not messages or len(messages) > _MOST_PARTS:
         return _NOTHING
-    parts = front + [
-        _encode(message if type(message) is dict and type(message.get("content")) is str else _shown(message))
-        for message in messages
-    ]
+    parts = front
+    for message in messages:
+        parts.append(_encode(message if type(message) is dict and type(message.get("content")) is str else _shown(message)))
+    first = len(parts) - len(messages)
     stop = len(messages)
-    while stop and not _made(messages[stop - 1]):
+    for message in reversed(messages):
+        if _made(message):
+            break
         stop -= 1
-    start = stop
+    else:
+        return parts, None
+    start = stop - 1
     while start and _made(messages[start - 1]):
         start -= 1
-    return parts, (len(front) + start, len(front) + stop) if start < stop else None
+    return parts, (first + start, first + stop)
 
 
 def _made(message: Any) -> bool:
     """It is the model's own."""
-    return isinstance(message, dict) and (message.get("role") == "assistant" or message.get("type") in _MADE)
+    return type(message) is dict and (message.get("role") == "assistant" or ("type" in message and message["type"] in _MADE))
 
 
 def _inner(node: dict[str, Any]) -> list[Any]:

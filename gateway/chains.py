@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import blake2b
 
-from caches.chain import chain, chain_key
+from caches.chain import chain_from, chain_key, chain_root
 from caches.prompts import prompt_parts
 from gateway.forward import Station
 from gateway.job import Job
@@ -20,7 +21,7 @@ class Chains:
         self._secret = secret
         self._salt = salt
         self._several = several
-        self._keys: dict[tuple[str, str, str | None], bytes] = {}  # as many as the config has models and tenants
+        self._roots: dict[tuple[str, str, str | None], blake2b] = {}  # as many as the config has models and tenants
 
     def of(self, job: Job, station: Station, served_name: str) -> bytes:
         """Packed as by `caches.chain`; empty where nobody would look at it. `served_name` tells adapters apart."""
@@ -34,7 +35,7 @@ class Chains:
             return b""
         salt = self._salt(job.principal.tenant) if job.endpoint.salted else None
         identity = station.name, served_name, salt
-        key = self._keys.get(identity)
-        if key is None:
-            key = self._keys[identity] = chain_key(self._secret, *identity)
-        return chain(key, parts, answer=answer)
+        root = self._roots.get(identity)
+        if root is None:
+            root = self._roots[identity] = chain_root(chain_key(self._secret, *identity))
+        return chain_from(root, parts, answer=answer)

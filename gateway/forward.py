@@ -47,7 +47,7 @@ _MAX_ERROR = 1024 * 1024
 _MAX_FIRST = 16 * 1024
 _LATEST = 31 * 86_400.0  # seconds that a backend may ask to be left alone
 _LACKING = "501"
-_OK, _COMPLETE, _LEFT = Outcome.OK, Ending.COMPLETE, Ending.LEFT  # an enum member costs a look-up in its class each time
+_COMPLETE, _LEFT = Ending.COMPLETE, Ending.LEFT  # an enum member costs a look-up in its class each time
 _SERVERS = 500  # statuses from here on are the replica's fault, whatever their meaning
 _MOVE_ON = frozenset({408, 429})
 _PASSED_ON = frozenset({400, 413, 422})
@@ -215,7 +215,11 @@ class Forwarder:
 
     async def _deliver(self, call: Call, answer: UpstreamAnswer, lease: Attempt, sink: Sink) -> None:
         """A good answer: from its first byte on there is no way back."""
-        content_type = next((value for name, value in answer.headers if name == b"content-type"), b"application/json")
+        content_type = b"application/json"
+        for name, value in answer.headers:
+            if name == b"content-type":
+                content_type = value
+                break
         if call.stream and content_type[:17].lower() == b"text/event-stream":
             await self._deliver_stream(call, answer, lease, sink, content_type)
             return
@@ -238,9 +242,8 @@ class Forwarder:
             lease.settle(Outcome.FAILED)
             raise AttemptFailed("malformed", f"it answered {answer.status} without an answer", broke_after_send=True) from None
         call.ending = _COMPLETE
-        lease.first_byte()
-        lease.settle(_OK)
-        sink.begin(Head(answer.status, content_type, stream=False))
+        lease.complete()
+        sink.begin(Head(answer.status, content_type, False))
         sink.write(body)
 
     async def _deliver_stream(self, call: Call, answer: UpstreamAnswer, lease: Attempt, sink: Sink, content_type: bytes) -> None:

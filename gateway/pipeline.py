@@ -517,25 +517,27 @@ class Pipeline:
         principal = job.principal
         prompt = estimate_of(job, station)
         tokens, clamp, most = amounts(job, station, prompt)
-        return WorkAsk(
-            model=station.name,
-            tokens=tokens,
-            clamp=clamp,
-            model_scope=principal.model_scopes.get(target.model.name),
-            priority=job.wishes.priority,
-            tenant=principal.tenant,
-            weight=principal.weight,
-            size=len(call.body),
-            deadline=call.deadline,
-            session=job.session,
-            prompt_tokens=prompt,
-            form=form_of(job),
-            most=most,
-            prefix=self.chains.of(job, station, target.served_name),
-            due=math.inf if job.wishes.deadline is None else job.arrived + job.wishes.deadline,
-            stream=job.ask.stream,
-            leaves=_leaves(job),
-            shared=job.shared,
+        wishes = job.wishes
+        return WorkAsk(  # in the order of its fields: matching twenty names takes longer than making it
+            station.name,
+            tokens,
+            clamp,
+            principal.model_scopes.get(target.model.name),
+            wishes.priority,
+            principal.tenant,
+            principal.weight,
+            len(call.body),
+            call.deadline,
+            job.session,
+            prompt,
+            form_of(job),
+            most,
+            math.inf if wishes.deadline is None else job.arrived + wishes.deadline,
+            job.ask.stream,
+            None,
+            _leaves(job),
+            self.chains.of(job, station, target.served_name),
+            job.shared,
         )
 
     def _call(self, job: Job, target: Target, station: Station) -> Call:
@@ -543,16 +545,17 @@ class Pipeline:
         patience = station.timeouts.total
         if wishes.deadline is not None and not job.shared:  # shared work has no personal deadline: see `gateway.patience`
             patience = min(patience, wishes.deadline)
-        return Call(
-            request_id=job.exchange_id,
-            endpoint=job.endpoint,
-            headers=job.headers,
-            body=self.upstream_body(job, target.served_name, station),
-            model=target.served_name,
-            stream=job.ask.stream,
-            deadline=job.arrived + patience,
-            work=job.work,
-            impatient=wishes.deadline is not None and patience < station.timeouts.total,
+        served = target.served_name
+        return Call(  # in the order of its fields, as above
+            job.exchange_id,
+            job.endpoint,
+            job.headers,
+            self.upstream_body(job, served, station),
+            served,
+            job.ask.stream,
+            job.arrived + patience,
+            job.work,
+            wishes.deadline is not None and patience < station.timeouts.total,
         )
 
     def upstream_body(self, job: Job, served_name: str, station: Station) -> bytes:
@@ -615,7 +618,13 @@ def amounts(job: Job, station: Station, prompt: int) -> tuple[int, bool, int | N
     ask, endpoint = job.ask, job.endpoint
     if not endpoint.generates:
         return min(reservation(prompt, 1, 0, 0), _MOST_TOKENS), True, 0
-    choices = _choices(ask)
-    most = longest(choices, [ask.maximum(name) for name in endpoint.limits])
-    tokens = min(reservation(prompt, choices, most, station.default_max_tokens), _MOST_TOKENS)
-    return tokens, most is None, most if most is None else min(most, _MOST_TOKENS)
+    fields, most = ask.fields, None
+    choices = _choices(ask) if "n" in fields or "best_of" in fields or "prompt" in fields else 1
+    for name in endpoint.limits:
+        if name in fields:
+            most = longest(choices, [ask.maximum(name) for name in endpoint.limits])
+            break
+    tokens = reservation(prompt, choices, most, station.default_max_tokens)
+    if most is not None and most > _MOST_TOKENS:
+        most = _MOST_TOKENS
+    return tokens if tokens < _MOST_TOKENS else _MOST_TOKENS, most is None, most

@@ -189,15 +189,14 @@ def read_usage(body: bytes, work: Work, dialect: Dialect = Dialect.OPENAI) -> in
         if len(body) < _SHORT and not json_object(body):
             raise NoAnswer
         return None
-    if not _believable(usage.prompt_tokens, usage.completion_tokens):
+    details, prompt, completion = usage.prompt_tokens_details, usage.prompt_tokens, usage.completion_tokens
+    if not (0 <= prompt <= MAX_COUNT and 0 <= (completion or 0) <= MAX_COUNT):
         return None
-    details = usage.prompt_tokens_details
-    prompt = usage.prompt_tokens
     if not prompt and usage.total_tokens and usage.total_tokens <= MAX_COUNT:  # some rerankers tell nothing else
-        prompt = usage.total_tokens - (usage.completion_tokens or 0)
-    if not prompt and not usage.completion_tokens:  # no answer costs nothing, so this one was not counted
+        prompt = usage.total_tokens - (completion or 0)
+    if not prompt and not completion:  # no answer costs nothing, so this one was not counted
         return None
-    return count(work, prompt, usage.completion_tokens, details.cached_tokens if details else None)
+    return count(work, prompt, completion, details.cached_tokens if details else None)
 
 
 def _believable(prompt: int, completion: int | None) -> bool:
@@ -246,10 +245,13 @@ def _braced(body: bytes) -> bool:
 
 def count(work: Work, prompt: int, completion: int | None, cached: int | None) -> int:
     """Put counted tokens on `work`; their sum."""
-    work.prompt_tokens = max(0, prompt)
-    work.completion_tokens = max(0, completion or 0)
-    work.cached_tokens = None if cached is None else max(0, min(cached, work.prompt_tokens))
-    return work.prompt_tokens + work.completion_tokens
+    if prompt < 0:
+        prompt = 0
+    if completion is None or completion < 0:
+        completion = 0
+    work.prompt_tokens, work.completion_tokens = prompt, completion
+    work.cached_tokens = None if cached is None else max(0, min(cached, prompt))
+    return prompt + completion
 
 
 class Start(enum.Enum):

@@ -40,7 +40,7 @@ _NOTHING = (Ending.NOT_SENT, Ending.FAILED, Ending.PREEMPTED, Ending.REFUSED)
 
 def charge(ending: Ending, *, stream: bool, usage: int | None, prompt_estimate: int, deltas: int, reserved: int) -> int:
     """Tokens to settle. `usage` is prompt + completion as the backend counted them, None when it did not."""
-    if ending in _NOTHING:
+    if ending is not _COMPLETE and ending in _NOTHING:
         return 0
     if usage is not None:
         return usage
@@ -64,9 +64,9 @@ def spent(
 
     `prompt`, `cached` and `output` are as the backend counted them, if it did (`counted`).
     """
-    if ending in _NOTHING:
-        return Spent(0, 0, whole=False)
     whole = ending is _COMPLETE
+    if not whole and ending in _NOTHING:
+        return Spent(0, 0, whole=False)
     if counted:
-        return Spent(max(0, prompt - (cached or 0)), output, whole, cached)
+        return Spent(max(0, prompt - cached) if cached else prompt, output, whole, cached)
     return Spent(prompt_estimate, deltas, whole) if stream else None

@@ -17,6 +17,7 @@ import random
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -30,6 +31,7 @@ _SLOW_NUMBER = re.compile(rb"\d[eE][+-]?0*[123]\d\d")
 _MAX_SLOW_NUMBERS = 2_000
 _WINDOWS, _WINDOW, _SUSPICIOUS = 128, 64, 2
 _random = random.Random()
+_NOTHING: frozenset[str] = frozenset()
 PRIVILEGED = frozenset({"priority", "cache_salt", "request_id", "kv_transfer_params", "ec_transfer_params"})
 """Fields that steer the engine itself: a tenant's own are deleted."""
 
@@ -236,28 +238,39 @@ def edit(
 
     `stream_options`: a stream of this endpoint tells its usage only when asked to.
     """
-    wanted: dict[str, Any] = {}
-    if ask.fields.get("model") != model:
-        wanted["model"] = model
+    fields = ask.fields
+    wanted: dict[str, msgspec.Raw] = {}
+    if fields.get("model") != model:
+        wanted["model"] = _text(model)
     if stream_options and ask.stream and not ask.include_usage:
-        options = ask.fields.get("stream_options")
-        if options is None or isinstance(options, dict):
-            kept = {name: value for name, value in (options or {}).items() if name != _EACH_CHUNK}
-            wanted["stream_options"] = {**kept, "include_usage": True}
+        options = fields.get("stream_options")
+        if not options and (options is None or isinstance(options, dict)):
+            wanted["stream_options"] = _WITH_USAGE
+        elif isinstance(options, dict):
+            kept = {name: value for name, value in options.items() if name != _EACH_CHUNK}
+            wanted["stream_options"] = msgspec.Raw(msgspec.json.encode({**kept, "include_usage": True}))
     if cache_salt is not None:
-        wanted["cache_salt"] = cache_salt
+        wanted["cache_salt"] = _text(cache_salt)
     if priority is not None:
-        wanted["priority"] = priority
-    deleted = PRIVILEGED.intersection(ask.fields).difference(wanted)
+        wanted["priority"] = msgspec.Raw(b"%d" % priority)
+    deleted = _NOTHING if PRIVILEGED.isdisjoint(fields) else PRIVILEGED.intersection(fields).difference(wanted)
     if not wanted and not deleted:
         return ask.raw
-    encoded = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in wanted.items()}
     if ask.layout is None:
-        return _spliced(ask, encoded, deleted)
-    values = {**ask.values, **encoded}
+        return _spliced(ask, wanted, deleted)
+    values = {**ask.values, **wanted}
     for name in deleted:
         del values[name]
     return ask.layout(values)
+
+
+@lru_cache(maxsize=1024)
+def _text(value: str) -> msgspec.Raw:
+    """A model's name or a tenant's salt, as JSON: there are as many as the config has."""
+    return msgspec.Raw(msgspec.json.encode(value))
+
+
+_WITH_USAGE = msgspec.Raw(msgspec.json.encode({"include_usage": True}))
 
 
 def _spliced(ask: Ask, wanted: dict[str, msgspec.Raw], deleted: frozenset[str]) -> bytes:

@@ -76,16 +76,12 @@ class Account:
         if elapsed <= 0:
             return
         self.at = now
-        refilled = elapsed * self.request_rate
-        if self.requests > refilled:
-            self.requests -= refilled
-        else:
-            self.requests = 0
-        refilled = elapsed * self.token_rate
-        if self.tokens > refilled:
-            self.tokens -= refilled
-        else:
-            self.tokens = 0
+        if self.requests:
+            left = self.requests - elapsed * self.request_rate
+            self.requests = left if left > 0 else 0
+        if self.tokens:
+            left = self.tokens - elapsed * self.token_rate
+            self.tokens = left if left > 0 else 0
 
     def fits(self, requests: int, tokens: int | None, slots: int) -> bool:
         """Whether the demand passes now. 0 requests ask nothing; 0 tokens pass unless there is a debt, None always."""

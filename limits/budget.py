@@ -119,9 +119,12 @@ class Budgets:
 
         `clamp`: they may be cut down to what is left, but not below `least`.
         """
-        limited = _limited(scopes)
-        if not limited:
+        for scope in scopes:
+            if scope.day is not None or scope.month is not None:
+                break
+        else:
             return tokens, ()
+        limited = _limited(scopes)
         tokens = min(max(tokens, 0), LARGEST)
         accounts = self._current(limited)
         return room_in(limited, accounts, tokens, clamp=clamp, least=least, now=self.wall()), accounts

@@ -17,6 +17,7 @@ from __future__ import annotations
 from limits.estimate import BYTES_PER_TOKEN, prompt_tokens
 
 LOWEST, HIGHEST = 1.0, 8.0
+_SPARSEST = 1 / HIGHEST
 _LEAST = 256
 _ODD = 16
 _MOST = 8 * 1024.0
@@ -42,12 +43,13 @@ class Density:
         """A backend has counted so many tokens in a prompt of so many bytes. What is believed of it, as (bytes, tokens)."""
         if n_bytes < _LEAST or not LOWEST * tokens <= n_bytes <= _ODD * tokens:
             return None
-        size = min(_MOST, n_bytes)
-        believed = size * max(tokens / n_bytes, 1 / HIGHEST)
+        size, share = (n_bytes if n_bytes < _MOST else _MOST), tokens / n_bytes
+        believed = size * (share if share > _SPARSEST else _SPARSEST)
         self._bytes += size
         self._tokens += believed
         if self._bytes > _WINDOW:
             self._tokens *= _WINDOW / self._bytes
             self._bytes = _WINDOW
-        self.ratio = min(max(self._bytes / self._tokens, LOWEST), HIGHEST)
+        ratio = self._bytes / self._tokens
+        self.ratio = LOWEST if ratio < LOWEST else HIGHEST if ratio > HIGHEST else ratio
         return size, believed

@@ -16,7 +16,8 @@ BYTES_PER_TOKEN = 3.5
 
 def prompt_tokens(n_bytes: int, bytes_per_token: float = BYTES_PER_TOKEN) -> int:
     """Tokens of a prompt of so many bytes, rounded up, at least one."""
-    return max(1, math.ceil(n_bytes / bytes_per_token))
+    tokens = math.ceil(n_bytes / bytes_per_token)
+    return tokens if tokens > 1 else 1
 
 
 def longest(n: int, maximums: Iterable[int | None]) -> int | None:
@@ -31,4 +32,6 @@ def longest(n: int, maximums: Iterable[int | None]) -> int | None:
 
 def reservation(prompt: int, n: int, most: int | None, default: int) -> int:
     """The most that a request may use: its prompt, and `most` tokens of answers, as `longest` tells, or `n` times the default."""
-    return max(0, prompt) + (max(1, n) * max(0, default) if most is None else most)
+    if most is None:
+        most = (n if n > 1 else 1) * (default if default > 0 else 0)
+    return prompt + most if prompt > 0 else most

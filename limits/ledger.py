@@ -53,7 +53,7 @@ class Ledger:
         """
         accounts = self._held(scopes, now)
         other = None if model is None else self._other(model, accounts, now)
-        tokens = min(max(tokens, 0), LARGEST)
+        tokens = 0 if tokens < 0 else LARGEST if tokens > LARGEST else tokens
         if clamp:
             tokens = clamped(tokens, accounts if other is None else [*accounts, other])
         fits = other is None or other.fits(1, tokens, 1)
@@ -70,7 +70,7 @@ class Ledger:
 
     def settle(self, scopes: Sequence[Scope], reserved: int, tokens: int, now: int) -> None:
         """Correct a reservation to what was used."""
-        more = min(max(tokens, 0), LARGEST) - reserved
+        more = (0 if tokens < 0 else LARGEST if tokens > LARGEST else tokens) - reserved
         if more > 0:
             for account in self._held(scopes, now):
                 account.take(0, more, 0)
@@ -158,9 +158,11 @@ class Ledger:
 
     def _held(self, scopes: Sequence[Scope], now: int) -> list[Account]:
         """The accounts of scopes that a request is charged to. A reservation may outlive the admission, which kept them."""
-        accounts = [self._accounts.get(scope.id) or self._current(scope, now) for scope in scopes]
-        for account in accounts:
+        accounts: list[Account] = []
+        for scope in scopes:
+            account = self._accounts.get(scope.id) or self._current(scope, now)
             account.advance(now)
+            accounts.append(account)
         return accounts
 
     def _sweep(self, now: int) -> None:

@@ -119,26 +119,39 @@ class Line:
         self._forget_if_empty(entry.ask.tenant)
 
     def pass_by(self, entry: Entry, floor: float) -> None:
-        """As add and serve, where nobody waits."""
-        self.account.lift(floor)
-        name = entry.ask.tenant
-        account = self._away.get(name)
+        """As add and serve, where nobody waits. So it is for most requests, and the accounts are charged in place."""
+        own, last, ask = self.account, self._last, entry.ask
+        if own.counter < floor:
+            own.lift(floor)
+        account = self._away.get(ask.tenant)
         if account is None:
-            account = self._away[name] = Account()
-        account.lift(self._last.counter)
-        self._charge(entry, account)
+            account = self._away[ask.tenant] = Account()
+        if account.counter < last.counter:
+            account.lift(last.counter)
+        entry.account, entry.lifts, entry.line_lifts = account, account.lifts, own.lifts
+        own.counter += entry.cost * self._stride
+        own.running += 1
+        account.counter += entry.cost / (ask.weight if ask.weight > 1 else 1)
+        account.running += 1
         self._last = account
-        self._sweep()
+        if len(self._away) > self._sweep_at:
+            self._sweep()
 
     def correct(self, entry: Entry, cost: int) -> None:
         """What it really cost, once."""
-        by = cost - entry.cost
-        self.account.correct(by * self._stride, entry.line_lifts)
-        account = entry.account
-        account.correct(by / max(1, entry.ask.weight), entry.lifts)
-        tenant = self._tenants.get(entry.ask.tenant)
-        if tenant is not None:
-            self._place(tenant)
+        by, own, account, weight = cost - entry.cost, self.account, entry.account, entry.ask.weight
+        if entry.line_lifts == own.lifts and entry.lifts == account.lifts:  # as of most: nobody was lifted meanwhile
+            own.running -= 1
+            own.counter += by * self._stride
+            account.running -= 1
+            account.counter += by / (weight if weight > 1 else 1)
+        else:
+            own.correct(by * self._stride, entry.line_lifts)
+            account.correct(by / (weight if weight > 1 else 1), entry.lifts)
+        if self._tenants:
+            tenant = self._tenants.get(entry.ask.tenant)
+            if tenant is not None:
+                self._place(tenant)
 
     def give_back(self, entry: Entry) -> None:
         """It gave its slot up. Its tenant has had nothing of it; its class was lent that slot, and has no claim to another."""
@@ -215,7 +228,8 @@ class Line:
             if not self._tenants:
                 self._last = tenant.account
                 self._heap.clear()
-            self._sweep()
+            if len(self._away) > self._sweep_at:
+                self._sweep()
 
     def _least(self) -> float:
         return self._next().account.counter if self._tenants else self._last.counter
@@ -237,8 +251,7 @@ class Line:
         return counter == tenant.account.counter and bool(tenant.turns.entries)
 
     def _sweep(self) -> None:
-        if len(self._away) <= self._sweep_at:
-            return
+        """Forget those that lose nothing by it; worth a look once more are away than `_sweep_at`."""
         floor = self._least()
         kept = {name: account for name, account in self._away.items() if account.running or account.counter > floor}
         if len(kept) > _MOST_AWAY:

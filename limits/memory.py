@@ -132,9 +132,9 @@ class MemoryAdmission:
         self._limiter.ledger.release(self._scopes)
 
     def reserve(self, tokens: int, *, model_scope: Scope | None = None, clamp: bool = False, least: int = 1) -> MemoryReservation:
-        return MemoryReservation(self, self._limiter, tokens, model_scope, clamp=clamp, least=least)
+        return MemoryReservation(self, self._limiter, tokens, model_scope, clamp, least)
 
-    def debit(self, tokens: int, model: Scope | None, *, clamp: bool, least: int) -> tuple[int, Sequence[Scope], Sequence[Used]]:
+    def debit(self, tokens: int, model: Scope | None, clamp: bool, least: int) -> tuple[int, Sequence[Scope], Sequence[Used]]:
         """Step 2, for the reservation: the tokens taken, and the scopes and budgets that they were taken from.
 
         A request that was given back, by an earlier refusal on another model, is taken again with the tokens.
@@ -185,7 +185,6 @@ class MemoryReservation:
         limiter: MemoryLimiter,
         tokens: int,
         model: Scope | None,
-        *,
         clamp: bool = False,
         least: int = 1,
     ) -> None:
@@ -201,9 +200,7 @@ class MemoryReservation:
         self.day = 0
 
     async def __aenter__(self) -> Self:
-        self.tokens, self._charged, self._budgets = self._admission.debit(
-            self.tokens, self._model, clamp=self._clamp, least=self._least
-        )
+        self.tokens, self._charged, self._budgets = self._admission.debit(self.tokens, self._model, self._clamp, self._least)
         if self._budgets:
             self.day = self._budgets[0].day
         return self
@@ -227,7 +224,8 @@ class MemoryReservation:
         if not self._settled:
             self._settled = True
             limiter = self._limiter
-            limiter.ledger.settle(self._charged, self.tokens, tokens, limiter.now())
+            now = limiter.now() if tokens > self.tokens else 0  # giving back is the same at any time
+            limiter.ledger.settle(self._charged, self.tokens, tokens, now)
             if self._budgets:
                 limiter.spending.settle(self._budgets, self.day, self.tokens, budgeted)
 

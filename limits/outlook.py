@@ -23,6 +23,7 @@ from limits.waiting import Priority, SlotAsk
 
 _MEMORY = 30.0  # seconds after which what was measured counts 1 / e
 _COMPLETED = 100  # requests after which one counts 1 / e
+_KEPT = 1 - 1 / _COMPLETED
 _LEAN = 10.0  # dispatches that what is known beforehand counts for
 _LATE = 0.005
 """Share of those who are let in that may be late all the same."""
@@ -84,10 +85,9 @@ class Outlook:
 
     def completed(self, cost: int, seconds: float) -> None:
         """A slot was busy so long with a request that was thought to cost so much."""
-        kept = 1 - 1 / _COMPLETED
-        self._count = self._count * kept + 1
-        self._work = self._work * kept + cost
-        self._seconds = self._seconds * kept + max(seconds, _SHORTEST)
+        self._count = self._count * _KEPT + 1
+        self._work = self._work * _KEPT + cost
+        self._seconds = self._seconds * _KEPT + (seconds if seconds > _SHORTEST else _SHORTEST)
 
     def joins(self, priority: Priority, now: float) -> None:
         """To be said before somebody joins a line."""

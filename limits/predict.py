@@ -7,14 +7,17 @@ Rules of this file
   prompt is about as long, those whose prompt is as long within a tenth: what one template makes. Of each a mean that forgets:
   see `limits.mean`. A group that has seen little leans on the one that it is in.
 - Memory is bounded: the groups that were not seen for longest are forgotten.
+- Both verbs are on the path of every request: the groups of one like it are found by one look, and their means are worked out in
+  place.
 - A prediction is for the order alone. Nothing is reserved or refused by it, and the order bounds what a wrong one can do.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
+from math import log2
 
-from limits.mean import Mean
+from limits.mean import KEEP, Mean
 from limits.waiting import SlotAsk
 
 _FIRST = 256.0  # before anything is known
@@ -30,6 +33,7 @@ class Predictor:
     def __init__(self) -> None:
         self._young: dict[_Group, Mean] = {}
         self._old: dict[_Group, Mean] = {}
+        self._paths: dict[_Group, Sequence[Mean]] = {}  # the means of requests alike, all of them young
 
     def __len__(self) -> int:
         return len(self._young) + len(self._old)
@@ -42,30 +46,34 @@ class Predictor:
         value = _FIRST
         ask.means = self._means(ask)
         for mean in ask.means:
-            value = mean.leaning(value, _LEAN)
+            value = (mean.total + _LEAN * value) / (mean.weight + _LEAN)
         tokens = round(value)
         return tokens if most is None or tokens < most else most
 
     def learn(self, ask: SlotAsk, output: int) -> None:
         """A request like this was answered with so many tokens."""
         for mean in ask.means or self._means(ask):
-            mean.add(output)
+            mean.total = mean.total * KEEP + output
+            mean.weight = mean.weight * KEEP + 1
 
-    def _means(self, ask: SlotAsk) -> list[Mean]:
+    def _means(self, ask: SlotAsk) -> Sequence[Mean]:
         """Of its groups, from the widest to the narrowest."""
-        tenant, form = ask.tenant, ask.form
         most = -1 if ask.most is None else ask.most.bit_length()
-        size = int(math.log2(ask.prompt + 1) * _FINE)
+        like = ask.tenant, ask.form, most, int(log2(ask.prompt + 1) * _FINE)
+        return self._paths.get(like) or self._walk(*like)
+
+    def _walk(self, tenant: str, form: str, most: int, size: int) -> Sequence[Mean]:
         groups = (), (tenant,), (tenant, form, most), (tenant, form, most, size // _FINE), (tenant, form, most, size, _FINE)
         young = self._young
-        try:
-            return [young[group] for group in groups]
-        except KeyError:
-            return [self._young.get(group) or self._met(group) for group in groups]
+        means = [self._young.get(group) or self._met(group) for group in groups]
+        if self._young is young:  # else those that were found first are of the generation before
+            self._paths[tenant, form, most, size] = means
+        return means
 
     def _met(self, group: _Group) -> Mean:
         """One that is new in this generation."""
         if len(self._young) >= _GENERATION:
             self._old, self._young = self._young, {}
+            self._paths.clear()
         mean = self._young[group] = self._old.pop(group) if group in self._old else Mean()
         return mean

@@ -178,18 +178,19 @@ class Scheduler:
 
     def settle(self, entry: Entry, spent: Spent | None) -> None:
         """What it really cost, once; None: nobody knows, and it cost what was thought."""
-        ask = entry.ask
-        self.places.placed(entry)
+        ask, queue = entry.ask, self.queue
+        if entry.place is not None:
+            self.places.placed(entry)
         if self._lent is not None and self._lent.left(entry) and (spent is None or spent == NOTHING):
-            self.queue.give_back(entry)
+            queue.give_back(entry)
             return
         if ask.prompt or ask.output:  # of what another process began nothing is known
-            self.queue.outlook.completed(entry.cost, self._clock() - entry.enqueued - entry.waited)
+            queue.outlook.completed(entry.cost, self._clock() - entry.enqueued - entry.waited)
         if spent is None:
-            self.queue.settle(entry, entry.cost)
-        else:
-            self.queue.settle(entry, cost_of(spent.prompt, spent.output), spent.prompt + spent.output)
-        if spent is not None and spent.whole and ask.form:
+            queue.settle(entry, entry.cost)
+            return
+        queue.settle(entry, cost_of(spent.prompt, spent.output), spent.prompt + spent.output)
+        if spent.whole and ask.form:
             self.predictor.learn(ask, spent.output)
 
     def give_back(self, entry: Entry) -> None:
@@ -343,7 +344,7 @@ class Slot:
 
     def placed(self) -> None:
         """A replica has it now, or none does."""
-        if self._held is not None:
+        if self._held is not None and self._held.place is not None:
             self._scheduler.places.placed(self._held)
 
     def raise_priority(self, priority: Priority) -> None:

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 
 from limits.mean import Mean
 
+OUTPUT = 2
+"""What a token of the output costs, in tokens of the prompt: it takes a step of the engine for itself, those share some."""
+
 
 class Priority(enum.IntEnum):
     """The class of a request; the smaller, the more urgent."""
@@ -58,15 +61,15 @@ class SlotAsk:
     @property
     def cost(self) -> int:
         """What it is charged when it begins. Never nothing: who asks for nothing takes turns, too."""
-        return cost_of(self.prompt, self.output) or 1
+        return self.prompt + OUTPUT * self.output or 1
 
 
 def cost_of(prompt: int, output: int) -> int:
-    """Tokens of service: one of the output takes a step of the engine for itself, those of the prompt share some."""
-    return prompt + 2 * output
+    """Tokens of service, see `OUTPUT`."""
+    return prompt + OUTPUT * output
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # made for every request: a frozen one takes three times as long to make
 class Spent:
     """What a request really cost: tokens of the prompt that were computed, and of the answer. `whole`: it came to its end.
 

@@ -31,6 +31,7 @@ from __future__ import annotations
 import random
 from bisect import bisect_left
 from collections.abc import Sequence
+from math import inf
 
 from backends.balance.rendezvous import Rendezvous, point_of
 from backends.replica import Replica
@@ -70,27 +71,41 @@ class WorkCost:
         self._ranks = Rendezvous()
 
     def choose(self, replicas: Sequence[Replica], ask: Ask) -> Replica:
-        costs = self.costs(replicas, ask)
-        least = min(costs)
-        ties = [replica for replica, cost in zip(replicas, costs, strict=True) if cost == least]
+        least, ties = inf, []
+        for at, cost in enumerate(self.costs(replicas, ask)):
+            if cost < least:
+                least, ties = cost, [replicas[at]]
+            elif cost == least:
+                ties.append(replicas[at])
         return ties[0] if len(ties) == 1 else ties[int(self._random() * len(ties))]
 
     def costs(self, replicas: Sequence[Replica], ask: Ask) -> list[float]:
         """Of each, in tokens of prefill."""
         tokens, cached, request = ask.prompt_tokens, ask.cached, self._request
-        pending = [replica.pending + replica.others_pending for replica in replicas]
-        own = self._own + min(pending) / self._relief
+        least = inf
+        for replica in replicas:
+            waiting = replica.pending + replica.others_pending
+            if waiting < least:
+                least = waiting
+        own = self._own + least / self._relief
         if ask.session is not None:
             cached = self._with_home(replicas, ask, point_of(ask.session), self._session)
         elif ask.alone and ask.prefix:
             point = ask.prefix[min(self._beginning, len(ask.prefix)) - 1]
             cached = self._with_home(replicas, ask, point, self._floor)
-        held = [cached.get(replica.name, 0) for replica in replicas]
-        missing = _shared_out(tokens, held, ask.crowd) if ask.crowd else [tokens - has for has in held]
-        return [
-            (waiting + own * lacks + request * (replica.inflight + replica.others_inflight)) / replica.speed
-            for waiting, lacks, replica in zip(pending, missing, replicas, strict=True)
-        ]
+        missing: Sequence[float] | None = None
+        if ask.crowd:
+            missing = _shared_out(tokens, [cached.get(replica.name, 0) for replica in replicas], ask.crowd)
+        elif cached:
+            missing = [tokens - cached.get(replica.name, 0) for replica in replicas]
+        costs: list[float] = []
+        work = own * tokens
+        for replica in replicas:
+            if missing is not None:
+                work = own * missing[len(costs)]
+            waiting, running = replica.pending + replica.others_pending, replica.inflight + replica.others_inflight
+            costs.append((waiting + work + request * running) / replica.speed)
+        return costs
 
     def _with_home(self, replicas: Sequence[Replica], ask: Ask, point: int, share: float) -> dict[str, int]:
         home = self._ranks.home(replicas, point)

@@ -180,7 +180,7 @@ class LocalWork:
         self._reservation: Reservation = await enter(self._reserved, self._hear)
         try:
             wanted = slot_ask(ask)
-            slot = self._slot = lane.scheduler.spare(wanted) if ask.spare else lane.scheduler.slot(wanted)
+            slot = self._slot = lane.scheduler.spare(wanted) if ask.spare else Slot(lane.scheduler, wanted)
             slot.on_wait = self.on_wait
             await slot.__aenter__()
         except BaseException:
@@ -291,10 +291,13 @@ def _balance_ask(ask: WorkAsk, wanted: SlotAsk) -> BalanceAsk:
 
 def slot_ask(ask: WorkAsk | m.Work) -> SlotAsk:
     """The queue's part of it."""
-    until = ask.deadline if ask.shared else min(ask.deadline, ask.leaves)
-    slot = SlotAsk(ask.priority, ask.tenant, ask.tokens, ask.size, until, ask.weight, ask.due, ask.prompt_tokens)
-    slot.form, slot.most, slot.since, slot.leaves = ask.form, ask.most, ask.since, ask.leaves
-    return slot
+    until, leaves = ask.deadline, ask.leaves
+    if leaves < until and not ask.shared:
+        until = leaves
+    return SlotAsk(
+        ask.priority, ask.tenant, ask.tokens, ask.size, until, ask.weight, ask.due, ask.prompt_tokens, 0, ask.form, ask.most,
+        ask.since, leaves,
+    )  # fmt: skip
 
 
 class ResumedWork(LocalWork):

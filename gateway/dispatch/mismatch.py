@@ -64,7 +64,8 @@ class Calibration:
         self._told: set[str] = set()
 
     def sent(self, name: str, tokens: int) -> None:
-        self._of(name).sent += tokens
+        engine = self._engines.get(name) or self._of(name)
+        engine.sent += tokens
 
     def untold(self, name: str, expected: int) -> str:
         """An answer that did not say what was cached, by an engine that never did."""

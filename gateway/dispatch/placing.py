@@ -52,9 +52,10 @@ class Placed(Unplaced):
         self.tokens = tokens
 
     def ask(self, ask: Ask) -> Ask:
-        ask.cached = self._expected = self._placing.index.match(self.prompt, self.tokens)
-        ask.prefix, ask.alone = self.prompt.blocks, self._placing.alone
-        ask.crowd = self._placing.crowd.along(self.prompt, self.tokens)
+        placing, prompt, tokens = self._placing, self.prompt, self.tokens
+        ask.cached = self._expected = placing.index.match(prompt, tokens)
+        ask.prefix, ask.alone = prompt.blocks, placing.alone
+        ask.crowd = placing.crowd.along(prompt, tokens)
         return ask
 
     def sent(self, replica: Replica) -> None:
@@ -62,13 +63,15 @@ class Placed(Unplaced):
             self._unread()
         else:  # what is tried again elsewhere is the same request
             self._placing.crowd.came(self.prompt)
-        self._replica, self._quiet = replica.name, not replica.pending and not replica.others_pending
-        self.told(replica.name)
-        self._placing.calibration.sent(replica.name, self.tokens)
+        self._replica = name = replica.name
+        self._quiet = not replica.pending and not replica.others_pending
+        self.told(name)
+        self._placing.calibration.sent(name, self.tokens)
 
     def told(self, name: str) -> None:
-        self._fresh = self._placing.index.add(name, self.prompt, self.tokens)
-        self._placing.heat.placed(name, self._packed, self.tokens)
+        placing = self._placing
+        self._fresh = placing.index.add(name, self.prompt, self.tokens)
+        placing.heat.placed(name, self._packed, self.tokens)
 
     def _unread(self) -> None:
         self._placing.index.take_back(self._replica, self.prompt, self._fresh)
@@ -83,9 +86,12 @@ class Placed(Unplaced):
         placing.heat.answered(name, self.prompt.end, spent.output)
         if spent.whole:
             cached = spent.cached or 0
-            expected = self._expected.get(name, 0) * (spent.prompt + cached) // max(1, self.tokens)
+            expected = self._expected.get(name, 0)
+            if expected:
+                expected = expected * (spent.prompt + cached) // max(1, self.tokens)
             if not placing.tells(name, spent):
-                placing.untold(name, expected)
+                if expected:
+                    placing.untold(name, expected)
                 return
             placing.compare(name, expected, cached, self if self._quiet else None)
 
@@ -138,8 +144,7 @@ class Placing(NoPlacing):
         return name in self._telling
 
     def untold(self, name: str, expected: int) -> None:
-        if expected:
-            self._warn(name, self.calibration.untold(name, expected))
+        self._warn(name, self.calibration.untold(name, expected))
 
     def compare(self, name: str, expected: int, delivered: int, proof: Placed | None) -> None:
         """`proof`: the request whose answer this is, where a miss says that something was forgotten."""

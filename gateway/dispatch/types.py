@@ -96,6 +96,9 @@ class Attempt(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None: ...
     def first_byte(self) -> None: ...
+    def complete(self) -> None:
+        """A good answer came at once: as `first_byte`, and then `settle`."""
+
     def settle(self, outcome: Outcome, after: float = 0.0) -> None: ...
     def suspect(self) -> None:
         """No connection to it could be made."""

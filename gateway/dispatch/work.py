@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from backends.replica import Replica
-from backends.types import Outcome
+from backends.types import OK, Outcome
 from gateway.dispatch import messages as m
 from gateway.dispatch.refused import Away
 from gateway.dispatch.types import WorkAsk
@@ -167,6 +167,10 @@ class RemoteAttempt:
             self._report.first_at = self._work.now()
             if self._tell_first:
                 self._work.first_byte()
+
+    def complete(self) -> None:
+        self.first_byte()
+        self.settle(OK)
 
     def settle(self, outcome: Outcome, after: float = 0.0) -> None:
         if self._report.outcome is None:

@@ -1,5 +1,8 @@
 """How long an answer is thought to be: from what is seen of the request, and from those before it."""
 
+import math
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,3 +73,49 @@ def test_memory_is_bounded():
         predictor.learn(ask(f"t{number}", prompt=number), 3)
     assert len(predictor) <= 8192
     assert predictor.predict(ask("t19999", prompt=19_999)) < 150
+
+
+class Plain:
+    """The same, each group looked for by itself."""
+
+    def __init__(self, generation: int) -> None:
+        self.young: dict[tuple, list[float]] = {}
+        self.old: dict[tuple, list[float]] = {}
+        self.generation = generation
+
+    def means(self, one: SlotAsk) -> list[list[float]]:
+        most, size = -1 if one.most is None else one.most.bit_length(), int(math.log2(one.prompt + 1) * 8)
+        about = one.tenant, one.form, most
+        return [self.met(group) for group in ((), about[:1], about, (*about, size // 8), (*about, size, 8))]
+
+    def met(self, group: tuple) -> list[float]:
+        if group not in self.young:
+            if len(self.young) >= self.generation:
+                self.old, self.young = self.young, {}
+            self.young[group] = self.old.pop(group, None) or [0.0, 0.0]
+        return self.young[group]
+
+    def predict(self, one: SlotAsk) -> int:
+        value = 256.0
+        for total, weight in self.means(one):
+            value = (total + 4 * value) / (weight + 4)
+        return round(value)
+
+    def learn(self, one: SlotAsk, output: int) -> None:
+        kept = 0.5 ** (1 / 200)
+        for mean in self.means(one):
+            mean[:] = [mean[0] * kept + output, mean[1] * kept + 1]
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([3, 30, 300, 3000]), st.integers(0, 999)), max_size=60))
+def test_what_is_found_by_one_look_is_what_each_group_tells(steps):
+    """Requests alike share one look; what is told of them, and what is forgotten, is as if each group were looked for."""
+    predictor, plain = Predictor(), Plain(generation=12)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("limits.predict._GENERATION", 12)
+        for tenant, prompt, output in steps:
+            told = ask(tenant, prompt=prompt)
+            assert predictor.predict(told) == plain.predict(ask(tenant, prompt=prompt))
+            if output % 3:
+                predictor.learn(ask(tenant, prompt=prompt), output)
+                plain.learn(ask(tenant, prompt=prompt), output)

@@ -142,6 +142,31 @@ async def test_the_first_byte_is_measured_from_dispatch_once(pool, clock):
     assert replica.latency == 0.5
 
 
+@pytest.mark.parametrize("refusals", [0, 1])
+@pytest.mark.parametrize("tripped", [False, True])
+async def test_an_answer_that_came_at_once_says_what_its_parts_say(clock, refusals, tripped):
+    """`complete` leaves a replica, its breaker and its hold as the first byte and the outcome do that are said one by one."""
+    found = []
+    for parts in (lambda one: one.complete(), lambda one: (one.first_byte(), one.settle(Outcome.OK))):
+        clock.now = 1000.0
+        one = make_pool(clock, 2)
+        replica = one.replicas[0]
+        for _ in range(refusals):
+            await attempt(one, replica, Outcome.REFUSED)
+        if tripped:
+            await trip(one, replica)
+        clock.now += 20.0
+        async with one.lease(replica, None, Ask(None, 1000, stream=True)) as lease:
+            clock.now += 0.25
+            parts(lease)
+            parts(lease)
+        breaker, hold = replica.breaker, replica.hold
+        found.append((replica.latency, replica.latency_at, replica.pending, replica.ready, replica.speed, lease.served,
+                      breaker.tripped, breaker.epoch, hold.row, hold.until, hold.refusals, one.capacity()))  # fmt: skip
+    assert found[0] == found[1]
+    assert found[0][0] == 0.25 or tripped
+
+
 async def test_a_first_byte_that_is_told_late_is_measured_by_its_own_time(pool, clock):
     """A report that waited for company does not make the replica look slower; one from before the attempt counts as 0."""
     one = pool(1)

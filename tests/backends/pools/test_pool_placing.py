@@ -474,3 +474,28 @@ class TestSpeed:
         for number, tokens, seconds in samples:
             pool.prefilled(pool.replicas[number], tokens, seconds)
         assert all(0.249 < replica.speed < 4.001 for replica in pool.replicas)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 2000), st.integers(0, 2000), st.sampled_from([0.5, 1.0])),
+        min_size=1,
+        max_size=6,
+    ),
+    st.integers(0, 3000),
+    st.integers(0, 9),
+)
+def test_the_least_cost_wins_and_equals_take_turns_by_chance(states, tokens, seed):
+    """Whatever runs, waits and is cached: the formula's least, and among equals the one that the draw names."""
+    replicas = [make_replica(f"r{number}") for number in range(len(states))]
+    for replica, (inflight, pending, _, speed) in zip(replicas, states, strict=True):
+        replica.inflight, replica.pending, replica.speed = inflight, pending, speed
+    cached = {replica.name: min(held, tokens) for replica, (_, _, held, _) in zip(replicas, states, strict=True) if held % 2}
+    own = 2.0 + min(replica.pending for replica in replicas) / 8192.0
+    costs = [(one.pending + own * (tokens - cached.get(one.name, 0)) + 105.0 * one.inflight) / one.speed for one in replicas]
+    ties = [one for one, cost in zip(replicas, costs, strict=True) if cost == min(costs)]
+    draw = random.Random(seed)
+    wanted = ties[0] if len(ties) == 1 else ties[int(draw.random() * len(ties))]
+    balance, ask = WorkCost(random.Random(seed)), Ask(None, tokens, cached=cached)
+    assert balance.costs(replicas, ask) == costs
+    assert balance.choose(replicas, ask) is wanted
