@@ -63,7 +63,7 @@ class Exchange:
     requested_model: str = ""
     stream: bool = False
     principal: Principal | None = None
-    standing: Callable[[], list[str]] | None = None  # the x-ratelimit header lines, true at the moment of asking
+    standing: Callable[[], str] | None = None  # the x-ratelimit header lines, true at the moment of asking
     cache: str = ""  # exact, semantic, shared, miss, bypass, off
     cache_reason: str = ""
     cache_id: str = ""
