@@ -207,7 +207,10 @@ class Answers:
         x.work.model, x.work.tier = entry.model, entry.tier
         self._hits.charge(x, job, entry.prompt_tokens + entry.completion_tokens)
         self._metrics.tokens_saved.add((), entry.completion_tokens)
-        await _deliver(job, entry.body, reply, self._pace, entry.completion_tokens)
+        if job.ask.stream:
+            await _stream(job, entry.body, reply, self._pace, entry.completion_tokens)
+        else:
+            reply.json(_OK, entry.body)
 
     async def _share(self, x: Exchange, job: Job, question: Question, reply: Reply, produce: Produce) -> None:
         """Join the identical request in flight, or be the one that others join."""
@@ -276,7 +279,10 @@ class Answers:
         if body is None:
             seat.forsake()
             raise ApiError(502, "stream_incomplete", "The model's stream ended before its answer did.", outcome="broken_stream")
-        await _deliver(job, body, reply)
+        if job.ask.stream:
+            await _stream(job, body, reply)
+        else:
+            reply.json(_OK, body)
 
     async def _fly(self, job: Job, flight: Flight, produce: Produce) -> None:
         """The work behind one or many identical requests, in a task of its own; a whole and good answer is kept."""
@@ -326,18 +332,14 @@ def not_cached() -> ApiError:
     return ApiError(504, "not_cached", message, headers={"x-should-retry": "false"}, outcome="rejected")
 
 
-async def _deliver(job: Job, body: bytes, reply: Reply, pace: Pace = AT_ONCE, tokens: int = 0) -> None:
-    """A complete answer, in the form that this client asked for."""
-    if not job.ask.stream:
-        reply.begin(Head(200, b"application/json", stream=False))
-        reply.write(body)
-    else:
-        events = as_events(job.endpoint.name, _streamable(job, body), include_usage=job.ask.include_usage)
-        reply.begin(Head(200, _SSE, stream=True))
-        for seconds, piece in paced(events, tokens, pace):
-            if seconds:
-                await asyncio.sleep(seconds)
-            reply.write(piece)
+async def _stream(job: Job, body: bytes, reply: Reply, pace: Pace = AT_ONCE, tokens: int = 0) -> None:
+    """A complete answer, to a client that asked for a stream."""
+    events = as_events(job.endpoint.name, _streamable(job, body), include_usage=job.ask.include_usage)
+    reply.begin(Head(200, _SSE, stream=True))
+    for seconds, piece in paced(events, tokens, pace):
+        if seconds:
+            await asyncio.sleep(seconds)
+        reply.write(piece)
     reply.end()
 
 

@@ -79,7 +79,7 @@ class Edge:
 
     async def handle(self, request: Request, response: Response) -> None:
         """One request, from its head to the end of its answer."""
-        x = Exchange(self._prefix + format(next(self._numbers), "x"), request.arrived)
+        x = Exchange(f"{self._prefix}{next(self._numbers):x}", request.arrived)
         x.method = "POST" if request.method == b"POST" else request.method.decode("latin-1")
         x.client = request.client
         x.client_id = _client_id(request)

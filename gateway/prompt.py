@@ -67,7 +67,7 @@ def _text(ask: Ask, endpoint: str) -> int:
 def _with_parts(ask: Ask, endpoint: str, messages: Any) -> tuple[int, int]:
     """`messages`: the list, of a field that was counted as text, whose parts may hold data."""
     size, tokens = _text(ask, endpoint), 0
-    for text in _embedded(messages) if messages.__class__ is list and not _only_words(messages) else ():
+    for text in _embedded(messages):
         size -= len(text)
         tokens += _IMAGE_TOKENS
     return max(0, size), tokens
@@ -88,6 +88,9 @@ def _conversation(ask: Ask, endpoint: str, field: str) -> tuple[int, int]:
 
 
 def _chat(ask: Ask) -> tuple[int, int]:
+    messages = ask.fields.get("messages")
+    if messages.__class__ is list and _only_words(messages):
+        return _text(ask, "chat") + TEMPLATE_BYTES, 0
     return _conversation(ask, "chat", "messages")
 
 
