@@ -75,7 +75,7 @@ def _line(x: Exchange, duration: float, queued: float, overhead: float, *, first
     """Tokens are on the `first` line of the work that made them."""
     work, principal = x.work, x.principal
     line = LogLine(
-        _rounded(time.time(), 1_000),
+        int(time.time() * 1_000 + 0.5) / 1_000,  # as `round` does, in a third of the time: none of them is less than nothing
         x.id,
         x.client,
         principal.tenant if principal else None,
@@ -97,10 +97,10 @@ def _line(x: Exchange, duration: float, queued: float, overhead: float, *, first
         work.completion_tokens if first else 0,
         work.cached_tokens if first else None,
         past + x.hit_tokens + (work.charged if first else 0),
-        _rounded(queued * 1000, 100),
-        _rounded((work.first_byte_at - x.arrived) * 1000, 100) if work.first_byte_at and x.stream and not x.shared else None,
-        _rounded(duration * 1000, 100),
-        _rounded(overhead * 1000, 1_000),
+        int(queued * 100_000 + 0.5) / 100,
+        round((work.first_byte_at - x.arrived) * 1000, 2) if work.first_byte_at and x.stream and not x.shared else None,
+        int(duration * 100_000 + 0.5) / 100,
+        int(overhead * 1_000_000 + 0.5) / 1_000,
         x.client_id,
         work.preempted,
         x.error,
@@ -124,8 +124,3 @@ def _line(x: Exchange, duration: float, queued: float, overhead: float, *, first
     if work.terms:
         line.terms = dict(work.terms[:5])
     return line
-
-
-def _rounded(value: float, parts: int) -> float:
-    """To whole `parts` of one, as `round` does in three times the time. Not for less than nothing."""
-    return int(value * parts + 0.5) / parts

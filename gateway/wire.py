@@ -147,11 +147,11 @@ def _decode(raw: bytes) -> dict[str, Any]:
 
 
 def _brackets(raw: bytes) -> int:
-    """How many there are. Where they are few, looking for each is a twentieth of looking at every byte."""
-    if len(raw) <= _TINY:
-        return len(raw) - len(raw.translate(None, b"[{"))
+    """How many there are. Where they are few, looking for each is a twentieth of looking at every byte, which `count` does."""
+    if len(raw) <= 2 * MAX_DEPTH:
+        return 0  # too short to be nested too deeply, whatever it holds
     found = 0
-    for bracket in (b"[", b"{"):
+    for bracket in (b"[", b"{") if len(raw) > _TINY else ():
         at = raw.find(bracket)
         while at >= 0 and found < _FEW:
             found += 1
