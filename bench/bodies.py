@@ -116,7 +116,7 @@ _HOW = (
 
 
 class _NoLog:
-    def write(self, facts: dict[str, object]) -> None:
+    def write(self, facts: object) -> None:
         pass
 
     def close(self) -> None:

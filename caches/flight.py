@@ -66,6 +66,7 @@ class Flights:
         self._grace = grace
         self._flights: dict[bytes, Flight] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None  # asking for it is a system call
 
     def __len__(self) -> int:
         """Flights that can be joined."""
@@ -131,7 +132,9 @@ class Flights:
         flight = Flight(seat.key, self._bounds, stream=bool(seat.fed) if fed else seat.stream, priority=seat.priority)
         flight.fed = fed
         flight.on_raise = seat.on_raise
-        flight.task = asyncio.get_running_loop().create_task(seat.start(flight))
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        flight.task = self._loop.create_task(seat.start(flight))
         flight.task.add_done_callback(partial(self._landed, flight))
         self._tasks.add(flight.task)  # the loop itself holds tasks only weakly
         if seat.key is not None and (known is None or known.outgrown) and len(self._flights) < self._max_flights:
@@ -149,8 +152,7 @@ class Flights:
     async def abandon(self, flight: Flight) -> None:
         """The last subscriber has left: end the producer, and see it gone."""
         task = flight.task
-        flight.error = flight.trace = None  # nobody will ask, and a traceback keeps the producer's frame alive
-        if task is None or task.done() or flight.ended:
+        if task is None or task.done():
             return
         if flight.closing:
             await asyncio.wait((task,), timeout=_CLOSING)
@@ -176,6 +178,10 @@ class Flights:
         if flight.readers:
             flight.trace = None if error is None else error.__traceback__
             flight.finish(error)
+
+    def future(self) -> asyncio.Future[None]:
+        """One of the loop that flights run on."""
+        return (self._loop or asyncio.get_running_loop()).create_future()
 
     def unlist(self, flight: Flight) -> None:
         """Nobody joins it any more."""
@@ -208,7 +214,9 @@ class Seat:
         flight = self.flight
         flight.leave(self._reader)
         if not flight.readers:
-            await self._flights.abandon(flight)
+            flight.error = flight.trace = None  # nobody will ask, and a traceback keeps the producer's frame alive
+            if not flight.ended:
+                await self._flights.abandon(flight)
 
     @property
     def flight(self) -> Flight:
@@ -243,7 +251,7 @@ class Seat:
     async def _end(self) -> None:
         reader = self._reader
         if reader.outcome is None:
-            waiter = asyncio.get_running_loop().create_future()
+            waiter = self._flights.future()
             reader.wake = partial(_resolve, waiter)
             await waiter
         if reader.outcome is not COMPLETE:

@@ -103,12 +103,20 @@ def exact_key(
     tier: str | None,
 ) -> bytes:
     """The 24-byte cache key of a request. `models`: every candidate as (name, version), in the order of preference."""
-    identity = _encode((scope.tag, endpoint, models, tier))
+    return key_of(secret, identity(scope, endpoint, models, tier), body, endpoint)
+
+
+def identity(scope: Scope, endpoint: str, models: Sequence[tuple[str, str]], tier: str | None) -> bytes:
+    """The part of a key that is no part of the body: many requests have the same."""
+    return _encode((scope.tag, endpoint, models, tier))
+
+
+def key_of(secret: bytes, identity: bytes, body: Mapping[str, Any], endpoint: str) -> bytes:
+    """`exact_key`, of an `identity` that is there already."""
     spelled = canonical(body, endpoint)
     if len(spelled) > _LONG:
         spelled = _NEVER + sha256(spelled).digest()
-    whole = b"".join((identity, spelled))
-    return blake2b(whole, digest_size=KEY_BYTES, key=_fit(secret), person=_KEY_FORMAT).digest()
+    return blake2b(identity + spelled, digest_size=KEY_BYTES, key=_fit(secret), person=_KEY_FORMAT).digest()
 
 
 def entry_id(secret: bytes, key: bytes) -> str:

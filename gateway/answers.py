@@ -15,12 +15,13 @@ from typing import Any, cast
 from caches.assemble import assemble
 from caches.flight import Flight, Flights, Orphaned, Seat
 from caches.freshness import Freshness, freshness
-from caches.key import exact_key
+from caches.key import identity, key_of
 from caches.pace import AT_ONCE, Pace, paced
 from caches.policy import Use
 from caches.replay import as_events
 from caches.types import Entry
 from caches.worth import worth_keeping
+from gateway.auth import Principal
 from gateway.behind import Behind, Produce
 from gateway.caching import Caching
 from gateway.choosing import forgo
@@ -39,6 +40,7 @@ from gateway.similar import Similar
 
 _GONE, _STALE, _OK = Freshness.GONE, Freshness.STALE, HTTPStatus.OK.value  # an enum member costs a look-up in its class each time
 _RENEWED = 1.0  # seconds
+_IDENTITIES = 4096  # before they are made anew
 _SSE = b"text/event-stream; charset=utf-8"
 _SAID = {"responses": "output", "messages": "content"}  # where an answer says what it says; elsewhere in `choices`
 
@@ -79,6 +81,7 @@ class Answers:
         self._metrics = metrics
         self._clock = clock
         self._wall = wall
+        self._identities: dict[tuple[Principal, str, str, str | None], bytes] = {}  # what a key holds beside the body
 
     async def ahead(self, job: Job) -> None:
         """The key of a large body, made in a thread: hashing lets others run meanwhile."""
@@ -183,14 +186,15 @@ class Answers:
         return max(0, int(self._wall() - entry.stored_at))
 
     def key(self, job: Job) -> bytes:
-        return exact_key(
-            secret=self._secret,
-            scope=self._cachings[job.principal.tenant].scope,
-            endpoint=job.endpoint.name,
-            models=models_of(job, self._versions),
-            body=job.ask.fields,
-            tier=job.wishes.tier,
-        )
+        name, tier = job.endpoint.name, job.wishes.tier
+        whose = job.principal, job.ask.model, name, tier
+        known = self._identities.get(whose)
+        if known is None:
+            if len(self._identities) >= _IDENTITIES:
+                self._identities.clear()
+            known = identity(self._cachings[job.principal.tenant].scope, name, models_of(job, self._versions), tier)
+            self._identities[whose] = known
+        return key_of(self._secret, known, job.ask.fields, name)
 
     def entry_id(self, key: bytes) -> str:
         """What clients and operators call the answer kept under that key."""
@@ -203,7 +207,10 @@ class Answers:
         x.work.model, x.work.tier = entry.model, entry.tier
         self._hits.charge(x, job, entry.prompt_tokens + entry.completion_tokens)
         self._metrics.tokens_saved.add((), entry.completion_tokens)
-        await _deliver(job, entry.body, reply, self._pace, entry.completion_tokens)
+        if job.ask.stream:
+            await _stream(job, entry.body, reply, self._pace, entry.completion_tokens)
+        else:
+            reply.json(_OK, entry.body)
 
     async def _share(self, x: Exchange, job: Job, question: Question, reply: Reply, produce: Produce) -> None:
         """Join the identical request in flight, or be the one that others join."""
@@ -272,7 +279,10 @@ class Answers:
         if body is None:
             seat.forsake()
             raise ApiError(502, "stream_incomplete", "The model's stream ended before its answer did.", outcome="broken_stream")
-        await _deliver(job, body, reply)
+        if job.ask.stream:
+            await _stream(job, body, reply)
+        else:
+            reply.json(_OK, body)
 
     async def _fly(self, job: Job, flight: Flight, produce: Produce) -> None:
         """The work behind one or many identical requests, in a task of its own; a whole and good answer is kept."""
@@ -322,18 +332,14 @@ def not_cached() -> ApiError:
     return ApiError(504, "not_cached", message, headers={"x-should-retry": "false"}, outcome="rejected")
 
 
-async def _deliver(job: Job, body: bytes, reply: Reply, pace: Pace = AT_ONCE, tokens: int = 0) -> None:
-    """A complete answer, in the form that this client asked for."""
-    if not job.ask.stream:
-        reply.begin(Head(200, b"application/json", stream=False))
-        reply.write(body)
-    else:
-        events = as_events(job.endpoint.name, _streamable(job, body), include_usage=job.ask.include_usage)
-        reply.begin(Head(200, _SSE, stream=True))
-        for seconds, piece in paced(events, tokens, pace):
-            if seconds:
-                await asyncio.sleep(seconds)
-            reply.write(piece)
+async def _stream(job: Job, body: bytes, reply: Reply, pace: Pace = AT_ONCE, tokens: int = 0) -> None:
+    """A complete answer, to a client that asked for a stream."""
+    events = as_events(job.endpoint.name, _streamable(job, body), include_usage=job.ask.include_usage)
+    reply.begin(Head(200, _SSE, stream=True))
+    for seconds, piece in paced(events, tokens, pace):
+        if seconds:
+            await asyncio.sleep(seconds)
+        reply.write(piece)
     reply.end()
 
 

@@ -140,7 +140,12 @@ def credential(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     key: bytes | None = None
     for name, value in headers:
         if name in _HEADERS:
-            found = _bearer(value) if name == b"authorization" else value
+            if name != b"authorization":
+                found = value
+            elif value.startswith(b"Bearer "):  # as nearly everybody writes it
+                found = value[7:].strip()
+            else:
+                found = _bearer(value)
             if key is None:
                 key = found
             elif key != found:
@@ -210,8 +215,6 @@ def _allow(names: Iterable[str]) -> tuple[Allowed, ...]:
 
 
 def _bearer(value: bytes) -> bytes:
-    if value.startswith(b"Bearer "):  # as nearly everybody writes it
-        return value[7:].strip()
     scheme, _, key = value.partition(b" ")
     if scheme.lower() != b"bearer":
         raise _refused("invalid_api_key", "The Authorization header must be `Bearer KEY`.")

@@ -12,6 +12,8 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Protocol
 
+from msgspec import structs
+
 from caches.assemble import assemble
 from caches.types import Flow
 from caches.worth import worth_keeping
@@ -114,7 +116,7 @@ def _again(job: Job, *, paid: bool) -> Job:
     principal = job.principal
     if not paid:
         principal = replace(principal, scopes=(), model_scopes={})
-    return replace(
+    return structs.replace(
         job,
         principal=principal,
         wishes=replace(job.wishes, priority=Priority.BATCH, deadline=None),

@@ -79,14 +79,29 @@ class Edge:
 
     async def handle(self, request: Request, response: Response) -> None:
         """One request, from its head to the end of its answer."""
-        x = Exchange(self._prefix + format(next(self._numbers), "x"), request.arrived)
-        x.method = request.method.decode("latin-1")
+        x = Exchange(f"{self._prefix}{next(self._numbers):x}", request.arrived)
+        x.method = "POST" if request.method == b"POST" else request.method.decode("latin-1")
         x.client = request.client
         x.client_id = _client_id(request)
         reply = Reply(x, response, self._clock) if self._cors is None else self._cors.reply(x, request, response, self._clock)
         self.running += 1
         try:
-            await self._dispatch(x, request, reply)
+            try:
+                if self._cors is None or not self._cors.preflight(request, reply):
+                    found = route(request.url)
+                    endpoint = found.endpoint
+                    if endpoint is not None:
+                        self._begin(x, endpoint, request, reply)
+                        await self._pipeline.run(x, endpoint, found.model, request, reply)
+                        if x.work.broken:
+                            x.outcome = "broken_stream"
+                    else:
+                        await self._other(x, found, request, reply)
+            except ApiError as error:
+                if x.standing is None and error.status != 401:  # who is known hears where it stands, whatever it asked for
+                    with suppress(ApiError):
+                        await self._pipeline.introduce(x, request)
+                raise
             x.outcome = x.outcome or ("ok" if x.status < 400 else "client_error")
         except ApiError as error:
             self._refuse(x, reply, error)
@@ -133,23 +148,18 @@ class Edge:
         cors = b"" if self._cors is None else self._cors.unasked
         return b"content-type: application/json\r\nx-request-id: %b\r\n%b" % (x.id.encode(), cors)
 
-    async def _dispatch(self, x: Exchange, request: Request, reply: Reply) -> None:
-        if self._cors is not None and self._cors.preflight(request, reply):
-            return
-        try:
-            await self._answer(x, request, reply)
-        except ApiError as error:
-            if x.standing is None and error.status != 401:  # a caller that is known hears where it stands, whatever it asked for
-                with suppress(ApiError):
-                    await self._pipeline.introduce(x, request)
-            raise
+    def _begin(self, x: Exchange, endpoint: Endpoint, request: Request, reply: Reply) -> None:
+        """It is a call of the model API."""
+        x.endpoint = endpoint.name
+        reply.dialect = endpoint.dialect
+        if request.method != b"POST":
+            _allow(request, b"POST")
+        if self.draining:
+            raise ApiError(503, "draining", "This gateway is shutting down: try again.", headers=waiting(1.0), outcome="rejected")
 
-    async def _answer(self, x: Exchange, request: Request, reply: Reply) -> None:
-        found = route(request.url)
-        if found.endpoint is not None:
-            x.endpoint = found.endpoint.name
-            await self._model_call(x, found.endpoint, found.model, request, reply)
-        elif found.rest == "/models" or found.rest.startswith("/models/"):
+    async def _other(self, x: Exchange, found: Route, request: Request, reply: Reply) -> None:
+        """A call of anything else."""
+        if found.rest == "/models" or found.rest.startswith("/models/"):
             x.endpoint = "models"
             _allow(request, b"GET", b"HEAD")
             principal = x.principal = await self._pipeline.introduce(x, request)
@@ -170,15 +180,6 @@ class Edge:
             reply.raw(answer.status, answer.content_type, answer.body)
         else:
             await self._own(found, request, reply)
-
-    async def _model_call(self, x: Exchange, endpoint: Endpoint, model: str | None, request: Request, reply: Reply) -> None:
-        reply.dialect = endpoint.dialect
-        _allow(request, b"POST")
-        if self.draining:
-            raise ApiError(503, "draining", "This gateway is shutting down: try again.", headers=waiting(1.0), outcome="rejected")
-        await self._pipeline.run(x, endpoint, model, request, reply)
-        if x.work.broken:
-            x.outcome = "broken_stream"
 
     async def _own(self, found: Route, request: Request, reply: Reply, *, apart: bool = False) -> None:
         """Health and metrics: no key, no log line. `apart`: on the listener that has nothing else."""

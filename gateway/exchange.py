@@ -3,8 +3,7 @@
 Two parts, because identical requests in flight share one answer: `Work` is what was done to make the answer (one for
 all who joined), `Exchange` is one client's request. Neither decides anything.
 
-Both are plain classes whose defaults live on the class: an instance holds only what was found out, and is made in a
-fifth of the time that a dataclass of so many fields takes.
+Both are structs: made in a fifth of the time that a dataclass of so many fields takes, and read as quickly.
 """
 
 from __future__ import annotations
@@ -12,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+from msgspec import Struct, field
+
 from gateway.auth import Principal
 from gateway.outcomes import RequestOutcome
 from routing.cuts import Expected
 
 
-class Work:
+class Work(Struct, eq=False):
     """How an answer came to be. Times in seconds, on the monotonic clock."""
 
     model: str = ""
@@ -53,9 +54,12 @@ class Work:
     reported: bool = False  # its tokens are in the log and the metrics: once, whoever of those who joined is first
 
 
-class Exchange:
+class Exchange(Struct, eq=False):
     """One request of one client."""
 
+    id: str  # ours: it goes upstream
+    arrived: float
+    work: Work = field(default_factory=Work)
     endpoint: str = ""
     method: str = ""
     client: str = ""  # its address
@@ -63,7 +67,7 @@ class Exchange:
     requested_model: str = ""
     stream: bool = False
     principal: Principal | None = None
-    standing: Callable[[], list[str]] | None = None  # the x-ratelimit header lines, true at the moment of asking
+    standing: Callable[[], str] | None = None  # the x-ratelimit header lines, true at the moment of asking
     cache: str = ""  # exact, semantic, shared, miss, bypass, off
     cache_reason: str = ""
     cache_id: str = ""
@@ -79,8 +83,3 @@ class Exchange:
     limit: str = ""  # the limit that refused, as `tenant_tokens`
     shared: bool = False  # joined another's work
     past: tuple[Work, ...] = ()  # works that failed and were joined before `work`; their cost may be on nobody's line yet
-
-    def __init__(self, request_id: str, arrived: float) -> None:
-        self.id = request_id  # ours: it goes upstream
-        self.arrived = arrived
-        self.work = Work()

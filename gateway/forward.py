@@ -95,8 +95,7 @@ class Call:
     deltas: int = 0
 
 
-@dataclass(slots=True)
-class Failures:
+class Failures(msgspec.Struct):
     """What the attempts of one request failed with, over all pools that were tried. Most requests have none."""
 
     limited: BackendAnswer | None = None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+
+from msgspec import Struct, field
 
 from caches.directives import BadDirective, Directives, directives
 from caches.policy import Use
@@ -30,6 +32,17 @@ _JSON = b"content-type: application/json\r\n" + _IDENTITY
 _MAX_SESSION = 256
 _CLIENTS_OWN = frozenset({b"x-stainless-read-timeout", b"x-stainless-timeout"})
 """In which OpenAI's SDKs say, in seconds, how long they wait for an answer to begin."""
+_WISHES = frozenset(
+    {
+        b"x-tiergate-priority",
+        b"x-tiergate-tier",
+        b"x-tiergate-session",
+        b"x-tiergate-deadline-ms",
+        b"x-tiergate-cache",
+        b"cache-control",
+    }
+)
+_READ = _PASSED_ON | _CLIENTS_OWN | _WISHES | {b"content-encoding"}
 _MAX_PATIENCE = 86_400.0
 _MAX_DIGITS = 20
 
@@ -48,8 +61,7 @@ class Wishes:
     cache: Directives
 
 
-@dataclass(slots=True)
-class Reading:
+class Reading(Struct):
     """What the headers of a request say: its wishes, the header lines that go upstream, how its body comes."""
 
     wishes: Wishes
@@ -59,8 +71,7 @@ class Reading:
     patience: float  # seconds that its client waits for an answer to begin, as far as it said
 
 
-@dataclass(slots=True)
-class Plan:
+class Plan(Struct):
     """One model's part: what is sent, and what has to be held meanwhile."""
 
     target: Target
@@ -70,8 +81,7 @@ class Plan:
     bill: Callable[[int], int] = int  # of what it cost, what its tenant pays
 
 
-@dataclass(slots=True)
-class Job:
+class Job(Struct):  # made in a third of the time that a dataclass takes
     """One request, ready to be answered."""
 
     exchange_id: str
@@ -140,16 +150,18 @@ def read_headers(headers: Headers, principal: Principal, endpoint: Endpoint) -> 
         boundary(content_type)
         passed = [_IDENTITY, b"content-type: %b\r\n" % content_type]
     for name, value in headers:
-        if name.startswith(b"x-tiergate-") or name == b"cache-control":
+        if name not in _READ:
+            continue
+        if name in _PASSED_ON:
+            passed.append(b"%b: %b\r\n" % (name, value))
+        elif name in _WISHES:
             said = value.decode("latin-1").strip()
             ours[name] = f"{ours[name]}, {said}" if name in ours else said  # as one list: RFC 9110, 5.3
-        elif name in _PASSED_ON:
-            passed.append(b"%b: %b\r\n" % (name, value))
         elif name == b"content-encoding":
             if encoding is not None:
                 raise ApiError(415, "unsupported_encoding", "Send the request body with one content-encoding.")
             encoding = encoding_of(value)
-        elif name in _CLIENTS_OWN:
+        else:
             patience = min(patience, patience_of(value))
     wishes = _wishes(ours, principal) if ours else _PLAIN[principal.priority]
     return Reading(wishes, b"".join(passed), encoding, content_type, patience)

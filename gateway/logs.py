@@ -32,16 +32,16 @@ _encode = msgspec.json.Encoder().encode
 
 
 class RequestLog(Protocol):
-    """Takes the facts of a finished request."""
+    """Takes the facts of a finished request: what is encoded as a JSON object."""
 
-    def write(self, facts: dict[str, object]) -> None: ...
+    def write(self, facts: object) -> None: ...
     def close(self) -> None: ...
 
 
 class NullLog:
     """`observability: {log: off}`."""
 
-    def write(self, facts: dict[str, object]) -> None:
+    def write(self, facts: object) -> None:
         pass
 
     def close(self) -> None:
@@ -51,36 +51,37 @@ class NullLog:
 class JsonLog:
     """JSON lines on a stream that may block, without blocking the caller.
 
-    `worker`: the number of this one among several that write to the same stream; each line then has it, for
-    which `write` adds it to the facts. The thread is started here: make it after the fork.
+    `worker`: the number of this one among several that write to the same stream; each line then has it. The thread is started
+    here: make it after the fork.
+
+    One loop writes, one thread takes: either adds or removes whole items of one list, which needs no lock.
     """
 
     def __init__(self, stream: BinaryIO | None = None, interval: float = 0.1, *, worker: int | None = None) -> None:
         self._stream = stream if stream is not None else sys.stdout.buffer
-        self._worker = worker
+        self._last = b"" if worker is None else b',"worker":%d}' % worker
         self._most = _whole(self._stream) if worker is not None else _MAX_BUFFER
         self._interval = interval
         self._lines: list[bytes] = []
-        self._size = 0
-        self._lock = threading.Lock()
+        self._came = self._went = 0  # bytes: `write` counts the ones, the thread the others
         self._closing = threading.Event()
         self.dropped = 0
         self._thread = threading.Thread(target=self._run, name="request-log", daemon=True)
         self._thread.start()
 
-    def write(self, facts: dict[str, object]) -> None:
-        """Queue one line."""
-        if self.dropped:
-            facts = {**facts, "log_lines_dropped": self.dropped}
-        if self._worker is not None:
-            facts["worker"] = self._worker
+    def write(self, facts: object) -> None:
+        """Queue one line: an object with one field at least."""
         line = _encode(facts)
-        with self._lock:
-            if self._size + len(line) > _MAX_BUFFER:
-                self.dropped += 1
-                return
-            self._lines.append(line)
-            self._size += len(line) + 1
+        if self.dropped:
+            line = b'%b,"log_lines_dropped":%d}' % (line[:-1], self.dropped)
+        if self._last:
+            line = line[:-1] + self._last
+        size = len(line) + 1
+        if self._came - self._went + size > _MAX_BUFFER:
+            self.dropped += 1
+            return
+        self._came += size
+        self._lines.append(line)
 
     def close(self) -> None:
         """Write what is left; gives up after 2 s when the reader does not read."""
@@ -96,8 +97,9 @@ class JsonLog:
             self.write = lambda facts: None  # type: ignore[method-assign] # noqa: ARG005
 
     def _flush(self) -> None:
-        with self._lock:
-            lines, self._lines, self._size = self._lines, [], 0
+        lines = self._lines[:]
+        del self._lines[: len(lines)]
+        self._went += sum(map(len, lines)) + len(lines)
         for batch in _batches(lines, self._most):
             self._stream.write(batch)
             self._stream.flush()

@@ -1,7 +1,6 @@
 """A request as it arrives, and the answer to it: what handlers see of a connection.
 
-A `Request` is a plain class whose defaults live on the class: an instance holds only what was found out, and is made in
-half the time of one with slots for everything. A `Response` has slots, for it is looked at with every piece of a stream.
+Both have slots: what is found on the class instead takes twenty times as long to read.
 """
 
 from __future__ import annotations
@@ -47,22 +46,24 @@ class Line(Protocol):
 class Request:
     """One request, as it arrived. Header names are lower-case, values without white space around them; no trailers."""
 
-    method = b""
-    url = b""
-    arrived = 0.0  # when its head was complete
-    keep_alive = True  # the connection may serve another one after it
-    version_10 = False
-    head_only = False  # its answer has no body
-    complete = False  # all of it has come
-    received = 0  # bytes of the body so far, dropped ones included
-    _body: bytes | None = None
-    _waiter: asyncio.Future[None] | None = None
-    _broken: Exception | None = None
+    __slots__ = ("_body", "_broken", "_connection", "_pieces", "_waiter", "arrived", "complete", "head_only", "headers",
+                 "keep_alive", "method", "received", "url", "version_10")  # fmt: skip
 
     def __init__(self, connection: Line) -> None:
         self._connection = connection
         self._pieces: list[bytes] = []
+        self._body: bytes | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._broken: Exception | None = None
         self.headers: list[tuple[bytes, bytes]] = []
+        self.method = b""
+        self.url = b""
+        self.arrived = 0.0  # when its head was complete
+        self.keep_alive = True  # the connection may serve another one after it
+        self.version_10 = False
+        self.head_only = False  # its answer has no body
+        self.complete = False  # all of it has come
+        self.received = 0  # bytes of the body so far, dropped ones included
 
     @property
     def client(self) -> str:
@@ -159,16 +160,13 @@ class Response:
 
     def send(self, status: int, headers: bytes, body: bytes) -> None:
         """The whole answer in one write."""
-        line = self._begin(status)
+        begun, line = self._begin(status), self.line
         self.ended = True
-        head = b"%b%bcontent-length: %d\r\n%b\r\n" % (line, headers, len(body), self.line.farewell(self._request))
-        if self._mute:
-            self.line.write(head)
-        elif len(body) > _COPIED:
-            self.line.write(head)
-            self.line.write(body)
-        else:
-            self.line.write(head + body)
+        long = len(body) > _COPIED
+        with_it = b"" if long or self._mute else body
+        line.write(b"%b%bcontent-length: %d\r\n%b\r\n%b" % (begun, headers, len(body), line.farewell(self._request), with_it))
+        if long and not self._mute:
+            line.write(body)
 
     def send_bare(self, status: int, headers: bytes) -> None:
         """A whole answer that has no body by its status, and so no length."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gateway.errors import ApiError
 from gateway.wire import Ask
@@ -32,7 +31,6 @@ _HEADER = re.compile(rb"(%b):[ \t]*([^\r\n\0]*)" % _TOKEN)
 _TRUE = frozenset({b"true", b"1", b"t", b"y", b"yes", b"on"})  # what pydantic, which vLLM reads forms with, takes for true
 
 
-@dataclass(slots=True)
 class FormAsk(Ask):
     """One parsed form. `span` is where the model's name lies in the body; `missing`: the path names it, and the form does not."""
 

@@ -66,7 +66,7 @@ from routing.decide import as_pinned, decide
 from routing.load import LoadRules
 from routing.needs import needs_of
 from routing.resolve import Catalog
-from routing.types import Classifier, Decision, Target, Verdict
+from routing.types import Classifier, Decision, Resolution, Target, Verdict
 
 _ENGINE_PRIORITY = {Priority.REALTIME: 0, Priority.STANDARD: 10, Priority.BATCH: 20}  # vLLM: lower is sooner
 _BATCH, _COMPLETE, _PREEMPTED = (
@@ -76,6 +76,7 @@ _BATCH, _COMPLETE, _PREEMPTED = (
 )  # an enum member costs a look-up in its class each time
 _SMALL = 64 * 1024  # a larger body takes longer to parse than its admission may cost
 _LARGE = 2 * 1024 * 1024  # a larger one is worked on in steps
+_RESOLVED = 4096  # names that keys have called, before they are looked up anew
 _MOST_TOKENS = 1 << 40  # no request uses more: a larger wish is cut to it
 _CLASS = {priority: priority.name.lower() for priority in Priority}
 _ENDS: Mapping[type[BaseException], str] = {QueueFull: "refused", WaitTooLong: "refused", QueueTimeout: "expired"}
@@ -155,6 +156,7 @@ class Pipeline:
         self._asked = rules.asked or NobodyAsked(rules.classifier)
         self._judge = self._classified if rules.asked is None else self._foreseen
         self._clock = clock
+        self._resolved: dict[tuple[Principal, str, str], Resolution] = {}
 
     def authenticate(self, request: Request) -> Principal:
         """Who asks. ApiError 401 when nobody known does."""
@@ -180,18 +182,13 @@ class Pipeline:
         return await give(self._both, self._learning, x.principal, x, body)
 
     async def run(self, x: Exchange, endpoint: Endpoint, path_model: str | None, request: Request, reply: Reply) -> None:
-        """Answer one request. Raises ApiError or one of `gateway.refusals.REFUSALS`; every lease is back by then."""
-        work = x.work
-        try:
-            await self._run_request(x, endpoint, path_model, request, reply)
-        finally:
-            forgo(work)
+        """Answer one request. Raises ApiError or one of `gateway.refusals.REFUSALS`; every lease is back by then.
 
-    async def _run_request(self, x: Exchange, endpoint: Endpoint, path_model: str | None, request: Request, reply: Reply) -> None:
-        """A body that is small is understood before its request is admitted, so that the owner of the state can be told at once
+        A body that is small is understood before its request is admitted, so that the owner of the state can be told at once
         what it is about. A large one costs more to read than to refuse.
         """
-        principal = x.principal = self.authenticate(request)
+        work = x.work
+        principal = x.principal = self.authenticator.authenticate(request.headers)
         admit: Admit | None = None
         x.standing = lambda: rate_lines((admit or self._dispatcher.admit(principal.scopes)).standing())
         try:
@@ -205,31 +202,33 @@ class Pipeline:
             raise
         early: Job | Exception | None = None
         question: Question | None = None
-        if reading.encoding is None and len(body) <= _SMALL:
-            early = self._try(x, endpoint, body, path_model, principal, reading)
-            if isinstance(early, Job):
-                question = self._question(early)
-        admit = self._dispatcher.admit(principal.scopes, question)
-        async with admit as ticket:
-            try:
-                if isinstance(early, Exception):
-                    raise early
-                if early is None and reading.encoding is not None:
-                    body = await inflate(body, reading.encoding, request.max_body)
-                job = early or await self._at_length(x, endpoint, body, path_model, principal, reading)
-                job.ticket = ticket
-                reply.show_usage = job.ask.include_usage
-                self._heartbeat.watch(x, reply, stream=job.ask.stream)
-                await self.answers.answer(x, job, question or self._question(job), reply, self._made)
-            except (QueueFull, QueueTimeout, Preempted):
-                ticket.refund()
-                raise
-            except ApiError as error:
-                if error.outcome == "rejected":
+        try:
+            if reading.encoding is None and len(body) <= _SMALL:
+                early = self._try(x, endpoint, body, path_model, principal, reading)
+                if isinstance(early, Job):
+                    question = self._question(early)
+            admit = self._dispatcher.admit(principal.scopes, question)
+            async with admit as ticket:
+                try:
+                    if isinstance(early, Exception):
+                        raise early
+                    if early is None and reading.encoding is not None:
+                        body = await inflate(body, reading.encoding, request.max_body)
+                    job = early or await self._at_length(x, endpoint, body, path_model, principal, reading)
+                    job.ticket = ticket
+                    reply.show_usage = job.ask.include_usage
+                    self._heartbeat.watch(x, reply, stream=job.ask.stream)
+                    await self.answers.answer(x, job, question or self._question(job), reply, self._made)
+                except (QueueFull, QueueTimeout, Preempted):
                     ticket.refund()
-                raise
-            finally:
-                early = None  # an exception that is kept would keep its frames
+                    raise
+                except ApiError as error:
+                    if error.outcome == "rejected":
+                        ticket.refund()
+                    raise
+        finally:
+            early = None  # an exception that is kept would keep its frames
+            forgo(work)
 
     async def _at_length(
         self, x: Exchange, endpoint: Endpoint, body: bytes, path_model: str | None, principal: Principal, reading: Reading
@@ -285,12 +284,20 @@ class Pipeline:
             _refuse_state(ask, endpoint)
         size, ready_tokens = prompt_size(ask, endpoint)
         estimate = 0 if endpoint.free else prompt_tokens(size) + ready_tokens
-        resolution = self._catalog.resolve(ask.model, endpoint.served_as, principal.may_call)
+        resolution = self._resolved.get((principal, ask.model, endpoint.name)) or self._resolve(principal, ask.model, endpoint)
         needs = needs_of(ask.fields, endpoint.name, estimate)
         return Job(
             x.id, x.arrived, endpoint, ask, principal, resolution, needs, reading.wishes, reading.passed, size, ready_tokens,
             reading.patience, x.work, known_as=x.client_id,
         )  # fmt: skip
+
+    def _resolve(self, principal: Principal, model: str, endpoint: Endpoint) -> Resolution:
+        """What the name comes to: the same every time, as long as the key has the same rights. Raises as `Catalog.resolve`."""
+        found = self._catalog.resolve(model, endpoint.served_as, principal.may_call)
+        if len(self._resolved) >= _RESOLVED:
+            self._resolved.clear()
+        self._resolved[principal, model, endpoint.name] = found
+        return found
 
     # -- work
 

@@ -57,8 +57,11 @@ def prompts(ask: Ask) -> int:
 
 
 def _text(ask: Ask, endpoint: str) -> int:
-    values = ask.values
-    return sum([len(values[name]) for name in READ[endpoint] if name in values])
+    values, size = ask.values, 0
+    for name in READ[endpoint]:
+        if name in values:
+            size += len(values[name])
+    return size
 
 
 def _with_parts(ask: Ask, endpoint: str, messages: Any) -> tuple[int, int]:
@@ -85,6 +88,9 @@ def _conversation(ask: Ask, endpoint: str, field: str) -> tuple[int, int]:
 
 
 def _chat(ask: Ask) -> tuple[int, int]:
+    messages = ask.fields.get("messages")
+    if messages.__class__ is list and _only_words(messages):
+        return _text(ask, "chat") + TEMPLATE_BYTES, 0
     return _conversation(ask, "chat", "messages")
 
 
@@ -148,6 +154,14 @@ def _repeated(query: Any, documents: Any) -> int:
     if not isinstance(query, str) or not isinstance(documents, list) or not documents:
         return 0
     return len(query.encode("utf-8", "replace")) * (len(documents) - 1)
+
+
+def _only_words(messages: list[Any]) -> bool:
+    """Nothing is embedded, as in nearly all conversations: each message is a text."""
+    for message in messages:  # noqa: SIM110 - a generator costs as much as two messages
+        if message.__class__ is not dict or message.get("content").__class__ is not str:
+            return False
+    return True
 
 
 def _embedded(messages: Any) -> list[str]:

@@ -7,8 +7,9 @@ thing that it may leave out is a usage chunk that the gateway asked for and the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from caches.types import Flow
 from gateway.endpoints import Dialect
@@ -22,8 +23,7 @@ _SSE = b"text/event-stream; charset=utf-8"
 _SSE_EXTRA = b"cache-control: no-cache\r\nx-accel-buffering: no\r\n"  # proxies between us and the client must not hold tokens
 
 
-@dataclass(slots=True)  # made for every request: a frozen one takes three times as long to make
-class Head:
+class Head(Struct):  # made in half the time that a dataclass takes
     """The head of an answer as its source gave it."""
 
     status: int
@@ -168,19 +168,21 @@ class Reply:
 
     def _headers(self, content_type: bytes) -> bytes:
         x, work = self.exchange, self.exchange.work
-        text = f"x-request-id: {x.client_id or x.id}\r\nopenai-processing-ms: {int((self._clock() - x.arrived) * 1000)}\r\n"
-        if x.standing is not None:
-            for line in x.standing():
-                text += f"{line}\r\n"
+        standing = "" if x.standing is None else x.standing()
+        taken = int((self._clock() - x.arrived) * 1000)
+        text = f"x-request-id: {x.client_id or x.id}\r\nopenai-processing-ms: {taken}\r\n{standing}"
         if x.cache:
             reason = f"; reason={x.cache_reason.replace(' ', '-')}" if x.cache_reason else ""
             text += f"x-tiergate-cache: {x.cache}{reason}\r\n"
         if x.cache_id:
             text += f"x-tiergate-cache-id: {x.cache_id}\r\nage: {x.cache_age}\r\n"
-        if work.model:
-            text += f"x-tiergate-model: {work.model}\r\nx-tiergate-tier: {work.tier}\r\n"
         if work.reason:
-            text += f"x-tiergate-route: {work.reason}\r\nx-tiergate-queue-ms: {work.queued * 1000:.0f}\r\n"
+            text += (
+                f"x-tiergate-model: {work.model}\r\nx-tiergate-tier: {work.tier}\r\n"
+                f"x-tiergate-route: {work.reason}\r\nx-tiergate-queue-ms: {round(work.queued * 1000)}\r\n"
+            )
+        elif work.model:
+            text += f"x-tiergate-model: {work.model}\r\nx-tiergate-tier: {work.tier}\r\n"
         if work.score is not None:
             text += f"x-tiergate-score: {work.score:.3f}\r\n"
         if work.policy:

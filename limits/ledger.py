@@ -3,7 +3,8 @@
 Rules of this file
 - A decision checks every scope before it debits any, and awaits nothing: all or none.
 - An account with a slot held is never forgotten, so what a lease gives back always finds its account.
-- Idle accounts are dropped as new ones come, two looked at for each, so memory follows use without a pause or a timer.
+- Idle accounts, but for a few, are dropped as new ones come, two looked at for each, so memory follows use without a pause or
+  a timer.
 - Only a new request brings new limits into an account. One that is under way finds its accounts by id, so that it
   does not bring back limits that have changed since it came.
 """
@@ -16,6 +17,8 @@ from copy import copy
 
 from limits.bucket import LARGEST, Account, clamped, longest, standing
 from limits.types import LimitExceeded, Scope, Standing
+
+_FEW = 64  # accounts that are kept though they are idle: opening one costs more than keeping it
 
 
 class Ledger:
@@ -31,7 +34,7 @@ class Ledger:
 
     def admit(self, scopes: Sequence[Scope], now: int) -> tuple[Scope, ...]:
         """Debit one request and hold one slot of every scope; returns the scopes without repetitions."""
-        if self._opened:
+        if self._opened and len(self._accounts) > _FEW:
             self._sweep(now)
         accounts: list[Account] = []
         fits = True

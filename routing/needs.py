@@ -21,6 +21,7 @@ from typing import Any
 from routing.types import Needs
 
 MAX_PARTS = 4096
+_NONE: frozenset[str] = frozenset()
 
 _CONSTRAINED = ("structured_outputs", "guided_json", "guided_regex", "guided_grammar", "guided_choice")
 _CONSTRAINED_FORMATS = frozenset({"json_schema", "structural_tag", "regex", "grammar"})
@@ -59,7 +60,7 @@ def needs_of(body: Mapping[str, Any], endpoint: str, prompt_tokens: int) -> Need
     if not _ASKING.isdisjoint(body):
         _add_asked(body, found)
     _add_media(body.get("input" if endpoint == "responses" else "messages"), found)
-    return Needs(frozenset(found), prompt_tokens, None if _LIMITING.isdisjoint(body) else _max_tokens(body))
+    return Needs(frozenset(found) if found else _NONE, prompt_tokens, None if _LIMITING.isdisjoint(body) else _max_tokens(body))
 
 
 def _add_asked(body: Mapping[str, Any], found: set[str]) -> None:
@@ -108,11 +109,11 @@ def _add_media(messages: object, found: set[str]) -> None:
     if not isinstance(messages, list):
         return
     budget = MAX_PARTS
-    for message in reversed(messages):
+    for message in messages[: -MAX_PARTS - 1 : -1]:
         if budget <= 0:
             return
         budget -= 1
-        if not isinstance(message, dict):
+        if message.__class__ is not dict:
             continue
         content = message.get("content")
         if content.__class__ is str:

@@ -8,14 +8,14 @@ import msgspec
 
 from gateway.exchange import Work
 
-_FACTS: Final = frozenset(Work.__annotations__) - {"assembled"}  # that one each process makes for itself
+_FACTS: Final = frozenset(Work.__struct_fields__) - {"assembled"}  # that one each process makes for itself
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(dict[str, Any]).decode
 
 
 def facts_of(work: Work, *, reported: bool) -> bytes:
     """All that is known so far. `reported`: its tokens are told where it was done, or by somebody else."""
-    return _encode({name: value for name, value in vars(work).items() if name in _FACTS} | {"reported": reported})
+    return _encode({name: getattr(work, name) for name in _FACTS} | {"reported": reported})
 
 
 def learn(work: Work, facts: bytes) -> None:

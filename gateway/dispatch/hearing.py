@@ -30,8 +30,13 @@ async def enter(scope: AbstractAsyncContextManager[_Entered], hear: Hear) -> _En
     try:
         return await scope.__aenter__()
     except LimitExceeded as refused:
-        if refused.never or not await hear():
-            raise
+        return await again(scope, hear, refused)
+
+
+async def again(scope: AbstractAsyncContextManager[_Entered], hear: Hear, refused: LimitExceeded) -> _Entered:
+    """Enter it by what is heard now, after a limit has refused."""
+    if refused.never or not await hear():
+        raise refused
     return await scope.__aenter__()
 
 

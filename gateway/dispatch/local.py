@@ -18,11 +18,11 @@ from backends.replica import Replica
 from backends.types import Ask as BalanceAsk
 from caches.types import Entry, ExactStore
 from gateway.dispatch import messages as m
-from gateway.dispatch.hearing import Hear, enter, nothing_unheard
+from gateway.dispatch.hearing import Hear, again, enter, nothing_unheard
 from gateway.dispatch.types import Elsewhere, Lane, NoReplica, Question, WorkAsk
 from gateway.dispatch.unplaced import Unplaced
 from limits.slots import Slot
-from limits.types import Admission, Adopted, LastingLimiter, Reservation, Scope, Standing
+from limits.types import Admission, Adopted, LastingLimiter, LimitExceeded, Reservation, Scope, Standing
 from limits.waiting import Priority, SlotAsk, Spent
 
 _RENEWING = 60.0  # seconds that a renewal may take, before another one begins: its worker may have died
@@ -86,12 +86,17 @@ class LocalTicket:
         self.away = ""
 
     async def __aenter__(self) -> Self:
-        self._admission = await enter(self._entered, self._owner.hear)
+        try:
+            self._admission = await self._entered.__aenter__()
+        except LimitExceeded as refused:
+            self._admission = await again(self._entered, self._owner.hear, refused)
         self._held = True
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
-        await self.leave()
+        if self._held:
+            self._held = False
+            await self._entered.__aexit__(None, None, None)
 
     async def leave(self) -> None:
         """The client is done; work that it began may go on. Safe to call twice."""

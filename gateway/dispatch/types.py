@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 from backends.pool import Pool
 from backends.replica import Replica
 from backends.types import Outcome
@@ -43,8 +45,7 @@ class Lane:
     placing: NoPlacing = field(default_factory=NoPlacing)
 
 
-@dataclass(slots=True)  # made for every request: a frozen one takes three times as long to make
-class WorkAsk:
+class WorkAsk(Struct):  # made in a third of the time that a dataclass takes
     """What a request needs of one model. `deadline` is absolute, on the monotonic clock."""
 
     model: str
@@ -70,8 +71,7 @@ class WorkAsk:
     spare: bool = False  # it takes a slot only where nobody else wants it, and is told to give it back when somebody does
 
 
-@dataclass(slots=True)
-class Question:
+class Question(Struct):
     """What a request wants to know beyond its admission. `first` tells what it will ask for where nothing is cached.
 
     `first` knows the request, so nothing that the request keeps may keep a question: that would be a cycle for each request,

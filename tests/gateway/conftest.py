@@ -127,7 +127,7 @@ class MemoryLog:
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = []
 
-    def write(self, facts: dict[str, object]) -> None:
+    def write(self, facts: object) -> None:
         self.lines.append(msgspec.json.decode(msgspec.json.encode(facts)))
 
     def close(self) -> None:

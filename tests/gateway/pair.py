@@ -5,6 +5,8 @@ import copy
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
+
 from gateway.accept import Shares
 from gateway.build.requests import draw_secret
 from gateway.config import Config
@@ -20,8 +22,8 @@ class Log:
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = []
 
-    def write(self, facts: dict[str, object]) -> None:
-        self.lines.append(dict(facts))
+    def write(self, facts: object) -> None:
+        self.lines.append(msgspec.json.decode(msgspec.json.encode(facts)))
 
     def close(self) -> None:
         pass

@@ -86,7 +86,7 @@ async def test_all_that_an_answer_can_carry():
     """Each fact of the exchange has its header, as documented."""
     cached = {"cache": "exact", "cache_id": "ce-1", "cache_age": 12}
     made = {"model": "m", "tier": "small", "reason": "score", "score": 0.12345, "replica": "s1", "queued": 0.0126}
-    facts = {**cached, **made, "client_id": "mine-7", "standing": lambda: ["x-ratelimit-limit-requests: 5"]}
+    facts = {**cached, **made, "client_id": "mine-7", "standing": lambda: "x-ratelimit-limit-requests: 5\r\n"}
     answer, _ = await answered(whole, facts=facts)
     assert {name: value for name, value in answer.headers.items() if name.startswith(("x-", "age"))} == {
         "x-request-id": "mine-7",
