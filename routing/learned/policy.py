@@ -32,7 +32,7 @@ _KNEE = 0.9  # of gaps
 _LEAST_SPREAD = 0.02  # variance that any amount may have, though training showed less
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # made for every request: a frozen one takes six times as long to make
 class Judged:
     """P(good enough) of either end of the tiers, whether enough of the text was known to say so, and what spoke, by its part in
     the gap, strongest first. A gram is named only if training met it in several texts. `gap`, `mean`: unbounded.
