@@ -1,11 +1,11 @@
 """What of the work that goes up a tier is near its cut, for when that tier is late. Each process goes by what it has seen.
 
+Of the cheapest tier nobody asks: nothing goes down from there.
+
 By tenant and route: somebody who sends nothing but the hardest does not make the hard work of others look easy.
 """
 
 from __future__ import annotations
-
-from functools import partial
 
 from gateway.job import Job
 from routing.load import Near
@@ -16,7 +16,8 @@ _Of = tuple[str, str, str]
 
 
 class Bands:
-    def __init__(self) -> None:
+    def __init__(self, cheapest: str) -> None:
+        self._cheapest = cheapest
         self._recent: dict[_Of, Recent] = {}  # as many as the config has tenants, routes and tiers
 
     def renew(self) -> None:
@@ -24,11 +25,11 @@ class Bands:
         self._recent.clear()
 
     def of(self, job: Job) -> Near:
-        return partial(self._near, job.principal.tenant, job.resolution.route)
+        return lambda tier, share: self._near(job.principal.tenant, job.resolution.route, tier, share)
 
     def tell(self, job: Job, decision: Decision) -> None:
         """Of each piece of work once."""
-        if decision.score is None or not decision.wanted:
+        if decision.score is None or not decision.wanted or decision.wanted == self._cheapest:
             return
         of = job.principal.tenant, job.resolution.route, decision.wanted
         recent = self._recent.get(of)

@@ -25,6 +25,7 @@ from gateway.metrics import Metrics
 from gateway.sight import Line, Sight, line_of
 from routing.aims import Aim, Cut, Scope, Told
 from routing.cuts import Begin, Cuts
+from routing.decide import tiers_of
 from routing.onesided import BLOCK, OneSided
 from routing.types import Decision
 
@@ -114,7 +115,7 @@ class Choosing:
         self._cuts.tell(route, tenant, told, expected)
         metrics, shown = self._metrics, self._shown[route]
         owner = self._cuts.owner(tenant)
-        went = self._up(job, decision.target.model.tier)
+        went = told.up if expected is None and not decision.move else self._up(job, decision, decision.target.model.tier)
         metrics.route_choices.add((metrics.tenant(owner) if owner else "", shown, "dearer" if went else "cheapest"))
         if is_open and job.cut is not None:
             if owner or route in self._moving:
@@ -151,7 +152,7 @@ class Choosing:
         """What became of it; None where it does not count."""
         if not job.resolution.auto or decision.reason == "override":
             return None
-        up, verdict = self._up(job, decision.wanted if decision.move else decision.target.model.tier), job.verdict
+        up, verdict = self._up(job, decision, decision.wanted if decision.move else decision.target.model.tier), job.verdict
         if up is None:
             return None
         is_open = decision.reason in _OPEN and (verdict is None or verdict.tier is None)
@@ -159,12 +160,10 @@ class Choosing:
             return Told(up, is_open, verdict.score, verdict.small, verdict.large)
         return Told(up, is_open, looped=decision.turned == "looped" and decision.held is not None and decision.held.chosen)
 
-    def _up(self, job: Job, tier: str) -> bool | None:
+    def _up(self, job: Job, decision: Decision, tier: str) -> bool | None:
         """Whether that is not the cheapest of the tiers that it might have gone to; None where there is only one."""
-        tiers = {target.model.tier for target in job.resolution.candidates}
-        if len(tiers) < 2:
-            return None
-        return tier != next(known for known in self._order if known in tiers)
+        tiers = decision.tiers or tiers_of(job.resolution.candidates, self._order)
+        return tier != tiers[0] if len(tiers) > 1 else None
 
     def _since_start(self, route: str, owner: str) -> tuple[float | None, int]:
         """Of all requests of this node that counted: the share that went up, and how many they were."""

@@ -51,11 +51,15 @@ class LocalLoads:
 
     def at(self, priority: Priority) -> Look:
         lanes = self._lanes
+        seen: dict[str, PoolLoad] = {}
 
         def look(model: str) -> PoolLoad:
-            lane = lanes[model]
-            scheduler = lane.scheduler
-            return PoolLoad(lane.pool.capacity() > 0, _free(scheduler), scheduler.capacity, scheduler.line_wait(priority))
+            pool = seen.get(model)
+            if pool is None:
+                lane = lanes[model]
+                queue, ready = lane.scheduler, lane.pool.capacity() > 0
+                pool = seen[model] = PoolLoad(ready, _free(queue), queue.capacity, queue.line_wait(priority))
+            return pool
 
         return look
 

@@ -139,7 +139,7 @@ class Pipeline:
         self.rules = rules
         self.talks = talks
         self.loads = loads
-        self.bands = Bands()
+        self.bands = Bands(rules.order[0])
         self.choosing = choosing
         self.answers = answers
         self.stations = stations

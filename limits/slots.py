@@ -214,7 +214,8 @@ class Scheduler:
 
     def line_wait(self, priority: Priority) -> float | None:
         """Seconds until all that waits in this class now has a slot; None: nobody knows."""
-        return self.queue.outlook.whole(priority, self._clock())
+        outlook = self.queue.outlook
+        return outlook.whole(priority, self._clock()) if outlook.lines[priority].entries else 0.0
 
     def max_wait(self, ask: SlotAsk) -> float:
         """Seconds that it may wait if it asked now."""

@@ -22,7 +22,7 @@ MAX_PIECES = 8
 REPLY = 4000
 
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
-_UNSPOKEN = frozenset({"user", "system", "developer"})
+_PROMPTS = ("system", "developer")
 # A raw prompt may be a whole conversation written out: what follows the last of these is the ask.
 _TURNS = (
     ("<|im_start|>user", "<|im_end|>"),
@@ -46,21 +46,25 @@ class Thread:
 
     def ask(self) -> str:
         """The newest words of a person's before this place, which moves before them; empty when there are none."""
+        messages, place = self._messages, self._place
         pieces: list[str] = []
-        while self._place > self._last:
-            message = self._messages[self._place - 1]
-            role = _role(message)
-            if pieces and (role not in _UNSPOKEN or len(pieces) == MAX_PIECES):
+        while place > self._last:
+            message = messages[place - 1]
+            role = message.get("role") if isinstance(message, dict) else None
+            if pieces and (len(pieces) == MAX_PIECES or (role != "user" and role not in _PROMPTS)):
                 break
-            self._place -= 1
+            place -= 1
             if role == "user":
                 content = message.get("content")
                 text = spoken(content) if isinstance(content, str) else self._human_text(content)
                 if text:
                     if not pieces:
-                        self.end = self._place + 1
+                        self.end = place + 1
                     pieces.append(text)
-        return pieces[0] if len(pieces) == 1 else joined(pieces[::-1])
+        self._place = place
+        if len(pieces) > 1:
+            return joined(pieces[::-1])
+        return pieces[0] if pieces else ""
 
     def words_alone(self) -> bool:
         """Whether the ask that was read last is text, and has nothing beside it."""

@@ -158,7 +158,7 @@ class Cuts:
 
 
 def _sane(told: Told) -> Told:
-    sane = _chance(told.score) and _chance(told.small) and _chance(told.large)
+    sane = _chance(told.score) and (told.small is told.large is None or (_chance(told.small) and _chance(told.large)))
     return told if sane else Told(told.up, told.open, looped=told.looped)
 
 

@@ -24,6 +24,7 @@ answers. Next come its tier's other models, then the tiers along the fallback ma
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from routing.aims import Cut
 from routing.load import OFF, LoadRules, Look, Near, PoolLoad, moved, nobody_near, unknown
@@ -90,7 +91,7 @@ def decide(
     candidates = resolution.candidates
     tiers = tiers_of(candidates, order)
     if override is not None and override not in tiers:
-        raise UnknownTier(override, tuple(tiers))
+        raise UnknownTier(override, tiers)
     capable = _capable(candidates, needs)
     left = _roomy(capable, needs)
     capable_tiers = tiers if capable is candidates else tiers_of(capable, order)
@@ -109,7 +110,7 @@ def decide(
             rest = [target for target in _ranked(left, same.model.tier, left_tiers, fallback) if target is not same]
             keeps = same.model.tier if held.tier and held.tier not in tiers else held.tier
             return Decision(
-                same, "session", None, tuple(rest), keeps=keeps, easy=held.easy, held=held, turned="looped"
+                same, "session", None, tuple(rest), keeps=keeps, easy=held.easy, held=held, turned="looped", tiers=tiers
             )  # fmt: skip
         judged = verdict()
         wanted, reason = wanted_tier(judged, tiers, default_tier, cut)
@@ -129,12 +130,11 @@ def decide(
             tier, reason = shift[0], "load"
             keeps = keeps and min(keeps, tier, key=tiers.index)
     ranked = _ranked(left, tier, left_tiers, fallback)
-    passed = _unready(ranked, load)
-    if passed:
+    if _away(ranked[0], load) and (passed := _unready(ranked, load)):
         ranked, reason = [*ranked[passed:], *ranked[:passed]], "fallback"
     return Decision(
         ranked[0], reason, judged.score, tuple(ranked[1:]), judged.terms, wanted, keeps, easy, held, turned,
-        None if shift is None else shift[1],
+        None if shift is None else shift[1], tiers,
     )  # fmt: skip
 
 
@@ -148,14 +148,14 @@ def tier_for(score: float, threshold: float, tiers: Sequence[str]) -> str:
     return tiers[1 + min(rank, dearer - 1)]
 
 
-def tiers_of(targets: Iterable[Target], order: Sequence[str]) -> list[str]:
+def tiers_of(targets: Iterable[Target], order: Sequence[str]) -> tuple[str, ...]:
     """The targets' tiers from cheap to dear; one that the order does not name comes last."""
-    present = [target.model.tier for target in targets]
-    tiers = [tier for tier in order if tier in present]
-    for tier in present:
-        if tier not in tiers:
-            tiers.append(tier)
-    return tiers
+    return _in_order(tuple([target.model.tier for target in targets]), tuple(order))
+
+
+@lru_cache(1024)  # a config has few tiers, so there are few ways to name some of them
+def _in_order(present: tuple[str, ...], order: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([*(tier for tier in order if tier in present), *present]))
 
 
 def _capable(candidates: tuple[Target, ...], needs: Needs) -> tuple[Target, ...]:
@@ -166,9 +166,15 @@ def _capable(candidates: tuple[Target, ...], needs: Needs) -> tuple[Target, ...]
 
 def _roomy(candidates: tuple[Target, ...], needs: Needs) -> tuple[Target, ...]:
     wanted = room(needs)
-    fitting = [target for target in candidates if target.model.context is None or wanted <= target.model.context]
+    for target in candidates:
+        context = target.model.context
+        if context is not None and context < wanted:
+            break
+    else:
+        return candidates
+    fitting = tuple([target for target in candidates if (context := target.model.context) is None or wanted <= context])
     if fitting:
-        return candidates if len(fitting) == len(candidates) else tuple(fitting)
+        return fitting
     largest = max(target.model.context or 0 for target in candidates)
     return tuple(target for target in candidates if target.model.context == largest)
 
@@ -182,21 +188,23 @@ def wanted_tier(judged: Verdict, tiers: Sequence[str], default_tier: str, cut: C
     return judged.tier or default_tier, "default"
 
 
-def _forced(tiers: list[str], capable_tiers: list[str]) -> Reason:
+def _forced(tiers: Sequence[str], capable_tiers: Sequence[str]) -> Reason:
     """Why only one tier is left."""
     if len(tiers) == 1:
         return "default"
     return "capability" if len(capable_tiers) == 1 else "context"
 
 
-def _nearest(wanted: str, ladder: list[str], left: list[str]) -> str:
+def _nearest(wanted: str, ladder: Sequence[str], left: Sequence[str]) -> str:
     """The cheapest tier left that is not cheaper than the one wanted, else the dearest."""
     dearer = ladder[ladder.index(wanted) :] if wanted in ladder else ladder
     return next((tier for tier in dearer if tier in left), left[-1])
 
 
-def _ranked(targets: tuple[Target, ...], tier: str, tiers: list[str], fallback: Mapping[str, str]) -> list[Target]:
+def _ranked(targets: tuple[Target, ...], tier: str, tiers: Sequence[str], fallback: Mapping[str, str]) -> list[Target]:
     """The targets of the tier, then along the fallback map, then of the other tiers from cheap to dear."""
+    if len(targets) == 2 and len(tiers) == 2:  # a third of what the whole way takes, and the commonest of all
+        return [*targets] if targets[0].model.tier == tier else [targets[1], targets[0]]
     succession = [tier]
     following = fallback.get(tier)
     while following is not None and following not in succession:
@@ -231,7 +239,13 @@ def _by_tier(left: tuple[Target, ...], load: Look) -> Callable[[str], PoolLoad |
     """The load of a tier: of its first model that has a replica, which would answer."""
 
     def look(tier: str) -> PoolLoad | None:
-        pools = [load(target.model.name) for target in left if target.model.tier == tier]
-        return next((pool for pool in pools if pool is None or pool.ready), pools[0])
+        pools: list[PoolLoad] = []
+        for target in left:
+            if target.model.tier == tier:
+                pool = load(target.model.name)
+                if pool is None or pool.ready:
+                    return pool
+                pools.append(pool)
+        return pools[0]
 
     return look

@@ -13,8 +13,9 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from zlib import crc32
 
 from routing.features import Reading, read
@@ -70,13 +71,13 @@ AMOUNTS = (
 
 @dataclass(slots=True)
 class Grams:
-    """A text's words in order, their hashes and then those of their pairs, the different ones with the first place of each in
-    these, its amounts (0-1, by AMOUNTS).
+    """A text's words in order, their hashes and then those of their pairs, the different ones of these, its amounts (0-1, by
+    AMOUNTS).
     """
 
     words: list[str]
     hashed: list[int]
-    ids: Mapping[int, int]
+    ids: Collection[int]
     amounts: list[float]
     reading: Reading
 
@@ -132,8 +133,13 @@ def pairs(hashed: Sequence[int]) -> list[int]:
     if count < 1:
         return []
     words = int.from_bytes(struct.pack(f"<{count + 1}Q", *hashed), "little")
-    mixed = (words * _PAIR ^ words >> 64) & int.from_bytes(b"\xff\xff\xff\xff\0\0\0\0" * count, "little")
+    mixed = (words * _PAIR ^ words >> 64) & _low_halves(count)
     return list(struct.unpack(f"<{count}Q", mixed.to_bytes(8 * count, "little")))
+
+
+@lru_cache(FIRST + LAST)
+def _low_halves(count: int) -> int:
+    return int.from_bytes(b"\xff\xff\xff\xff\0\0\0\0" * count, "little")
 
 
 def grams_of(text: str) -> Grams:
@@ -145,8 +151,7 @@ def grams_of(text: str) -> Grams:
     hashed = hashes(words)
     hashed += pairs(hashed)
     reading = read(text)
-    ids = dict(zip(reversed(hashed), range(len(hashed) - 1, -1, -1), strict=True))
-    return Grams(words, hashed, ids, _amounts(words, reading), reading)
+    return Grams(words, hashed, dict.fromkeys(hashed), _amounts(words, reading), reading)
 
 
 def _amounts(words: list[str], reading: Reading) -> list[float]:

@@ -82,13 +82,16 @@ def moved(
     here = look(tier)
     if here is None or not here.ready:
         return None
-    place, meant = tiers.index(tier), rules.meant(tier)
-    if place and score is not None and not settled and rules.band and here.wait is not None and here.wait > meant:
+    meant = rules.meant(tier)
+    if here.wait is not None and here.wait <= meant:
+        return None
+    place = tiers.index(tier)
+    if place and score is not None and not settled and rules.band and here.wait is not None:
         below = tiers[place - 1]
         most = near(tier, reach(here.wait, meant, rules.band))
         if most is not None and score < most and _easier(look(below), rules.meant(below)):
             return below, "spilled"
-    if place + 1 < len(tiers) and rules.idle < 1 and here.free <= 0 and (here.wait is None or here.wait > meant):
+    if place + 1 < len(tiers) and rules.idle < 1 and here.free <= 0:
         above = tiers[place + 1]
         other = look(above)
         if other is not None and other.ready and other.free > rules.idle * other.slots:

@@ -75,7 +75,7 @@ class Needs:
     max_tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # made for every request: a frozen one takes six times as long to make
 class Verdict:
     """How hard a request looks. `score` None is "don't know", which is never the same as easy.
 
@@ -101,7 +101,7 @@ class Decision:
 
     `wanted`: the tier for this ask alone, where that was asked for. `keeps`: the tier that its conversation holds from here on
     (none after small talk alone), and `easy` the easy turns in a row with this one; `held`: what it held before, and `turned`
-    what became of that. `move`: what the load made of it.
+    what became of that. `move`: what the load made of it. `tiers`: those that it might have gone to, from cheap to dear.
     """
 
     target: Target
@@ -115,6 +115,7 @@ class Decision:
     held: Held | None = None
     turned: Turned | None = None
     move: Move | None = None
+    tiers: tuple[str, ...] = ()
 
 
 class Classifier(Protocol):

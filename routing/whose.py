@@ -15,6 +15,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ NAME_BYTES = 16
 TALKING = frozenset({"chat", "completions", "responses", "messages"})
 _ASK_BYTES = 8
 _IDENTITY = ("user", "safety_identifier", "prompt_cache_key")
+_IDENTIFYING = frozenset(_IDENTITY)
 _SHOWN = 512  # characters of such a field that count: it is a client's
 _UNSPOKEN = ("system", "developer")
 
@@ -51,30 +53,37 @@ def names_of(
     messages = messages_of(body, endpoint)
     thread = Thread(messages, MAX_MESSAGES)
     newest = thread.ask()
-    goes_on = bool(newest) and _goes_on(messages)
+    goes_on = bool(newest) and thread.end != len(messages) and _goes_on(messages[thread.end :])
     if session:
-        own = _digest(key, NAME_BYTES, "session", tenant, route, session)
-        return Names(own, own, _digest(key, _ASK_BYTES, newest), newest, goes_on)
+        named = begin(key, "session", tenant, route)
+        _add(named, session)
+        own, ask = named.digest(), blake2b(_bytes(newest), digest_size=_ASK_BYTES, key=key).digest()
+        return Names(own, own, ask, newest, goes_on)
     if not newest:
         return None
     last = thread.ask()
-    first, before = (_first(messages), thread.ask()) if last else ("", "")
-    said = [value[:_SHOWN] for name in _IDENTITY if isinstance(value := body.get(name), str)]
-    who = "talk", tenant, route, *said
-    own = _digest(key, NAME_BYTES, *who, first or newest, last, newest)
+    who = begin(key, "talk", tenant, route)
+    if not _IDENTIFYING.isdisjoint(body):
+        for name in _IDENTITY:
+            if isinstance(value := body.get(name), str):
+                _add(who, value[:_SHOWN])
     if not last:
+        _add(who, newest)
+        own = who.digest()
         return Names(own, b"", own[:_ASK_BYTES], newest, goes_on)
-    begun = _digest(key, NAME_BYTES, *who, first if before else last, before, last)
-    return Names(own, begun, own[:_ASK_BYTES], newest, goes_on)
+    first, before = _first(messages), thread.ask()
+    begun = who.copy()
+    for said in (first, before, last) if before else (last,):
+        _add(begun, said)
+    for said in (first, last, newest):
+        _add(who, said)
+    own = who.digest()
+    return Names(own, begun.digest(), own[:_ASK_BYTES], newest, goes_on)
 
 
-def _goes_on(messages: list[Any]) -> bool:
-    for message in reversed(messages[-FRONT:]):
-        role = message.get("role") if isinstance(message, dict) else None
-        if role in _UNSPOKEN:
-            continue
-        return role != "user" or not human_text(message.get("content"))
-    return True
+def _goes_on(behind: list[Any]) -> bool:
+    """Whether anything in these messages, behind the newest words of a person's, is no system prompt; there are never many."""
+    return len(behind) >= FRONT or not all(isinstance(message, dict) and message.get("role") in _UNSPOKEN for message in behind)
 
 
 def _first(messages: list[Any]) -> str:
@@ -85,9 +94,23 @@ def _first(messages: list[Any]) -> str:
     return ""
 
 
-def _digest(key: bytes, size: int, *parts: str | bytes) -> bytes:
-    digest = blake2b(digest_size=size, key=key)
-    for part in parts:
-        data = part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass")
-        digest.update(b"%d:" % len(data) + data)
-    return digest.digest()
+def begin(key: bytes, kind: str, tenant: str, route: str) -> blake2b:
+    """A digest that has taken these in, to go on with."""
+    return _begun(key, kind, tenant, route).copy()
+
+
+@lru_cache(4096)
+def _begun(key: bytes, kind: str, tenant: str, route: str) -> blake2b:
+    digest = blake2b(digest_size=NAME_BYTES, key=key)
+    for part in (kind, tenant, route):
+        _add(digest, part)
+    return digest
+
+
+def _add(digest: blake2b, part: str | bytes) -> None:
+    data = _bytes(part)
+    digest.update(b"%d:%b" % (len(data), data))
+
+
+def _bytes(part: str | bytes) -> bytes:
+    return part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass")

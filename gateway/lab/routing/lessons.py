@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from pathlib import Path
 from threading import Thread
-from typing import cast
 
 import numpy as np
 
@@ -111,7 +110,7 @@ class School:
         key = (number, place)
         if key not in self._read:
             grams = grams_of(ask_of(self._sets[number].prompts[place]))
-            ids = cast("Mapping[int, int]", array("I", sorted(grams.ids)))  # the trainer goes through them; a tenth of the memory
+            ids = array("I", sorted(grams.ids))  # the trainer goes through them; a tenth of the memory
             self._read[key] = replace(grams, words=[], hashed=[], ids=ids)
         return self._read[key]
 
