@@ -1,4 +1,4 @@
-"""The short way of a token: a read that is one chunk with one event, like those before it but for its text.
+"""The short way of tokens: a read that is one chunk or several, each with one event like those before it but for its text.
 
 Nearly all of a stream is such events. Of one the text alone is looked at, since what the rest says is known, and it goes on
 as it came, with the framing that it came with. Everything else goes the long way, through `gateway.relay.Tee`.
@@ -49,13 +49,16 @@ class Lane:
     def take(self, read: bytes) -> bool:
         """Whether it was such a read. Then it has been passed on."""
         size, line = len(read), self._sink.line
-        if line is None or size >= LONGEST or not line.writable:
+        last = size - self._last
+        if line is None or read[last:] != self._after or not line.writable or not self._splitter.between:
             return False
+        if size >= LONGEST:
+            return self._several(read, line)
         head = HEADS[size]
         begin = len(head)
-        first, last = begin + self._first, size - self._last
-        if read[last:] != self._after or read[:first] != head + self._before or not self._splitter.between:
-            return False
+        first = begin + self._first
+        if read[:first] != head + self._before:
+            return self._several(read, line)
         text = read[first:last]
         if text not in _known and not _sound(text):
             return False
@@ -64,6 +67,23 @@ class Lane:
         run.append(read[begin:-2])
         line.write(read)
         if len(run) >= _RUN:
+            self._sink.settle()
+        return True
+
+    def _several(self, read: bytes, line: Line) -> bool:
+        after, run = self._after, list[bytes]()
+        for part in read.split(after)[:-1]:
+            size = len(part) + self._last
+            head = HEADS[size] if size < LONGEST else b"-"
+            first = len(head) + self._first
+            text = part[first:]
+            if part[:first] != head + self._before or (text not in _known and not _sound(text)):
+                return False
+            run.append(part[len(head) :] + after[:-2])
+        self._tally.deltas += len(run)
+        self._run += run
+        line.write(read)
+        if len(self._run) >= _RUN:
             self._sink.settle()
         return True
 

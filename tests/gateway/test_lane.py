@@ -50,10 +50,14 @@ class _Line:
         return self._client.writable
 
     def write(self, read):
-        head, _, rest = read.partition(b"\r\n")
-        assert len(rest) == int(head, 16) + 2
         self._client.straight += 1
-        self._client._take(rest[:-2])
+        pieces = b""
+        while read:
+            head, _, rest = read.partition(b"\r\n")
+            size = int(head, 16)
+            assert rest[size : size + 2] == b"\r\n"
+            pieces, read = pieces + rest[:size], rest[size + 2 :]
+        self._client._take(pieces)
 
 
 def flying(client):
@@ -103,17 +107,18 @@ EVENTS = st.one_of(
 
 
 @settings(max_examples=150)
-@given(events=st.lists(EVENTS, max_size=25), rooms=st.sampled_from([None, 1, 3]))
-@example(events=[dumped(chunk([choice("a")]))] * 2 + [dumped(chunk([choice("b")]))], rooms=None)
-def test_it_says_what_the_long_way_says(events, rooms):
-    """Of any events, each a chunk in a read: the client has their bytes in their order, record and tally are the same."""
+@given(events=st.lists(EVENTS, max_size=25), rooms=st.sampled_from([None, 1, 3]), together=st.sampled_from([1, 2, 5]))
+@example(events=[dumped(chunk([choice("a")]))] * 2 + [dumped(chunk([choice("b")]))], rooms=None, together=1)
+def test_it_says_what_the_long_way_says(events, rooms, together):
+    """Of any events, each a chunk, alone or with others in a read: bytes and their order, record and tally are the same."""
     client = Client()
     flight, reader, tee = flying(client)
     other, splitter = Tally(), EventSplitter()
-    for event in events:
+    for at in range(0, len(events), together):
         if rooms is not None:
             client.room = rooms
-        feed(tee, frame(event), event)
+        event = b"".join(events[at : at + together])
+        feed(tee, b"".join(map(frame, events[at : at + together])), event)
         for whole in splitter.feed(event):
             other.read(whole)
         client.writable = True
@@ -133,21 +138,31 @@ def test_tokens_go_the_short_way():
     texts = ["One", " two", "\n", ' "three"', " \u4f60", "\u2028"]
     ways = [feed(tee, frame(event), event) for event in (dumped(chunk([choice(text)])) for text in texts)]
     assert ways == [False, True, True, True, True, True]
+    together = [dumped(chunk([choice(f"t{n}")])) for n in range(20)]
+    assert feed(tee, b"".join(map(frame, together)), b"".join(together))
     end = dumped(chunk([choice(None, "stop")]))
     assert not feed(tee, frame(end), end)
-    assert tee.tally.deltas == len(texts)
+    assert tee.tally.deltas == len(texts) + len(together)
 
 
 @given(text=st.sampled_from(["b", "\n"]), cut=st.integers(1, 40), more=st.binary(min_size=1, max_size=8))
-def test_what_is_not_one_whole_chunk_is_left_alone(text, cut, more):
-    """Half a frame, more than a frame, two frames, or one whose size is not its own: nothing of it is passed on or counted."""
+def test_what_is_not_whole_chunks_is_left_alone(text, cut, more):
+    """Half a frame, more than a frame, or one whose size is not its own: nothing of it is passed on or counted."""
     client = Client()
     _, _, tee = flying(client)
     for event in [dumped(chunk([choice("a")]))] * 2:
         tee.take(event)
     event = dumped(chunk([choice(text)]))
     whole, before = frame(event), client.got
-    for read in (whole[:-cut], whole[cut:], whole + more, whole * 2, b"%x\r\n%b\r\n" % (len(event) - 1, event), event):
+    for read in (
+        whole[:-cut],
+        whole[cut:],
+        whole + more,
+        whole * 2 + more,
+        whole + whole[cut:],
+        b"%x\r\n%b\r\n" % (len(event) - 1, event),
+        event,
+    ):
         assert not tee.lane.take(read)
     assert client.got == before
     assert tee.tally.deltas == 2
