@@ -46,6 +46,7 @@ class Answer:
         "_waiter",
         "_want",
         "complete",
+        "frames",
         "headers",
         "relayed",
         "status",
@@ -56,6 +57,7 @@ class Answer:
         self.headers: list[tuple[bytes, bytes]] = []
         self.complete = False
         self.relayed = False  # pieces go to a sink, and only the end is waited for
+        self.frames: Callable[[bytes], bool] | None = None
         self._line = line
         self._loop = loop
         self._held: list[bytes] = []
@@ -94,12 +96,17 @@ class Answer:
             raise self._told()
         return self._take()
 
-    async def relay(self, sink: Callable[[bytes], None]) -> None:
-        """Hand every further piece of the body to `sink`, from inside the read callback; return at the end of the body."""
+    async def relay(self, sink: Callable[[bytes], None], frames: Callable[[bytes], bool] | None = None) -> None:
+        """Hand every further piece of the body to `sink`, from inside the read callback; return at the end of the body.
+
+        `frames` is shown each read that begins where a chunk does, before it is parsed. True: it was one whole chunk or several,
+        and is dealt with. It raises nothing but what ends the answer.
+        """
         if self._held:
             sink(self._take())
         if self.open:
             self._sink = sink
+            self.frames = frames
             self.relayed = True
             await self._until(_END)
         if self._error is not None:

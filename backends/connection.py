@@ -37,7 +37,9 @@ class Connection(asyncio.Protocol):
         "_choked",
         "_deadlines",
         "_forget",
+        "_frames",
         "_loop",
+        "_now",
         "_response",
         "_transport",
         "_unsent",
@@ -51,8 +53,10 @@ class Connection(asyncio.Protocol):
         self.heard = False  # has anything come since the request was sent?
         self.since = 0.0  # where the running deadline begins: the last piece of body, or of the request
         self._loop = loop
+        self._now = loop.time
         self._forget = forget  # told when the socket is of no more use
         self._answer: Answer | None = None
+        self._frames: Callable[[bytes], bool] | None = None  # while a chunk begins with the next byte: see `Answer.relay`
         self._begun = self._choked = False
         self._unsent = _NOTHING
         self._response = Response()
@@ -68,6 +72,7 @@ class Connection(asyncio.Protocol):
         self._response.begin(bodiless=head.startswith(b"HEAD "))
         self._deadlines = deadlines
         self._begun = self.heard = False
+        self._frames = None
         self.since = self._loop.time()
         self._write(head, body)
         self._alarm.watch()
@@ -80,6 +85,7 @@ class Connection(asyncio.Protocol):
     def release(self) -> bool:
         """The request is over. True: the socket may carry another one."""
         answer, self._answer = self._answer, None
+        self._frames = None
         if answer is None or not answer.complete or not self._response.reusable or self.closed or not self._written():
             return False
         if answer.halted:
@@ -90,6 +96,7 @@ class Connection(asyncio.Protocol):
         """Close now; what was not written is not written."""
         if not self.closed:
             self.closed = True
+            self._frames = None
             self._unsent = _NOTHING
             self._transport.abort()
 
@@ -110,7 +117,16 @@ class Connection(asyncio.Protocol):
         self.closed = False
 
     def data_received(self, data: bytes) -> None:
-        answer = self._answer
+        answer, frames = self._answer, self._frames
+        if frames is not None:
+            try:
+                if frames(data):
+                    self.since = self._now()
+                    return
+            except Exception as error:  # noqa: BLE001 - see `Answer.push`
+                cast("Answer", answer).fail(error)
+                return
+            self._frames = None
         if answer is None or answer.complete or self.closed:
             self._lose()  # nobody asked for it
             return
@@ -127,6 +143,8 @@ class Connection(asyncio.Protocol):
         elif response.complete and answer.open:
             answer.complete = True
         elif answer.relayed:
+            if answer.frames is not None and response.between_chunks(data):
+                self._frames = answer.frames
             return
         answer.tell()
 
@@ -153,7 +171,7 @@ class Connection(asyncio.Protocol):
     # ---- inside
 
     def _hand_on(self, answer: Answer, pieces: list[bytes]) -> None:
-        self.since = self._loop.time()
+        self.since = self._now()
         if not self._begun:
             self._begun = True
             if self._deadlines.between_tokens is not None:

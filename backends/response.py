@@ -26,6 +26,7 @@ class Response:
 
     __slots__ = (
         "_bodiless",
+        "_chunk",
         "_feed",
         "_fields",
         "_parser",
@@ -47,6 +48,7 @@ class Response:
         self.on_body = self.pieces.append  # called by the parser: a list's own method is the cheapest
         self._fields: list[tuple[bytes, bytes]] = []
         self._bodiless = False
+        self._chunk = False
         self._quiet = 0
         self._parser = httptools.HttpResponseParser(self)
         self._feed: Callable[[bytes], None] = self._parser.feed_data
@@ -57,6 +59,7 @@ class Response:
         self.complete = self.reusable = False
         self._fields = []
         self._bodiless = bodiless
+        self._chunk = True
         self._quiet = 0
 
     def feed(self, data: bytes) -> str | None:
@@ -72,6 +75,10 @@ class Response:
         elif self._quiet > QUIET and not self.complete:
             return "too many bytes without a body"
         return None
+
+    def between_chunks(self, data: bytes) -> bool:
+        """Whether a chunk begins with what follows `data`, the last that was read. No part of its head was in there."""
+        return not self._chunk and data.endswith(b"\n") and not self.complete
 
     def ends_with_the_connection(self) -> bool:
         """A body that has neither a length nor chunks."""
@@ -108,6 +115,12 @@ class Response:
             self.complete = True
             raise Refused  # the parser would wait for a body
         self.reusable = self._parser.should_keep_alive()
+
+    def on_chunk_header(self) -> None:
+        self._chunk = True
+
+    def on_chunk_complete(self) -> None:
+        self._chunk = False
 
     def on_message_complete(self) -> None:
         if self.status:

@@ -167,6 +167,15 @@ class Tally:
         self.deltas += len(chunks)
         return True
 
+    @staticmethod
+    def says(event: bytes, text: str) -> bool:
+        """Whether an event is a plain delta, of this text."""
+        try:
+            chunk = _glance(event.removeprefix(b"data:"))
+        except (ValueError, RecursionError):
+            return False
+        return _is_plain(chunk) and chunk.choices[0].delta == _Delta(text)
+
     def _read_whole(self, event: bytes) -> Kind:
         data, named = _data(event), _is_named_error(event)
         try:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -42,13 +43,12 @@ def assemble(endpoint: str, events: Iterable[bytes]) -> bytes | None:
         return response_of(payloads(events))
     if endpoint == "messages":
         return message_of(payloads(events))
-    stream, at = joined(events), 0
+    told, at = joined(events).split(b"\n\n"), 0
     answer = _Answer()
     done = False
-    while at < len(stream):
-        end = stream.find(b"\n\n", at)
-        event = stream[at : end if end >= 0 else len(stream)]
-        at += len(event) + 2
+    while at < len(told):
+        event = told[at]
+        at += 1
         payload = payload_of(event)
         if payload is None:
             continue
@@ -64,7 +64,7 @@ def assemble(endpoint: str, events: Iterable[bytes]) -> bytes | None:
         answer.add(chunk)
         lane = _Lane.after(event, chunk, answer)
         if lane is not None:
-            at = lane.run(stream, at)
+            at = lane.run(told, at)
     if not answer.choices or not (done or answer.finished):
         return None
     return answer.encode(chat=endpoint != "completions")
@@ -101,18 +101,16 @@ class _Lane:
         parts = answer.choices[piece["index"]].texts["content"]
         return cls(event[: found.start(1)], event[found.end(1) :], parts)
 
-    def run(self, stream: bytes, at: int) -> int:
+    def run(self, events: list[bytes], at: int) -> int:
         """Take the texts of the chunks from there on, as long as they are like the last one; where the others begin."""
         before, after, texts = self._before, self._after, list[bytes]()
-        first, last = len(before), len(after)
-        while stream.startswith(before, at):
-            end = stream.find(b"\n\n", at)
-            if end < 0 or not stream.endswith(after, at + first, end):
+        first, last = len(before), -len(after)
+        for event in islice(events, at, None):
+            text = event[first:last]
+            if event != before + text + after:
                 break
-            texts.append(stream[at + first : end - last])
-            at = end + 2
-        left = self._read(texts)
-        return at - sum(first + len(text) + last + 2 for text in left)
+            texts.append(text)
+        return at + len(texts) - len(self._read(texts))
 
     def _read(self, texts: list[bytes]) -> list[bytes]:
         """All of them, or those before the first that is no JSON; what is left. Without escapes they are read in one go."""

@@ -5,6 +5,8 @@
 - A reader is settled exactly once: when it has had everything and the stream ended, when the stream failed, when it was
   dropped, or when its own sink raised. A laggard hears of the end, good or bad, after it has had what came before.
 - A reader for the whole counts as live: it is not in anybody's way.
+- While one reader is all there are, and live, the producer may write chunks past `write`, to that reader's own `line`, and put
+  their events on the `run`: whatever looks at the record settles that first.
 - When nobody is live and even the fastest reader is more than `max_ahead` bytes behind, the producer is paused, and resumed
   once somebody is live or half of that behind. So one slow client does not hold up another, and a slow client alone still
   lets a normal answer be finished, and its slot be given back, ahead of its own reading.
@@ -16,8 +18,10 @@
 
 from __future__ import annotations
 
+from itertools import repeat
+
 from caches.reader import COMPLETE, Outcome, Reader, RecordBounds
-from caches.types import Flow, Sink
+from caches.types import Flow, Line, Sink
 
 
 class Relay:
@@ -25,7 +29,7 @@ class Relay:
 
     __slots__ = (
         *("_bounds", "_flow", "_let_go", "_let_go_bytes", "_paused", "_record"),
-        *("begun", "ended", "error", "head", "outgrown", "readers", "size", "stream"),
+        *("begun", "ended", "error", "head", "line", "outgrown", "readers", "run", "size", "stream"),
     )
 
     def __init__(self, bounds: RecordBounds, *, stream: bool) -> None:
@@ -43,6 +47,8 @@ class Relay:
         self._let_go_bytes = 0
         self._flow: Flow | None = None
         self._paused = False
+        self.line: Line | None = None
+        self.run: list[bytes] = []
 
     @property
     def flow(self) -> Flow | None:
@@ -56,6 +62,7 @@ class Relay:
     @property
     def pieces(self) -> list[bytes] | None:
         """Everything written so far; None once some of it is no longer kept."""
+        self.settle()
         return None if self._let_go else [data for data, _ in self._record]
 
     def begin(self, head: object) -> None:
@@ -71,17 +78,22 @@ class Relay:
         """`usage_only` goes with the piece, so that each sink decides whether its client sees the usage chunk."""
         if not self.begun or self.ended:
             raise RuntimeError("a piece belongs between the beginning and the end of a stream")
+        if self.run:
+            self.settle()
         self._record.append((data, usage_only))
         self.size += len(data)
-        somebody_live = False
+        somebody_live, line = False, None
         for reader in self.readers:
             if reader.live:
                 sink = reader.sink
                 assert sink is not None
+                if not sink.writable:  # a chunk that went past here was one too many
+                    self._stand(reader, behind=data)
+                    continue
                 try:
                     sink.write(data, usage_only)
                     if sink.writable:
-                        somebody_live = True
+                        somebody_live, line = True, sink.line
                         continue
                 except Exception as error:  # noqa: BLE001 - one client's sink must not end the stream of the others
                     reader.settle(Outcome.REFUSED, error)
@@ -90,13 +102,25 @@ class Relay:
                 somebody_live = True
         if not somebody_live:
             self._hold_back()
+        self.line = line if len(self.readers) == 1 else None
         if self.size - self._let_go_bytes > self._bounds.max_record:
             self._outgrow()
+
+    def settle(self) -> None:
+        """Record what was written past `write`; from here on there is no such thing, until a piece is."""
+        run, self.line = self.run, None
+        if run:
+            self._record.extend(zip(run, repeat(False)))
+            self.size += sum(map(len, run))
+            run.clear()
+            if self.size - self._let_go_bytes > self._bounds.max_record:
+                self._outgrow()
 
     def finish(self, error: BaseException | None = None) -> None:
         """The stream is over; those who lag have the rest still to come."""
         if self.ended:
             return
+        self.settle()
         if error is None and not self.begun:
             raise RuntimeError("a stream that ends well has begun")
         self.ended = True
@@ -106,6 +130,7 @@ class Relay:
 
     def follow(self, reader: Reader, sink: Sink) -> None:
         """Push what is there, and from now on every piece, into a sink."""
+        self.settle()
         reader.sink = sink
         if reader.outcome is not None:
             return
@@ -117,6 +142,7 @@ class Relay:
 
     def await_whole(self, reader: Reader) -> None:
         """Be told of the end alone; a reader that has not asked for anything yet keeps the record from being cut."""
+        self.settle()
         reader.whole = True
         if self.ended:
             self._part(reader)
@@ -124,6 +150,7 @@ class Relay:
 
     def catch_up(self, reader: Reader) -> None:
         """Go on from the reader's place for as long as its sink takes more."""
+        self.settle()
         sink = reader.sink
         if sink is None or not self.begun or reader.live or reader.outcome is not None:
             return
@@ -143,6 +170,7 @@ class Relay:
         self._release()
 
     def leave(self, reader: Reader) -> None:
+        self.settle()
         self.readers.pop(reader, None)
         reader.live, reader.sink = False, None
 
@@ -153,11 +181,11 @@ class Relay:
         except Exception as error:  # noqa: BLE001 - see write
             reader.settle(Outcome.REFUSED, error)
 
-    def _stand(self, reader: Reader) -> None:
-        """A live reader stays behind here, at the end of the record."""
+    def _stand(self, reader: Reader, behind: bytes = b"") -> None:
+        """A live reader stays behind here, at the end of the record, or one piece before it."""
         reader.live = False
-        reader.place = self._let_go + len(self._record)
-        reader.sent = self.size
+        reader.place = self._let_go + len(self._record) - bool(behind)
+        reader.sent = self.size - len(behind)
 
     def _had_all(self, reader: Reader) -> bool:
         return reader.live or reader.place == self._let_go + len(self._record)

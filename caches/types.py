@@ -127,6 +127,14 @@ class ExactStore(Protocol):
     async def stats(self) -> CacheStats: ...
 
 
+class Line(Protocol):
+    """Where HTTP chunks may be written as they are."""
+
+    writable: bool
+
+    def write(self, data: bytes) -> None: ...
+
+
 class Sink(Protocol):
     """Where a subscriber's bytes go. The calls are synchronous: what it cannot send now it must buffer itself.
 
@@ -135,6 +143,11 @@ class Sink(Protocol):
 
     @property
     def writable(self) -> bool: ...
+
+    @property
+    def line(self) -> Line | None:
+        """Takes a piece as the chunk that it came as, in place of `write`, as long as the line is writable. None: it cannot."""
+        ...
 
     def begin(self, head: object) -> None: ...
 

@@ -268,7 +268,7 @@ class Forwarder:
         sink.begin(Head(answer.status, content_type, stream=True))
         try:
             tee.take(piece)
-            await answer.relay(tee.take)
+            await answer.relay(tee.take, None if tee.lane is None else tee.lane.take)
             tee.finish()
             if tee.unfinished:
                 raise _broken("The model's stream ended before its answer did.")

@@ -77,6 +77,10 @@ class BeatingResponse:
         return self._response.writable
 
     @property
+    def straight(self) -> None:
+        """What is written is looked at here."""
+
+    @property
     def gone(self) -> bool:
         return self._response.gone
 

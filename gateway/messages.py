@@ -158,6 +158,12 @@ class Response:
         """Nobody is there any more to read it."""
         return self.line.gone
 
+    @property
+    def straight(self) -> Line | None:
+        """Where chunks may be written as they are, past `write`."""
+        whole = self._head is None and self._chunked and not self._mute
+        return self.line if whole and self.started and not self.ended else None
+
     def send(self, status: int, headers: bytes, body: bytes) -> None:
         """The whole answer in one write."""
         begun, line = self._begin(status), self.line

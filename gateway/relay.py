@@ -13,11 +13,13 @@ from typing import Any, Protocol
 import msgspec
 
 from backends.sse import EMPTY_LINE, MAX_COUNT, EventSplitter, Kind, Tally, is_one_line
+from caches.relay import Relay
 from caches.types import Flow
 from gateway.endpoints import Dialect
 from gateway.exchange import Work
+from gateway.lane import Lane
 from gateway.prompt import SOUND_TOKENS
-from gateway.reply import Head
+from gateway.reply import Head, Reply
 
 
 class Sink(Protocol):
@@ -31,13 +33,14 @@ class Sink(Protocol):
         """The last piece was written; only the source's own end is still to come."""
 
 
-_DONE, _USAGE, _OPENAI = Kind.DONE, Kind.USAGE, Dialect.OPENAI  # a member takes 0.17 us to find in its class (3.11)
+_CONTENT, _DONE, _USAGE = Kind.CONTENT, Kind.DONE, Kind.USAGE  # a member takes 0.17 us to find in its class (3.11)
+_OPENAI = Dialect.OPENAI
 
 
 class Tee:
     """Is given each piece of a replica's body."""
 
-    __slots__ = ("_read", "_sink", "_splitter", "_work", "tally")
+    __slots__ = ("_read", "_sink", "_splitter", "_work", "lane", "tally")
 
     def __init__(self, sink: Sink, work: Work) -> None:
         self._sink = sink
@@ -45,6 +48,7 @@ class Tee:
         self._splitter = EventSplitter()
         self.tally = Tally()
         self._read = self.tally.read
+        self.lane = Lane(sink, self._splitter, self.tally) if isinstance(sink, Relay | Reply) else None
 
     def take(self, data: bytes) -> None:
         """The next piece. Events that come together and are plain deltas go on together."""
@@ -64,6 +68,8 @@ class Tee:
             self._sink.write(event)
             self._sink.last()
         else:
+            if kind is _CONTENT and self.lane is not None:
+                self.lane.learn(event)
             self._sink.write(event, kind is _USAGE)
 
     def _cut(self, data: bytes) -> None:

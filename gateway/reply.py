@@ -11,7 +11,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from caches.types import Flow
+from caches.types import Flow, Line
 from gateway.endpoints import Dialect
 from gateway.errors import ApiError
 from gateway.exchange import Exchange
@@ -44,6 +44,8 @@ class Out(Protocol):
     def writable(self) -> bool: ...
     @property
     def gone(self) -> bool: ...
+    @property
+    def straight(self) -> Line | None: ...
     def send(self, status: int, headers: bytes, body: bytes) -> None: ...
     def send_bare(self, status: int, headers: bytes) -> None: ...
     def start(self, status: int, headers: bytes) -> None: ...
@@ -54,7 +56,8 @@ class Out(Protocol):
 class Reply:
     """The answer to one exchange."""
 
-    __slots__ = ("_clock", "_flow", "_line", "_pieces", "_response", "_streams", "dialect", "exchange", "head", "show_usage")
+    __slots__ = ("_clock", "_flow", "_line", "_pieces", "_response", "_streams", "dialect", "exchange", "head", "line", "run",
+                 "show_usage")  # fmt: skip
 
     def __init__(self, exchange: Exchange, response: Response, clock: Callable[[], float]) -> None:
         self.exchange = exchange
@@ -67,6 +70,8 @@ class Reply:
         self._clock = clock
         self._pieces: list[bytes] = []
         self._flow: Flow | None = None
+        self.line: Line | None = None  # see `caches.types.Sink`
+        self.run: list[bytes] = []
 
     @property
     def flow(self) -> Flow | None:
@@ -122,10 +127,16 @@ class Reply:
             return
         if self._streams:
             self._response.write(data)
+            if self.line is None:
+                self.line = self._response.straight
             if self._flow is not None and not self._line.writable:
                 self._flow.pause()
         else:
             self._pieces.append(data)
+
+    def settle(self) -> None:
+        """Forget what was written past `write`: nobody will ask."""
+        self.run.clear()
 
     def last(self) -> None:
         """A client needs no word of it."""

@@ -71,7 +71,11 @@ class LiteLLMAnswer:
             return held
         return await self._next()
 
-    async def relay(self, sink: Callable[[bytes], None]) -> None:
+    async def relay(
+        self,
+        sink: Callable[[bytes], None],
+        frames: Callable[[bytes], bool] | None = None,  # noqa: ARG002 - here nothing comes in HTTP chunks
+    ) -> None:
         while piece := await self.first():
             sink(piece)
 

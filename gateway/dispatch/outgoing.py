@@ -150,6 +150,7 @@ class Outgoing:
 class Outlet:
     """The sink of one feed: it says what it is given, as far as there is credit, and keeps it until it is taken."""
 
+    line = None  # pipes have no chunks
     __slots__ = (
         *("_first", "_rest", "_rest_usage", "_room", "_said", "_send", "_taken", "_waiter"),
         *("end", "flight", "lost", "number", "priority", "seat"),

@@ -12,6 +12,8 @@ class Collect:
         self.usage_flags = []
         self.room = room
 
+    line = None
+
     @property
     def writable(self):
         return self.room is None or self.room > 0

@@ -27,6 +27,8 @@ class Client:
     def __init__(self, room=None):
         self.head, self.pieces, self.room = None, [], room
 
+    line = None
+
     @property
     def writable(self):
         return self.room is None or self.room > 0
