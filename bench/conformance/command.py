@@ -20,13 +20,14 @@ from pathlib import Path
 
 import msgspec
 
-from bench.compare import end_at_sigterm, version
+from bench.compare import end_at_sigterm
 from bench.conformance import page, runner, verdict
 from bench.conformance.records import DATA, Results, Run
 from bench.conformance.suites import FOLDER, SUITES
 from bench.conformance.targets import DIRECT, GATEWAYS, OURS, WORKERS, Target, started
 from bench.environments import NotInstalledError
 from bench.processes import NotReadyError
+from bench.stages import checkout_version
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -119,4 +120,4 @@ def _run(name: str, command: Sequence[str], target: Target, version_of_target: s
 
 def _version(target: str) -> str:
     gateway = GATEWAYS[target]
-    return gateway.version if gateway and gateway.peer else version(OURS)
+    return gateway.version if gateway and gateway.peer else checkout_version()
