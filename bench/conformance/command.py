@@ -15,7 +15,7 @@ import argparse
 import datetime as dt
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -70,7 +70,7 @@ def _write(results: Results, folder: Path) -> None:
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    def some(known: Sequence[str]) -> object:
+    def some(known: Sequence[str]) -> Callable[[str], list[str]]:
         def chosen(text: str) -> list[str]:
             names = [name.strip() for name in text.split(",") if name.strip()]
             if names == ["all"]:
