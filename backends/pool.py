@@ -97,13 +97,13 @@ class Pool:
         self.refresh()
 
     def ready(self) -> list[Replica]:
-        self._catch_up()
+        self.catch_up()
         return list(self._ready)
 
     def capacity(self) -> int:
         """Slots of the ready replicas. A half-open one counts for one slot, whether its probe is out or not."""
         if self._refresh_at is not None:
-            self._catch_up()
+            self.catch_up()
         return self._capacity
 
     def on_capacity(self, listener: Callable[[int], None]) -> None:
@@ -180,7 +180,7 @@ class Pool:
 
     def pick(self, ask: Ask, tried: Collection[Replica] = ()) -> Replica | None:
         if self._refresh_at is not None:
-            self._catch_up()
+            self.catch_up()
         if not tried:
             for trial in self._trials:
                 if trial.inflight < trial.slots:
@@ -242,7 +242,7 @@ class Pool:
         self._on_suspect.append(listener)
 
     def stats(self) -> list[ReplicaStats]:
-        self._catch_up()
+        self.catch_up()
         return [stats_of(replica, self.clock()) for replica in self.replicas]
 
     def record(self, lease: Lease, outcome: Outcome, now: float, after: float = 0.0) -> None:
@@ -362,7 +362,8 @@ class Pool:
         for listener in self._on_capacity:
             listener(capacity)
 
-    def _catch_up(self) -> None:
+    def catch_up(self) -> None:
+        """What has changed by time alone, if anything has."""
         if self._refresh_at is not None and self.clock() >= self._refresh_at:
             self.refresh()
 
