@@ -170,7 +170,7 @@ class HealthMonitor:
             finding = await self._sleeping(watch)
             if finding.fault is not None:
                 self._judge(watch, finding)
-        watch.pool.refresh()  # nobody else may be asking: an opening that has ended shows in the capacity now
+        watch.pool.catch_up()  # nobody else may be asking: an opening that has ended shows in the capacity now
 
     async def _sleeping(self, watch: _Watch) -> _Finding:
         """What its metrics say, which are read for all who want them."""
@@ -263,8 +263,8 @@ class HealthMonitor:
             if status != 200 or replica not in pool.replicas:
                 return
             view = read_engine(page) if replica.governor.wants_engine else None
-            if view is not None:
-                replica.governor.engine(view, replica, now)
+            if view is not None and replica.governor.engine(view, replica, now):
+                pool.refresh()
             watch.asleep = asleep(page)
             pool.scraped(replica, page)
 

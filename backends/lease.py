@@ -90,6 +90,8 @@ class Lease:
         self.epoch = breaker.epoch
         replica.inflight += 1
         replica.pending += self._pending
+        if replica.order is not None:
+            replica.order.moved(replica)
         self._lone = self._lone and replica.inflight == 1 and not replica.others_inflight
         if breaker.tripped and breaker.take_probe(self.began):
             self.probe = True
@@ -106,6 +108,8 @@ class Lease:
         replica = self.replica
         replica.inflight -= 1
         replica.pending -= self._pending
+        if replica.order is not None:
+            replica.order.moved(replica)
         if replica.emptied is not None and not replica.inflight:
             replica.emptied.set()
         if self.probe and stage is _HELD:
@@ -124,6 +128,8 @@ class Lease:
         self._first = self.served = True
         replica, tokens, self._pending = self.replica, self._pending, 0
         replica.pending -= tokens
+        if tokens and replica.order is not None:
+            replica.order.moved(replica)
         now = self._keeper.clock() if at is None else at if at > self.began else self.began
         replica.observe_latency(now - self.began, now)
         if self._lone and tokens and replica.inflight == 1 and not replica.others_inflight:

@@ -17,6 +17,8 @@ Rules:
 6. Replicas come and go at run time; names are unique among those that are there. One that leaves is drained
    first (no new lease), then removed. Its running leases do not notice: they hold the replica, and its client
    must stay open until `drained`. Its last lease says so; nobody polls.
+7. Where more than sixteen are on offer, a policy that can is given them in the order of their load (see `order`), and looks at a
+   few: what a request costs does not grow with the pool. For fewer a plain pass costs less than to keep them in order.
 
 Between `pick` and entering the lease there must be no await: that is what makes the choice and the count one
 step, and the probe of a half-open replica a single one.
@@ -29,11 +31,13 @@ import logging
 import random
 import time
 from collections.abc import Callable, Collection, Hashable, Sequence
+from typing import cast
 
-from backends.balance import Balance
+from backends.balance import Balance, Ordering
 from backends.budget import RetryBudget
 from backends.counted import CountedLease, Watcher, emptiest, place_of, takes
 from backends.lease import Lease
+from backends.order import Order
 from backends.prefill import Speeds
 from backends.prewarm import NoPrewarm
 from backends.ramp import Ramp
@@ -47,6 +51,7 @@ _log = logging.getLogger("tiergate.pool")
 _FAULTS = 5  # requests in a row that a replica found fault with, from which on another one is asked for its opinion,
 _SECOND_OPINION = 1.0  # once in so many seconds
 _TELL_AGAIN = 60.0
+_PLAIN = 16  # replicas on offer, up to which all are looked at
 
 
 class Pool:
@@ -76,6 +81,7 @@ class Pool:
         self._held: list[Replica] = []
         self._refusing = False  # all are held off, and on offer for that
         self._opinion_at = float("-inf")
+        self._order: Order | None = None
         self._trials: list[Replica] = []
         self._capacity = 0
         self._refresh_at: float | None = None
@@ -91,13 +97,13 @@ class Pool:
         self.refresh()
 
     def ready(self) -> list[Replica]:
-        self._catch_up()
+        self.catch_up()
         return list(self._ready)
 
     def capacity(self) -> int:
         """Slots of the ready replicas. A half-open one counts for one slot, whether its probe is out or not."""
         if self._refresh_at is not None:
-            self._catch_up()
+            self.catch_up()
         return self._capacity
 
     def on_capacity(self, listener: Callable[[int], None]) -> None:
@@ -174,11 +180,16 @@ class Pool:
 
     def pick(self, ask: Ask, tried: Collection[Replica] = ()) -> Replica | None:
         if self._refresh_at is not None:
-            self._catch_up()
+            self.catch_up()
         if not tried:
             for trial in self._trials:
                 if trial.inflight < trial.slots:
                     return trial
+        if len(self._offer) > _PLAIN and self.balance.wants_order and not self._refusing:
+            found = self._look(ask, tried)
+            if found is not None and found not in self._ramp.shares:
+                return found
+        if not tried:
             free = [replica for replica in self._offer if replica.inflight < replica.slots]
         else:
             free = [replica for replica in self._offer if replica.inflight < replica.slots and replica not in tried]
@@ -190,6 +201,16 @@ class Pool:
             return min(free, key=_held_until)
         chosen = self.balance.choose(free, ask)
         return self._warm_instead(chosen, free, ask) if chosen in self._ramp.shares else chosen
+
+    def _look(self, ask: Ask, tried: Collection[Replica]) -> Replica | None:
+        """Rule 7."""
+        balance = cast("Ordering", self.balance)
+        order = self._order
+        if order is None:
+            order = self._order = Order(self._offer, balance.load)
+        if self._watcher is not None:
+            return balance.pick(order, ask, tried, lambda replica: replica not in tried and takes(replica, ask.tokens))
+        return balance.pick(order, ask, tried, (lambda replica: replica not in tried) if tried else _anybody)
 
     def lease(self, replica: Replica, began: float | None = None, ask: Ask = NOBODY) -> Lease:
         """`began`: when the attempt did, where it runs already and is taken over; else it is now."""
@@ -221,7 +242,7 @@ class Pool:
         self._on_suspect.append(listener)
 
     def stats(self) -> list[ReplicaStats]:
-        self._catch_up()
+        self.catch_up()
         return [stats_of(replica, self.clock()) for replica in self.replicas]
 
     def record(self, lease: Lease, outcome: Outcome, now: float, after: float = 0.0) -> None:
@@ -310,6 +331,7 @@ class Pool:
         ready = sound + trials if sound else able
         moments = [replica.breaker.open_until for replica in tripped if now < replica.breaker.open_until]
         moments += [replica.hold.until for replica in held]
+        self._order = None
         self._refresh_at = min(moments if step is None else [*moments, step], default=None)
         self._ready, self._trials = ready, trials
         free = [replica for replica in usual if replica not in held] if held else usual
@@ -318,6 +340,7 @@ class Pool:
         self._offer = (free or usual) + trials
         for replica in self.replicas:
             replica.ready = replica.held = False
+            replica.order = None
         for replica in ready:
             replica.ready = True
         for replica in self._held:
@@ -339,7 +362,8 @@ class Pool:
         for listener in self._on_capacity:
             listener(capacity)
 
-    def _catch_up(self) -> None:
+    def catch_up(self) -> None:
+        """What has changed by time alone, if anything has."""
         if self._refresh_at is not None and self.clock() >= self._refresh_at:
             self.refresh()
 
@@ -356,6 +380,10 @@ class Pool:
             _log.warning("%s/%s: breaker open for %.1f s, its requests keep failing", self.name, replica.name, seconds)
         else:
             _log.info("%s/%s: breaker closed", self.name, replica.name)
+
+
+def _anybody(_replica: Replica) -> bool:
+    return True
 
 
 def _load(replica: Replica) -> float:

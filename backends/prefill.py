@@ -74,6 +74,8 @@ class Speeds:
             off = mean - average
             sure = max(0.0, abs(off) - _NOISE - _DOUBT / sqrt(max(weights[replica], _LEAST)))
             replica.speed = exp(copysign(min(sure, _MOST), off))
+            if replica.order is not None:
+                replica.order.moved(replica)
 
 
 def _taken_in(known: tuple[float, float], value: float, memory: int) -> tuple[float, float]:

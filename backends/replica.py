@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
 from backends.breaker import Breaker
 from backends.client import Origin
@@ -33,6 +34,10 @@ _SLOW = 1.0  # seconds without a first byte
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
+class Order(Protocol):
+    def moved(self, replica: Replica) -> None: ...
+
+
 class Replica:
     """`inflight`, `slots` and `ready` are plain attributes because every choice reads them.
 
@@ -42,6 +47,7 @@ class Replica:
     `pending`: uncached prompt tokens that were sent and whose first token has not come back, of requests with many of them.
     `others_inflight`, `others_pending`: the same of other gateways, as far as they tell; no slot and no limit depends on it.
     `speed`: of its prefill, beside the others of its pool.
+    `order`: where its pool is a large one, is told of whatever of these has changed.
     """
 
     __slots__ = (
@@ -63,6 +69,7 @@ class Replica:
         "max_inflight",
         "most_tokens",
         "name",
+        "order",
         "others_inflight",
         "others_pending",
         "path",
@@ -110,6 +117,7 @@ class Replica:
         self.ramp_seconds = 0.0
         self.ramp_from: float | None = None  # the moment at which it was up for the first time
         self.emptied: asyncio.Event | None = None  # set by the last lease to leave, where somebody waits for that
+        self.order: Order | None = None
         self.ready = self.held = False
         self.hold = Hold()
         self.latency = 0.0
@@ -154,7 +162,7 @@ class Replica:
 
     def unbind(self) -> None:
         """It has left its pool."""
-        self._changed = None
+        self._changed = self.order = None
         self.ready = self.held = False
 
     def observe_latency(self, seconds: float, now: float) -> None:

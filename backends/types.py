@@ -12,8 +12,9 @@ class Ask:
     """What a balance policy may know of a request.
 
     `tokens`: of its prompt and of the answer that it is thought to get. `stream`: the first byte says when the first token came.
-    `cached`: the tokens of its prompt that a replica, by its name, is thought to hold. `prefix`: what the prompt begins with, a
-    digest for each step further into it. `alone`: what other gateways have sent to the same replicas is not known just now.
+    `cached`: the tokens of its prompt that a replica, by its name, is thought to hold, those with most first. `holders`: (so many
+    tokens, how many hold just that), where those are many. `prefix`: what the prompt begins with, a digest for each step further
+    into it. `alone`: what other gateways have sent to the same replicas is not known just now.
     `crowd`: (so many tokens into the prompt, how many of late had all up to there), longer with each, and fewer.
     """
 
@@ -22,6 +23,7 @@ class Ask:
     tokens: int = 0
     stream: bool = False
     cached: Mapping[str, int] = field(default_factory=dict, kw_only=True)
+    holders: Sequence[tuple[int, int]] = field(default=(), kw_only=True)
     prefix: Sequence[int] = field(default=(), kw_only=True)
     alone: bool = field(default=False, kw_only=True)
     crowd: Sequence[tuple[int, float]] = field(default=(), kw_only=True)

@@ -24,11 +24,15 @@ Either way the estimate is off by that one answer, until the later prompt itself
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
 
 from caches.chain import Chain
+from caches.holders import Holders, bits
 
 _PURGED = 4  # entries of dropped replicas that are cleared for each that is added
+_NAMED = 16  # holders of a prompt, up to which all are named
+_STEP = 7  # bits: so that of many who hold the same not the same few are always looked at
 _SLACK = 64  # tokens: what is written around an answer when it comes back as a message
 
 
@@ -58,20 +62,47 @@ class PrefixIndex:
         self._entries = 0  # over all replicas, also the dropped ones
         self._free: list[int] = []
         self._bits = 0
+        self._turn = 0
 
     # -- what is asked
 
-    def match(self, prompt: Chain, tokens: int) -> dict[str, int]:
-        """Tokens of the prompt that each replica holds, of so many in all; a replica that holds none is left out."""
+    def match(self, prompt: Chain, tokens: int) -> Mapping[str, int]:
+        """Tokens of the prompt that each replica holds, of so many in all, those with most first; who holds none is left out."""
         blocks = prompt.blocks
         if not prompt.asked and not (blocks and self._masks.get(blocks[0], 0) & self._alive):
             return {}  # as of every prompt that is new
         reached = self._reached(blocks)
+        reached.reverse()
         block, names = prompt.block, self._names
-        lengths = {names[bit]: blocks * block for mask, blocks in reached for bit in _bits(mask)}
+        if sum([mask.bit_count() for mask, _ in reached]) > _NAMED:
+            return self._unnamed(prompt, tokens, reached)
+        lengths = {names[bit]: blocks * block for mask, blocks in reached for bit in bits(mask)}
         if prompt.asked:
             self._credit(prompt, tokens, lengths)
         return {name: prompt.tokens_of(length, tokens) for name, length in lengths.items()}
+
+    def _unnamed(self, prompt: Chain, tokens: int, reached: list[tuple[int, int]]) -> Holders:
+        """The same of many. An answer that more than a few hold counts for none of them: nobody repeats that."""
+        levels = [(mask, prompt.tokens_of(blocks * prompt.block, tokens)) for mask, blocks in reached]
+        answered = self._masks.get(prompt.asked, 0) & self._alive if prompt.asked else 0
+        if answered and answered.bit_count() <= _NAMED:
+            lengths = {}
+            for bit in bits(answered):
+                lengths[self._names[bit]] = next((blocks * prompt.block for mask, blocks in reached if mask & bit), 0)
+            before = dict(lengths)
+            self._credit(prompt, tokens, lengths)
+            for name, length in lengths.items():
+                if length != before[name]:
+                    bit = self._held[name].bit
+                    levels = [(mask & ~bit, held) for mask, held in levels]
+                    levels.append((bit, prompt.tokens_of(length, tokens)))
+        levels = sorted([level for level in levels if level[0]], key=itemgetter(1), reverse=True)
+        self._turn += _STEP
+        return Holders(levels, self._names, self._bit, self._turn)
+
+    def _bit(self, name: str) -> int:
+        held = self._held.get(name)
+        return 0 if held is None else held.bit
 
     def _reached(self, blocks: Sequence[int]) -> list[tuple[int, int]]:
         """(replicas, how many leading blocks they hold), for those that hold any."""
@@ -94,7 +125,7 @@ class PrefixIndex:
         """Who gave the last answer in it holds that, too."""
         least = prompt.start // prompt.block * prompt.block
         said = prompt.tokens_of(prompt.stop - prompt.start, tokens)
-        for bit in _bits(self._masks.get(prompt.asked, 0) & self._alive):
+        for bit in bits(self._masks.get(prompt.asked, 0) & self._alive):
             name = self._names[bit]
             made = self._held[name].entries[prompt.asked]
             if lengths.get(name, 0) >= least and made <= 2 * said and said <= 2 * made + _SLACK:
@@ -236,10 +267,3 @@ class PrefixIndex:
             if not held.entries:
                 self._dropped.pop()
                 self._free.append(held.bit)
-
-
-def _bits(mask: int) -> Iterator[int]:
-    while mask:
-        bit = mask & -mask
-        yield bit
-        mask ^= bit

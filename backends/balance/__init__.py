@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from backends.balance.consistent_hash import ConsistentHash
@@ -19,6 +19,7 @@ from backends.balance.queue_depth import QueueDepth
 from backends.balance.round_robin import RoundRobin
 from backends.balance.sticky import Sticky
 from backends.balance.work_cost import WorkCost
+from backends.order import May, Order
 from backends.replica import Replica
 from backends.types import Ask
 
@@ -49,8 +50,23 @@ class Balance(Protocol):
         """The policy reads how many prompts began alike of late, so somebody must count them."""
         ...
 
+    @property
+    def wants_order(self) -> bool:
+        """In a large pool it looks at those with the least load, and at no others: it is an `Ordering` one."""
+        ...
+
     def choose(self, replicas: Sequence[Replica], ask: Ask) -> Replica:
         """One of `replicas`, which is never empty."""
+        ...
+
+
+class Ordering(Balance, Protocol):
+    def load(self, replica: Replica) -> float:
+        """What it is ordered by, whatever the request."""
+        ...
+
+    def pick(self, order: Order, ask: Ask, passed: Collection[Replica], may: May) -> Replica | None:
+        """As `choose` of those in `order` that may have it, none of which is among `passed`; None where there is none."""
         ...
 
 

@@ -27,6 +27,7 @@ class ConsistentHash:
     wants_pending = False
     wants_prefix = False
     wants_crowd = False
+    wants_order = False
 
     def __init__(self, rng: random.Random) -> None:
         self._ranks = Rendezvous()

@@ -36,6 +36,7 @@ class LeastLatency:
     wants_pending = False
     wants_prefix = False
     wants_crowd = False
+    wants_order = False
 
     def __init__(self, rng: random.Random, clock: Callable[[], float]) -> None:
         self._random = rng.random

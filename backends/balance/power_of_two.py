@@ -17,6 +17,7 @@ class PowerOfTwo:
     wants_pending = False
     wants_prefix = False
     wants_crowd = False
+    wants_order = False
 
     def __init__(self, rng: random.Random) -> None:
         self._random = rng.random

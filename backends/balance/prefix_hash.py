@@ -26,6 +26,7 @@ class PrefixHash:
     wants_pending = False
     wants_prefix = True
     wants_crowd = False
+    wants_order = False
 
     def __init__(self, rng: random.Random, blocks: int = 8) -> None:
         self._blocks = blocks

@@ -30,6 +30,7 @@ class QueueDepth:
     wants_pending = False
     wants_prefix = False
     wants_crowd = False
+    wants_order = False
 
     def __init__(self, rng: random.Random, clock: Callable[[], float]) -> None:
         self._random = rng.random

@@ -7,8 +7,9 @@ and the same in every process, so that gateways beside each other agree.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from heapq import nlargest
 
 from backends.replica import Replica
 
@@ -32,6 +33,12 @@ class Rendezvous:
             if rank > highest:
                 highest, home = rank, replica
         return home
+
+    def highest(self, replicas: Sequence[Replica], point: int, count: int) -> list[Replica]:
+        """Its home, the one that would be if that one went, and so on."""
+        keys = [self._keys.get(replica.name) or self._key(replica.name) for replica in replicas]
+        ranks = [(a * point + b) % _PRIME for a, b in keys]
+        return [replicas[at] for at in nlargest(count, range(len(ranks)), key=ranks.__getitem__)]
 
     def _key(self, name: str) -> tuple[int, int]:
         if len(self._keys) >= _NAMES:

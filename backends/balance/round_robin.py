@@ -22,6 +22,7 @@ class RoundRobin:
     wants_pending = False
     wants_prefix = False
     wants_crowd = False
+    wants_order = False
 
     def __init__(self) -> None:
         self._count = 0

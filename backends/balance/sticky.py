@@ -25,6 +25,7 @@ class Sticky:
     wants_pending = True
     wants_prefix = True
     wants_crowd = False
+    wants_order = False
 
     def __init__(self, rng: random.Random, share: float = 0.8, patience: float = 80_000.0) -> None:
         self._random = rng.random

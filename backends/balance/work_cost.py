@@ -29,13 +29,18 @@
 from __future__ import annotations
 
 import random
-from bisect import bisect_left
-from collections.abc import Sequence
+from collections import ChainMap, Counter
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
 from math import inf
+from typing import cast
 
 from backends.balance.rendezvous import Rendezvous, point_of
+from backends.order import May, Order
 from backends.replica import Replica
 from backends.types import Ask
+
+_HOLDERS = 16  # of a prompt's beginning that are looked at, in a large pool
 
 
 class WorkCost:
@@ -46,6 +51,7 @@ class WorkCost:
     wants_pending = True
     wants_prefix = True
     wants_crowd = True
+    wants_order = True
 
     def __init__(
         self,
@@ -71,31 +77,68 @@ class WorkCost:
         self._ranks = Rendezvous()
 
     def choose(self, replicas: Sequence[Replica], ask: Ask) -> Replica:
-        least, ties = inf, []
-        for at, cost in enumerate(self.costs(replicas, ask)):
-            if cost < least:
-                least, ties = cost, [replicas[at]]
-            elif cost == least:
-                ties.append(replicas[at])
-        return ties[0] if len(ties) == 1 else ties[int(self._random() * len(ties))]
+        return self._least(replicas, self.costs(replicas, ask))
+
+    def pick(self, order: Order, ask: Ask, passed: Collection[Replica], may: May) -> Replica | None:
+        """The least of all costs, by a look at few: those that hold most of the prompt, its home, and for all others the one that
+        has the least to do. None of the others costs less than that one, for it holds nothing, or has no less to do.
+
+        What `choose` finds may cost less in two cases. Where more than `_HOLDERS` hold some of the prompt: one that holds less
+        than those, and has not the least to do. Where speeds differ, by an eighth at most.
+        """
+        cached = ask.cached
+        names = cached if len(cached) <= _HOLDERS else islice(cached, _HOLDERS)
+        found = [one for name in names if (one := order.by_name.get(name)) is not None and one in order and may(one)]
+        home, share = None, self._home_share(ask)
+        if share:
+            home = order.home(self._ranks, self._point(ask), may)
+            if home is not None:
+                cached = _with_home(home, share, ask)
+                found.append(home)
+        found += order.heads(may, self._random)
+        if not found:
+            return None
+        if len(found) == 1:
+            return found[0]
+        found = list(dict.fromkeys(found))
+        held: dict[int, int] = {}
+        if ask.crowd:
+            held = _how_many(cached, ask, home, order, may)
+        return self._least(found, self._costs(found, ask, order.least_waiting(passed), cached, held))
+
+    def load(self, replica: Replica) -> float:
+        """What it costs whatever is asked, at the usual speed."""
+        return replica.pending + replica.others_pending + self._request * (replica.inflight + replica.others_inflight)
 
     def costs(self, replicas: Sequence[Replica], ask: Ask) -> list[float]:
         """Of each, in tokens of prefill."""
-        tokens, cached, request = ask.prompt_tokens, ask.cached, self._request
         least = inf
         for replica in replicas:
             waiting = replica.pending + replica.others_pending
             if waiting < least:
                 least = waiting
+        cached, share = ask.cached, self._home_share(ask)
+        if share:
+            home = self._ranks.home(replicas, self._point(ask))
+            if home is not None:
+                cached = _with_home(home, share, ask)
+        held: dict[int, int] = {}
+        if ask.crowd:
+            for replica in replicas:
+                has = cached.get(replica.name, 0)
+                held[has] = held.get(has, 0) + 1
+        return self._costs(replicas, ask, least, cached, held)
+
+    def _costs(
+        self, replicas: Sequence[Replica], ask: Ask, least: float, cached: Mapping[str, int], held: Mapping[int, int]
+    ) -> list[float]:
+        """`held`: how many of the whole pool hold so many tokens, where a crowd shares them."""
+        tokens, request = ask.prompt_tokens, self._request
         own = self._own + least / self._relief
-        if ask.session is not None:
-            cached = self._with_home(replicas, ask, point_of(ask.session), self._session)
-        elif ask.alone and ask.prefix:
-            point = ask.prefix[min(self._beginning, len(ask.prefix)) - 1]
-            cached = self._with_home(replicas, ask, point, self._floor)
         missing: Sequence[float] | None = None
         if ask.crowd:
-            missing = _shared_out(tokens, [cached.get(replica.name, 0) for replica in replicas], ask.crowd)
+            lacks = _shared_out(tokens, held, ask.crowd)
+            missing = [lacks[cached.get(replica.name, 0)] for replica in replicas]
         elif cached:
             missing = [tokens - cached.get(replica.name, 0) for replica in replicas]
         costs: list[float] = []
@@ -107,25 +150,63 @@ class WorkCost:
             costs.append((waiting + work + request * running) / replica.speed)
         return costs
 
-    def _with_home(self, replicas: Sequence[Replica], ask: Ask, point: int, share: float) -> dict[str, int]:
-        home = self._ranks.home(replicas, point)
-        cached = dict(ask.cached)
+    def _least(self, replicas: Sequence[Replica], costs: Sequence[float]) -> Replica:
+        least, ties = inf, []
+        for at, cost in enumerate(costs):
+            if cost < least:
+                least, ties = cost, [replicas[at]]
+            elif cost == least:
+                ties.append(replicas[at])
+        return ties[0] if len(ties) == 1 else ties[int(self._random() * len(ties))]
+
+    def _home_share(self, ask: Ask) -> float:
+        """What of the prompt its home is taken to hold; 0 where it has none."""
+        if ask.session is not None:
+            return self._session
+        return self._floor if ask.alone and ask.prefix else 0.0
+
+    def _point(self, ask: Ask) -> int:
+        if ask.session is not None:
+            return point_of(ask.session)
+        return ask.prefix[min(self._beginning, len(ask.prefix)) - 1]
+
+
+def _with_home(home: Replica, share: float, ask: Ask) -> Mapping[str, int]:
+    known, taken = ask.cached.get(home.name, 0), int(share * ask.prompt_tokens)
+    return ask.cached if known >= taken else ChainMap({home.name: taken}, cast("dict[str, int]", ask.cached))
+
+
+def _how_many(cached: Mapping[str, int], ask: Ask, home: Replica | None, order: Order, may: May) -> dict[int, int]:
+    """Of the pool, who hold so many tokens. Counted by whoever found them, where they are many: also those that are full."""
+    if not ask.holders:
+        there = [name for name in cached if (one := order.by_name.get(name)) is not None and one in order and may(one)]
+        counts = Counter(map(cached.__getitem__, there))
+    else:
+        counts = Counter(dict(ask.holders))
         if home is not None:
-            cached[home.name] = max(cached.get(home.name, 0), int(share * ask.prompt_tokens))
-        return cached
+            counts[cached.get(home.name, 0)] += 1
+            counts[ask.cached.get(home.name, 0)] -= 1
+    counts[0] += 0
+    return counts
 
 
-def _shared_out(tokens: int, held: Sequence[int], crowd: Sequence[tuple[int, float]]) -> list[float]:
-    """What each lacks of so many tokens, where a copy's cost is divided among those who would use it. `crowd`: see `Ask`."""
-    order, replicas = sorted(held), len(held)
+def _shared_out(tokens: int, held: Mapping[int, int], crowd: Sequence[tuple[int, float]]) -> dict[int, float]:
+    """What those lack who hold so much of so many tokens, where a copy's cost is divided among those who would use it.
+
+    `held`: how many hold just as much. `crowd`: see `Ask`.
+    """
+    order, holders = sorted(held), sum(held.values())
+    passed = 0
     reached, cost, upto = 0, 0.0, {0: 0.0}
     stretches = iter((*crowd, (tokens, 0.0)))
     end, came = next(stretches)
     for mark in sorted({*held, *(end for end, _ in crowd), tokens}):
         while end < mark:
             end, came = next(stretches)
-        holders = replicas - bisect_left(order, mark)
+        while passed < len(order) and order[passed] < mark:
+            holders -= held[order[passed]]
+            passed += 1
         cost += (mark - reached) * min(1.0, (holders + 1) / (came + 1))
         reached = mark
         upto[mark] = cost
-    return [cost - upto[has] for has in held]
+    return {has: cost - upto[has] for has in held}

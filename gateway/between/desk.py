@@ -183,6 +183,8 @@ class Desk:
         if self.alone and known is not None:
             others = max(0, int(running + waiting) - replica.inflight)
             replica.others_inflight, replica.others_pending = others, int(min(waiting, others) * known.prompt)
+            if replica.order is not None:
+                replica.order.moved(replica)
             self._glimpsed[replica] = now
 
     def _returned(self, number: int) -> None:
@@ -197,6 +199,8 @@ class Desk:
 
     def _advise_of(self, replica: Replica) -> None:
         replica.others_pending, replica.others_inflight = self.peers.totals.get(self._engines.get(replica, 0), (0, 0))
+        if replica.order is not None:
+            replica.order.moved(replica)
 
     def _obey(self, event: Event) -> None:
         where = self._where.get(event.engine)

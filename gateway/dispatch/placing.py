@@ -22,6 +22,7 @@ from backends.replica import Replica
 from backends.types import Ask
 from caches.chain import Chain
 from caches.crowd import NO_CROWD, Crowd, NoCrowd
+from caches.holders import Holders
 from caches.prefix import PrefixIndex
 from gateway.between.heat import NO_HEAT, NoHeat
 from gateway.dispatch.mismatch import Calibration
@@ -38,7 +39,7 @@ _STRIKES = 2
 class Placed(Unplaced):
     """A request's work in a pool where it matters."""
 
-    __slots__ = ("_expected", "_fresh", "_packed", "_placing", "_quiet", "_replica", "prompt", "tokens")
+    __slots__ = ("_expected", "_fresh", "_known", "_packed", "_placing", "_quiet", "_replica", "prompt", "tokens")
 
     def __init__(self, packed: bytes, tokens: int, placing: Placing) -> None:
         """Raises ValueError."""
@@ -46,6 +47,7 @@ class Placed(Unplaced):
         self._packed = packed
         self._expected: Mapping[str, int] = {}
         self._replica = ""
+        self._known = 0  # of what was expected, that of the replica
         self._fresh = 0  # blocks that the replica did not hold before
         self._quiet = False  # nothing was being read there when it was sent: what was sent before is in the cache
         self.prompt = Chain.unpack(packed)
@@ -53,7 +55,8 @@ class Placed(Unplaced):
 
     def ask(self, ask: Ask) -> Ask:
         placing, prompt, tokens = self._placing, self.prompt, self.tokens
-        ask.cached = self._expected = placing.index.match(prompt, tokens)
+        ask.cached = self._expected = found = placing.index.match(prompt, tokens)
+        ask.holders = found.counts() if isinstance(found, Holders) else ()
         ask.prefix, ask.alone = prompt.blocks, placing.alone
         ask.crowd = placing.crowd.along(prompt, tokens)
         return ask
@@ -64,6 +67,7 @@ class Placed(Unplaced):
         else:  # what is tried again elsewhere is the same request
             self._placing.crowd.came(self.prompt)
         self._replica = name = replica.name
+        self._known = self._expected.get(name, 0)
         self._quiet = not replica.pending and not replica.others_pending
         self.told(name)
         self._placing.calibration.sent(name, self.tokens)
@@ -86,7 +90,7 @@ class Placed(Unplaced):
         placing.heat.answered(name, self.prompt.end, spent.output)
         if spent.whole:
             cached = spent.cached or 0
-            expected = self._expected.get(name, 0)
+            expected = self._known
             if expected:
                 expected = expected * (spent.prompt + cached) // max(1, self.tokens)
             if not placing.tells(name, spent):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from operator import itemgetter
 
 from backends.balance import Balance
 from backends.replica import Replica
@@ -50,6 +51,7 @@ class PreciselyPlaced(Placed):
     def ask(self, ask: Ask) -> Ask:
         super().ask(ask)
         ask.cached = self._expected = self._precise.known(self._ids, self.tokens, dict(self._expected))
+        ask.holders = ()
         return ask
 
     def sent(self, replica: Replica) -> None:
@@ -100,7 +102,7 @@ class PrecisePlacing(Placing):
                 cached[name] = told.get(name, 0)
             else:
                 cached[name] = max(told.get(name, 0), cached.get(name, 0))
-        return cached
+        return dict(sorted([entry for entry in cached.items() if entry[1]], key=itemgetter(1), reverse=True))
 
     def drop(self, name: str) -> None:
         super().drop(name)

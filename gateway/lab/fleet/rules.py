@@ -20,6 +20,7 @@ class _Rule:
     wants_pending = False
     wants_prefix = True
     wants_crowd = False
+    wants_order = False
 
     def __init__(self, rng: random.Random) -> None:
         self._random = rng.random
