@@ -34,7 +34,7 @@ QUIET = $$(test -t 1 || echo --quiet)
 PIP = $$(test -x $(BIN)/pip && echo "$(BIN)/python -m pip" || echo "$(PYTHON) -m pip --python $(BIN)/python")
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test lint drill soak fuzz conformance bench bench-stores bench-limits bench-workers bench-caches bench-cache-eval bench-vectors bench-learned route-eval route-weights own-traffic own-labels e2e minilm cross-encoder lock clean
+.PHONY: help venv run test lint drill soak fuzz conformance bench bench-stores bench-limits bench-workers bench-caches bench-cache-eval bench-vectors bench-learned route-eval route-weights own-traffic own-labels e2e minilm cross-encoder lock lock-suites clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -128,7 +128,6 @@ lock:  ## write requirements/lock.txt anew from pyproject.toml (ARGS=--upgrade f
 		--no-annotate --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(ARGS) \
 		--output-file requirements/lock.txt pyproject.toml
 
-.PHONY: lock-suites
 lock-suites: $(READY)  ## write the lock files of the environments of conformance and bench anew from their pins (ARGS=langchain)
 	$(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/python -m pip install --disable-pip-version-check --quiet uv

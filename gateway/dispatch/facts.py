@@ -8,14 +8,16 @@ import msgspec
 
 from gateway.exchange import Work
 
-_FACTS: Final = frozenset(Work.__struct_fields__) - {"assembled"}  # that one each process makes for itself
+_UNKNOWN: Final = dict(zip(Work.__struct_fields__, Work.__struct_defaults__, strict=True))
+_FACTS: Final = frozenset(_UNKNOWN) - {"assembled"}  # that one each process makes for itself
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(dict[str, Any]).decode
 
 
 def facts_of(work: Work, *, reported: bool) -> bytes:
     """All that is known so far. `reported`: its tokens are told where it was done, or by somebody else."""
-    return _encode({name: getattr(work, name) for name in _FACTS} | {"reported": reported})
+    known = {name: value for name in _FACTS if (value := getattr(work, name)) != _UNKNOWN[name]}
+    return _encode(known | {"reported": reported})
 
 
 def learn(work: Work, facts: bytes) -> None:
