@@ -22,6 +22,10 @@ HOLD = 262_144  # one full read of the event loop; more waits in the kernel, whe
 _HEAD, _BODY, _END = 1, 2, 3  # how far an answer has come, and how far a waiter wants it
 
 
+Opens = Callable[[bytes], bool]
+"""Whether it took the first bytes of a body."""
+
+
 class Line(Protocol):
     """What an answer asks of the connection that it arrives on."""
 
@@ -104,12 +108,44 @@ class Answer:
         """
         if self._held:
             sink(self._take())
+        await self._rest(sink, frames)
+
+    async def relay_if(self, opens: Opens, sink: Callable[[bytes], None], frames: Callable[[bytes], bool] | None = None) -> bool:
+        """`relay`, of a body whose first bytes `opens` is shown in place of the sink. False once it did not take them: they are
+        still there for `first` and `read`; so it is when the body is empty.
+        """
+        if self._held:
+            piece = self._take()
+            if not opens(piece):
+                self._keep(piece)
+                return False
+            await self._rest(sink, frames)
+            return True
+        opened = False
+
+        def first(piece: bytes) -> None:
+            nonlocal opened
+            opened = opens(piece)
+            if opened:
+                self._sink, self.frames = sink, frames
+            else:
+                self._sink, self.relayed, self._want = None, False, _BODY
+                self._keep(piece)
+
+        try:
+            await self._rest(first, None)
+        finally:
+            if not opened:
+                self._sink = None  # it refers to us
+        return opened
+
+    async def _rest(self, sink: Callable[[bytes], None], frames: Callable[[bytes], bool] | None) -> None:
         if self.open:
             self._sink = sink
             self.frames = frames
             self.relayed = True
             await self._until(_END)
-        if self._error is not None:
+        if self._error is not None and not self._held:
             raise self._told()
 
     def pause(self) -> None:
@@ -153,15 +189,18 @@ class Answer:
         """The body bytes of one read."""
         sink = self._sink
         if sink is None:
-            self._held.append(piece)
-            self._size += len(piece)
-            if self._size > (HOLD if self._limit is None else self._limit):
-                self._overflow()
+            self._keep(piece)
             return
         try:
             sink(piece)
         except Exception as error:  # noqa: BLE001 - the caller's code: its error is raised where the caller waits
             self.fail(error)
+
+    def _keep(self, piece: bytes) -> None:
+        self._held.append(piece)
+        self._size += len(piece)
+        if self._size > (HOLD if self._limit is None else self._limit):
+            self._overflow()
 
     def tell(self) -> None:
         """Wake the caller if what it waits for is there; once per read, so that a small answer costs one wake-up."""

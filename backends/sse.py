@@ -29,6 +29,8 @@ MAX_COUNT = 2**24  # tokens of one request; a backend that tells more is not bel
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 EMPTY_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
+_BREAK = b"\n\n"
+LAST = b"data: [DONE]\n\n"
 _LF, _CR = 10, 13  # as numbers: `b"\r" in data` makes and drops an exception first (0.34 us, against 0.01)
 _decode = msgspec.json.Decoder().decode
 
@@ -72,8 +74,11 @@ class EventSplitter:
     def feed(self, data: bytes) -> list[bytes]:
         """The events that are complete now, each with its empty line."""
         pending = self._pending
-        if self.between and is_one_line(data):
-            return [data]
+        if self.between:
+            if is_one_line(data):
+                return [data]
+            if _CR not in data and data[-2:] == _BREAK and data[0] != _LF and b"\n\n\n" not in data:
+                return [event + _BREAK for event in data[:-2].split(_BREAK)]
         self._carriage = self._carriage or _CR in data
         seen = max(0, len(pending) - 3)  # \r\n\r may be the beginning of an empty line
         pending += data
@@ -116,7 +121,7 @@ class Kind(enum.Enum):
     OTHER = "other"
 
 
-_CONTENT = Kind.CONTENT  # a member takes 0.17 us to find in its class (3.11), and each token asks for one
+_CONTENT, _DONE = Kind.CONTENT, Kind.DONE  # a member takes 0.17 us to find in its class (3.11), and each token asks for one
 
 
 class Tally:
@@ -140,6 +145,9 @@ class Tally:
         return self._objects or self.deltas > 0
 
     def read(self, event: bytes) -> Kind:
+        if event == LAST:  # it comes once a stream, but to be found no JSON twice takes 15 us
+            self.done = True
+            return _DONE
         if event[:5] == b"data:":
             try:
                 chunk = _glance(event[5:])
@@ -155,7 +163,7 @@ class Tally:
 
         Together they take a third of what they take one by one.
         """
-        if events[:6] != b"data: " or events[-2:] != b"\n\n" or _CR in events:
+        if events[:6] != b"data: " or events[-2:] != _BREAK or _CR in events or events.endswith(LAST):
             return False
         payloads = events[6:].split(b"\n\ndata: ")
         try:

@@ -78,7 +78,13 @@ class Used:
         asker, answerer = (self.asker.cpu - without) * each, self.answerer.cpu * each
         per_write = [end.messages / end.writes for end in (self.asker, self.answerer)]
         return Figures(
-            asker, answerer, asker + answerer, len(self.waits) / self.seconds, *per_write, statistics.median(self.waits) * 1e6
+            asker,
+            answerer,
+            asker + answerer,
+            len(self.waits) / self.seconds,
+            per_write[0],
+            per_write[1],
+            statistics.median(self.waits) * 1e6,
         )
 
 

@@ -129,7 +129,8 @@ class Asking:
     async def ask(self) -> Answer:
         self._serial = serial = self._serial + 1
         now = time.monotonic()
-        answered = self._waiting[serial] = self._loop.create_future()
+        answered: asyncio.Future[Answer] = self._loop.create_future()
+        self._waiting[serial] = answered
         self._messages += 1
         self.channel.send(_encode(_ask(serial, now)))
         answer = await answered

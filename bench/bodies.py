@@ -96,7 +96,7 @@ async def steps_of(ports: Sequence[int], folder: Path, name: str) -> list[float]
     await gateway.start()
     await asyncio.sleep(_SETTLE)
     tune_collector()
-    asyncio.events.Handle._run = timed  # type: ignore[method-assign]  # noqa: SLF001
+    asyncio.events.Handle._run = timed  # type: ignore[method-assign, assignment]  # noqa: SLF001
     try:
         sender = _sender(Target(gateway.port, "auto"), name)
         while sender.poll() is None:  # noqa: ASYNC110 - a process

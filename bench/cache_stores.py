@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from caches.key import exact_key
 from caches.memory import MemoryStore
+from caches.scope import Scope
 from caches.types import Entry, ExactStore
 
 _KEYS = 20_000
@@ -38,6 +39,7 @@ _IN_SCAN = 0.8  # of the requests of such a stretch belong to it
 _ROUNDS = 20_000
 _BYTES = 2_000
 _SECRET = b"bench"
+_SCOPE = Scope("acme")
 
 
 class Lru:
@@ -153,7 +155,7 @@ async def costs(store: ExactStore, rounds: int) -> dict[str, dict[str, float]]:
     body = {"messages": [{"role": "user", "content": "x" * _BYTES}], "temperature": 0}
 
     def key() -> bytes:
-        return exact_key(secret=_SECRET, tenant="acme", endpoint="chat", models=[("m", "1")], body=body, tier=None)
+        return exact_key(secret=_SECRET, scope=_SCOPE, endpoint="chat", models=[("m", "1")], body=body, tier=None)
 
     async def lookup(_: int) -> None:
         await store.get(key())

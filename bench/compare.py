@@ -175,7 +175,7 @@ def run(those: Field, plans: Length, wanted: Collection[str], forced: list[str],
     result = Result(
         date=dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         command=command,
-        commit=stages.version(PEERS[OURS], ROOT),
+        commit=stages.checkout_version(),
         forced=forced,
         machine=machine.describe(ours | ({"node": node} if node else {})),
         rounds=plans.base.rounds,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 
 from limits.entry import Entry
 from limits.predict import Predictor
@@ -27,7 +28,7 @@ def main() -> None:
     print(f"one answer learned                    {_best(_lessons):6.2f} us")
     print(f"a slot that is free, and settled      {_best(_free):6.2f} us")
     for depth in (10, 1_000, 100_000):
-        print(f"join, be next, settle; {depth:7,} waiting {_best(lambda depth=depth: _queued(depth)):6.2f} us")
+        print(f"join, be next, settle; {depth:7,} waiting {_best(partial(_queued, depth)):6.2f} us")
 
 
 def _best(work: Callable[[], float]) -> float:

@@ -215,7 +215,7 @@ async def _calibrate(config: Path) -> dict[str, Any]:
 async def _policy_of(client: httpx.AsyncClient, wanted: str) -> str:
     """The policy that answers name, once it is the one wanted."""
     async with asyncio.timeout(_PATIENCE):
-        while (version := (await _ask(client, "hello")).headers.get("x-tiergate-policy", "")) != wanted:  # noqa: ASYNC110 - once
+        while (version := str((await _ask(client, "hello")).headers.get("x-tiergate-policy", ""))) != wanted:  # noqa: ASYNC110 - once
             await asyncio.sleep(0.1)
     return version
 

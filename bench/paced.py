@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections import deque
+from typing import Any, cast
 
 import httptools
 
@@ -79,7 +80,7 @@ class Upstream(asyncio.Protocol):
         self.pacer = pacer
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)
         self.parser = httptools.HttpRequestParser(self)
 
     def data_received(self, data: bytes) -> None:
@@ -103,14 +104,14 @@ async def serve(port: int, pace: float, tokens: int) -> None:
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+        return int(probe.getsockname()[1])
 
 
 def pinned(core: int) -> list[str]:
     return ["taskset", "-c", str(core)] if sys.platform == "linux" and (os.cpu_count() or 1) > 1 else []
 
 
-def run(args: argparse.Namespace) -> dict[str, object]:
+def run(args: argparse.Namespace) -> dict[str, Any]:
     port, length = free_port(), args.tokens * args.pace
     me = [*pinned((os.cpu_count() or 1) - 1), sys.executable, __file__, "--serve", str(port), "--pace", str(args.pace)]
     server = subprocess.Popen([*me, "--tokens", str(args.tokens)], stdout=subprocess.PIPE, text=True)

@@ -86,7 +86,7 @@ class Cpu:
     def __call__(self) -> float:
         all_of = [self._me, *self._me.children(recursive=True)]
         times = [process.cpu_times() for process in all_of]
-        return sum(each.user + each.system for each in times)
+        return float(sum(each.user + each.system for each in times))
 
 
 async def lookups(cache: SemanticCache, texts: list[str], cpu: Cpu) -> dict[str, float]:
@@ -105,7 +105,7 @@ async def lookups(cache: SemanticCache, texts: list[str], cpu: Cpu) -> dict[str,
 def spared(count: int = 200_000) -> dict[str, float]:
     """Microseconds of what a request pays that has no part in it, and of what one pays for its partition."""
     messages = [{"role": "system", "content": "be brief" * 40}, {"role": "user", "content": "how do I reset it " * 60}]
-    bodies = {
+    bodies: dict[str, dict[str, object]] = {
         "tools": {"model": "m", "messages": messages, "temperature": 0, "tools": [{"type": "function"}]},
         "several turns": {
             "model": "m",

@@ -181,6 +181,10 @@ def version(peer: Peer, environment: Path) -> str:
         return nginx.version(environment)
     if peer.installer != "checkout":
         return next(iter(peer.packages.values()))
+    return checkout_version()
+
+
+def checkout_version() -> str:
     return output(["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=10", "--exclude=*"]) or "this checkout"
 
 

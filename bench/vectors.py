@@ -27,10 +27,11 @@ import uvloop
 
 from bench import machine
 from bench.figures import percentile
+from caches.embed.types import Vector
 from caches.vectors.embedded import embedded_store
 from caches.vectors.rows import collection_name
 from caches.vectors.store import QdrantStore, Times
-from caches.vectors.types import Point, Vector
+from caches.vectors.types import Point
 from caches.which import Which
 
 NEVER = 1e9

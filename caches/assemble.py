@@ -31,6 +31,8 @@ from caches.responses import response_of
 
 TEXTS = frozenset({"content", "reasoning", "reasoning_content", "refusal"})
 _FIRST = frozenset({"id", "created", "model"})
+_CONTENT = {"content"}
+_NESTED = frozenset({list, dict}).__contains__
 _BACKSLASH = 92
 _decode = msgspec.json.Decoder().decode
 _text = msgspec.json.Decoder(str).decode
@@ -91,12 +93,13 @@ class _Lane:
         piece = choices[0] if type(choices) is list and len(choices) == 1 else None
         if type(piece) is not dict or type(piece.get("index")) is not int or "text" in piece:
             return None
-        others = [value for name, value in chunk.items() if name != "choices"]
-        others += [value for name, value in piece.items() if name != "delta"]
-        found = _PLAIN_DELTA.search(event)
-        if found is None or any(type(value) in (list, dict) for value in others):
+        delta = piece.get("delta")
+        if type(delta) is not dict or delta.keys() != _CONTENT:
             return None
-        if piece.get("delta") != {"content": _text(b'"' + found.group(1) + b'"')}:  # a name twice: the other one counts
+        if sum(map(_NESTED, map(type, chunk.values()))) > 1 or sum(map(_NESTED, map(type, piece.values()))) > 1:
+            return None  # beside the choices, and beside the delta, there are scalars alone
+        found = _PLAIN_DELTA.search(event)
+        if found is None or delta["content"] != _text(b'"%b"' % found[1]):  # a name twice: the other one counts
             return None
         parts = answer.choices[piece["index"]].texts["content"]
         return cls(event[: found.start(1)], event[found.end(1) :], parts)

@@ -36,7 +36,7 @@ from gateway.errors import ApiError, BackendAnswer
 from gateway.exchange import Work
 from gateway.metrics import Metrics
 from gateway.refusals import waiting
-from gateway.relay import NoAnswer, Sink, Start, Tee, begin, count, holds_event, is_json, json_object, read_usage
+from gateway.relay import NoAnswer, Sink, Start, Tee, begin, begins_well, count, holds_event, is_json, json_object, read_usage
 from gateway.reply import Head
 from gateway.settle import Ending
 from limits.density import Density
@@ -247,13 +247,55 @@ class Forwarder:
 
     async def _deliver_stream(self, call: Call, answer: UpstreamAnswer, lease: Attempt, sink: Sink, content_type: bytes) -> None:
         call.work.streams = True
+        tee = Tee(sink, call.work)
+        lane = None if tee.lane is None else tee.lane.take
+        begun = False
+
+        def begins(piece: bytes) -> None:
+            nonlocal begun
+            begun = True
+            call.ending = Ending.CUT
+            sink.flow = answer
+            sink.begin(Head(answer.status, content_type, stream=True))
+            tee.take(piece)
+
+        def opens(piece: bytes) -> bool:
+            """Nearly every stream: its first bytes go on in the read that they came with."""
+            if not begins_well(piece):
+                return False
+            call.work.first_byte_at = self._clock()
+            lease.first_byte()
+            begins(piece)
+            return True
+
+        try:
+            if not await answer.relay_if(opens, tee.take, lane):
+                piece = await self._first(call, answer)
+                if is_json(piece):
+                    await self._deliver_whole(call, answer, lease, sink, b"application/json", piece)
+                    return
+                self._look(call, lease, piece)
+                begins(piece)
+                await answer.relay(tee.take, lane)
+            tee.finish()
+            if tee.unfinished:
+                raise _broken("The model's stream ended before its answer did.")
+            call.ending = Ending.COMPLETE
+        finally:
+            if begun:
+                sink.flow = None
+                self._streamed(call, lease, tee)
+
+    async def _first(self, call: Call, answer: UpstreamAnswer) -> bytes:
+        """What a stream begins with: a whole event, unless it is too long for one."""
         piece = await answer.first()
         call.work.first_byte_at = self._clock()
         while piece and not holds_event(piece) and len(piece) < _MAX_FIRST and not answer.complete:
             piece += await answer.first()
-        if is_json(piece):
-            await self._deliver_whole(call, answer, lease, sink, b"application/json", piece)
-            return
+        return piece
+
+    def _look(self, call: Call, lease: Attempt, piece: bytes) -> None:
+        """Raises AttemptFailed or ApiError for a stream that begins with its end, or with an error."""
         start = begin(piece)
         if start is Start.NOTHING:
             lease.settle(Outcome.FAILED)
@@ -262,33 +304,23 @@ class Forwarder:
             self._refuse(call, lease, _status_of(start), msgspec.json.encode({"error": start}))
         if start is Start.GOOD:
             lease.first_byte()
-        tee = Tee(sink, call.work)
-        call.ending = Ending.CUT
-        sink.flow = answer
-        sink.begin(Head(answer.status, content_type, stream=True))
-        try:
-            tee.take(piece)
-            await answer.relay(tee.take, None if tee.lane is None else tee.lane.take)
-            tee.finish()
-            if tee.unfinished:
-                raise _broken("The model's stream ended before its answer did.")
+
+    def _streamed(self, call: Call, lease: Attempt, tee: Tee) -> None:
+        """A stream that had begun is over."""
+        call.work.last_byte_at = self._clock()
+        tally = tee.tally
+        if tally.done:
             call.ending = Ending.COMPLETE
-        finally:
-            sink.flow = None
-            call.work.last_byte_at = self._clock()
-            tally = tee.tally
-            if tally.done:
-                call.ending = Ending.COMPLETE
-            if call.ending is Ending.COMPLETE:
-                lease.settle(_shown(tally))
-            else:
-                tee.cut_short()
-            call.deltas, call.work.broken = tally.deltas, tally.error is not None
-            if tally.prompt_tokens or (tally.prompt_tokens is not None and tally.completion_tokens):
-                completion = tally.completion_tokens or 0
-                if not completion or call.ending is not Ending.COMPLETE:  # what was told early, as of /v1/messages, is no count
-                    completion = max(completion, tally.deltas)
-                call.usage = count(call.work, tally.prompt_tokens, completion, tally.cached_tokens)
+        if call.ending is Ending.COMPLETE:
+            lease.settle(_shown(tally))
+        else:
+            tee.cut_short()
+        call.deltas, call.work.broken = tally.deltas, tally.error is not None
+        if tally.prompt_tokens or (tally.prompt_tokens is not None and tally.completion_tokens):
+            completion = tally.completion_tokens or 0
+            if not completion or call.ending is not Ending.COMPLETE:  # what was told early, as of /v1/messages, is no count
+                completion = max(completion, tally.deltas)
+            call.usage = count(call.work, tally.prompt_tokens, completion, tally.cached_tokens)
 
     async def _judge(self, call: Call, answer: UpstreamAnswer, lease: Attempt, failures: Failures) -> None:
         """An error answer: does it say something about the request, about the replica, or about the operator?"""

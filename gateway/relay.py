@@ -260,12 +260,20 @@ def count(work: Work, prompt: int, completion: int | None, cached: int | None) -
     return prompt + completion
 
 
+_FIELDS = b"de:"  # first letters of data, event, and of comments
+
+
 class Start(enum.Enum):
     """How a stream begins, as far as it came."""
 
     GOOD = "good"
     BAD = "bad"  # something of an answer, and then an error: it is passed on
     NOTHING = "nothing"  # its end, and nothing before it
+
+
+def begins_well(piece: bytes) -> bool:
+    """Whether that can be told at a glance: a whole event, and none that might be an error or the end."""
+    return piece[:1] in _FIELDS and b"\n\n" in piece and b"error" not in piece and b"[DONE]" not in piece
 
 
 def begin(piece: bytes) -> Start | dict[str, Any]:

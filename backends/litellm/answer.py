@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from backends.alarm import Deadlines
+from backends.answer import Opens
 from backends.errors import BadResponse, Phase, UpstreamTimeout
 from backends.litellm.events import DONE, Events
 from backends.litellm.failures import broken
@@ -78,6 +79,14 @@ class LiteLLMAnswer:
     ) -> None:
         while piece := await self.first():
             sink(piece)
+
+    async def relay_if(self, opens: Opens, sink: Callable[[bytes], None], frames: Callable[[bytes], bool] | None = None) -> bool:
+        piece = await self.first()
+        if not opens(piece):
+            self._held = piece
+            return False
+        await self.relay(sink, frames)
+        return True
 
     def pause(self) -> None:
         if not self.complete and self._gate is None:

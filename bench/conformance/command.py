@@ -15,18 +15,19 @@ import argparse
 import datetime as dt
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
-from bench.compare import end_at_sigterm, version
+from bench.compare import end_at_sigterm
 from bench.conformance import page, runner, verdict
 from bench.conformance.records import DATA, Results, Run
 from bench.conformance.suites import FOLDER, SUITES
 from bench.conformance.targets import DIRECT, GATEWAYS, OURS, WORKERS, Target, started
 from bench.environments import NotInstalledError
 from bench.processes import NotReadyError
+from bench.stages import checkout_version
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -69,7 +70,7 @@ def _write(results: Results, folder: Path) -> None:
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    def some(known: Sequence[str]) -> object:
+    def some(known: Sequence[str]) -> Callable[[str], list[str]]:
         def chosen(text: str) -> list[str]:
             names = [name.strip() for name in text.split(",") if name.strip()]
             if names == ["all"]:
@@ -119,4 +120,4 @@ def _run(name: str, command: Sequence[str], target: Target, version_of_target: s
 
 def _version(target: str) -> str:
     gateway = GATEWAYS[target]
-    return gateway.version if gateway and gateway.peer else version(OURS)
+    return gateway.version if gateway and gateway.peer else checkout_version()

@@ -27,14 +27,15 @@ from pathlib import Path
 
 import msgspec
 
-from bench.compare import end_at_sigterm, version
+from bench.compare import end_at_sigterm
 from bench.conformance.page import DOCS, page
 from bench.conformance.records import DATA as RESULTS
 from bench.conformance.records import Results
 from bench.conformance.served import DATA, TARGETS, Served, Spread, Taken
-from bench.conformance.targets import KEY, MODEL, OURS
+from bench.conformance.targets import KEY, MODEL
 from bench.load import Target
 from bench.processes import NotReadyError, Running, environment
+from bench.stages import checkout_version
 from gateway.lab.up.ports import free
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _NO_VLLM
     end_at_sigterm()
     asked, runs = Asked(args.prompts, args.at_once), list[Taken]()
-    ours, busy = version(OURS), os.getloadavg()[2]
+    ours, busy = checkout_version(), os.getloadavg()[2]
     with tempfile.TemporaryDirectory(prefix="tiergate-vllm-bench-") as folder, contextlib.ExitStack() as stack:
         engines = _engines(Path(folder), stack)
         gateway = _gateway(engines, Path(folder), stack)

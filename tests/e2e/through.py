@@ -74,7 +74,7 @@ def cases():
 
 def _asked():
     chat = {"messages": [{"role": "user", "content": "Say a number."}], "max_tokens": 48, "stop": ["\n"], **GREEDY}
-    weather = {**chat, "tools": [TOOL], "max_tokens": 60}
+    weather = {**chat, "tools": [TOOL], "max_tokens": 60, "stop": None}  # a stop in a call: vLLM tells of it whole, not streamed
     sampled = {"temperature": 1, "seed": 5, "n": 2}
     named = {"type": "function", "function": {"name": "get_weather"}}
     schema = {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA, "strict": True}}
