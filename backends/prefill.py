@@ -30,6 +30,7 @@ _MOST = log(4.0)
 _FRESH = 8  # rounds: as many samples as there are replicas that were measured
 _HALF_LIFE = 4
 _LEAST = 1e-6  # samples
+_AT_ONCE = 16  # replicas that are compared for one sample; of more only with every second one, every third …
 
 
 class Speeds:
@@ -52,7 +53,8 @@ class Speeds:
         self._known[replica] = _taken_in((mean, self._weight(replica)), rate - usual[0], _MEMORY)
         self._samples += 1
         self._at[replica] = self._samples
-        self._compare()
+        if self._samples % (1 + len(self._known) // _AT_ONCE) == 0:
+            self._compare()
 
     def forget(self, replica: Replica) -> None:
         self._at.pop(replica, None)

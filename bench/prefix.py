@@ -13,15 +13,16 @@ from collections.abc import Callable
 from backends.balance import make_balance
 from backends.breaker import Breaker
 from backends.client import Client, Origin
+from backends.pool import Pool
 from backends.replica import Replica
 from backends.types import Ask
 from caches.chain import Chain, chain, chain_key
 from caches.crowd import Crowd
+from caches.holders import Holders
 from caches.prefix import PrefixIndex
 from caches.prompts import prompt_parts
 
 _ROUNDS, _STEPS = 5, 200
-_REPLICAS = 64
 _PROMPT_TOKENS = 12_000
 _BYTES = 48_000
 _KEY = chain_key("model", None, "salt")
@@ -33,9 +34,9 @@ def main() -> None:
     print(f"chain of a short question             {_best(lambda: _chained(_conversation(60))):7.1f} us")
     print(f"chain of {_BYTES:,} bytes of messages     {_best(lambda: _chained(body)):7.1f} us")
     for crowded in (False, True):
-        for replicas in (2, 8, _REPLICAS):
+        for replicas in (2, 8, 64, 256):
             decide, kind = _decisions(replicas, crowded=crowded), "that many share" if crowded else "of its own"
-            print(f"{_PROMPT_TOKENS:,} tokens {kind:15}, {replicas:2} replicas: whole decision {_best(decide):7.1f} us")
+            print(f"{_PROMPT_TOKENS:,} tokens {kind:15}, {replicas:3} replicas: whole decision {_best(decide):7.1f} us")
     _memory()
 
 
@@ -67,9 +68,12 @@ def _chained(body: dict[str, object]) -> bytes:
 
 def _decisions(count: int, *, crowded: bool) -> Callable[[], object]:
     """Unpack, match, choose, note what is sent; half of the replicas hold some of the prompt, one all but the last turn."""
-    index, balance, crowd = PrefixIndex(), make_balance("work_cost", seed=1), Crowd(time.monotonic)
+    index, crowd = PrefixIndex(), Crowd(time.monotonic)
     client = Client(Origin.parse("http://127.0.0.1:1/v1"))
     replicas = [Replica(f"r{number}", client, breaker=Breaker(random.Random(1))) for number in range(count)]
+    pool = Pool("m", replicas, make_balance("work_cost", seed=1))
+    for replica in replicas:
+        replica.up = True
     packed = _chained(_conversation(_BYTES))
     whole = Chain.unpack(packed)
     for number in range(0, count, 2):
@@ -81,8 +85,10 @@ def _decisions(count: int, *, crowded: bool) -> Callable[[], object]:
     def decide() -> None:
         prompt = Chain.unpack(packed)
         cached, many = index.match(prompt, _PROMPT_TOKENS), crowd.along(prompt, _PROMPT_TOKENS)
-        ask = Ask(None, _PROMPT_TOKENS, cached=cached, prefix=prompt.blocks, crowd=many)
-        index.add(balance.choose(replicas, ask).name, prompt, _PROMPT_TOKENS)
+        holders = cached.counts() if many and isinstance(cached, Holders) else ()
+        chosen = pool.pick(Ask(None, _PROMPT_TOKENS, cached=cached, holders=holders, prefix=prompt.blocks, crowd=many))
+        assert chosen is not None
+        index.add(chosen.name, prompt, _PROMPT_TOKENS)
         crowd.came(company)
 
     return decide

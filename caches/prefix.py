@@ -74,7 +74,7 @@ class PrefixIndex:
         reached = self._reached(blocks)
         reached.reverse()
         block, names = prompt.block, self._names
-        if sum([mask.bit_count() for mask, _ in reached]) > _NAMED:
+        if blocks and (self._masks.get(blocks[0], 0) & self._alive).bit_count() > _NAMED:
             return self._unnamed(prompt, tokens, reached)
         lengths = {names[bit]: blocks * block for mask, blocks in reached for bit in bits(mask)}
         if prompt.asked:
@@ -83,22 +83,24 @@ class PrefixIndex:
 
     def _unnamed(self, prompt: Chain, tokens: int, reached: list[tuple[int, int]]) -> Holders:
         """The same of many. An answer that more than a few hold counts for none of them: nobody repeats that."""
-        levels = [(mask, prompt.tokens_of(blocks * prompt.block, tokens)) for mask, blocks in reached]
+        levels: list[tuple[int, float]] = [*reached]
         answered = self._masks.get(prompt.asked, 0) & self._alive if prompt.asked else 0
         if answered and answered.bit_count() <= _NAMED:
-            lengths = {}
+            before = {}
             for bit in bits(answered):
-                lengths[self._names[bit]] = next((blocks * prompt.block for mask, blocks in reached if mask & bit), 0)
-            before = dict(lengths)
+                before[self._names[bit]] = next((blocks * prompt.block for mask, blocks in reached if mask & bit), 0)
+            lengths = dict(before)
             self._credit(prompt, tokens, lengths)
             for name, length in lengths.items():
                 if length != before[name]:
                     bit = self._held[name].bit
-                    levels = [(mask & ~bit, held) for mask, held in levels]
-                    levels.append((bit, prompt.tokens_of(length, tokens)))
-        levels = sorted([level for level in levels if level[0]], key=itemgetter(1), reverse=True)
+                    levels = [(mask & ~bit, blocks) for mask, blocks in levels]
+                    levels.append((bit, length / prompt.block))
+            levels = sorted([level for level in levels if level[0]], key=itemgetter(1), reverse=True)
         self._turn += _STEP
-        return Holders(levels, self._names, self._bit, self._turn)
+        return Holders(
+            levels, lambda blocks: prompt.tokens_of(round(blocks * prompt.block), tokens), self._names, self._bit, self._turn
+        )
 
     def _bit(self, name: str) -> int:
         held = self._held.get(name)

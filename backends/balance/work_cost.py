@@ -87,8 +87,9 @@ class WorkCost:
         than those, and has not the least to do. Where speeds differ, by an eighth at most.
         """
         cached = ask.cached
-        names = cached if len(cached) <= _HOLDERS else islice(cached, _HOLDERS)
-        found = [one for name in names if (one := order.by_name.get(name)) is not None and one in order and may(one)]
+        found = [
+            one for name in islice(cached, _HOLDERS) if (one := order.by_name.get(name)) is not None and one in order and may(one)
+        ]
         home, share = None, self._home_share(ask)
         if share:
             home = order.home(self._ranks, self._point(ask), may)

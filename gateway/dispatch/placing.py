@@ -56,9 +56,9 @@ class Placed(Unplaced):
     def ask(self, ask: Ask) -> Ask:
         placing, prompt, tokens = self._placing, self.prompt, self.tokens
         ask.cached = self._expected = found = placing.index.match(prompt, tokens)
-        ask.holders = found.counts() if isinstance(found, Holders) else ()
         ask.prefix, ask.alone = prompt.blocks, placing.alone
         ask.crowd = placing.crowd.along(prompt, tokens)
+        ask.holders = found.counts() if ask.crowd and isinstance(found, Holders) else ()
         return ask
 
     def sent(self, replica: Replica) -> None:

@@ -378,6 +378,17 @@ class TestSpeed:
         pool.remove(fast)
         assert [replica.speed for replica in others] == [1.0, 1.0]
 
+    async def test_in_a_large_pool_too(self, clock):
+        """Of fifty the one that reads three times as fast is found to, and chosen while all are alike else."""
+        pool = make_pool(clock, 50, "work_cost")
+        fast, *others = pool.replicas
+        for _ in range(20):
+            await self.read(pool, fast, clock, 4000, 0.3)
+            for replica in others:
+                await self.read(pool, replica, clock, 4000, 0.9)
+        assert 1.8 < fast.speed < 3.1
+        assert {pool.pick(Ask(None, 4000)) for _ in range(20)} == {fast}
+
     @pytest.mark.parametrize("count", [2, 3, 8])
     async def test_one_that_was_slow_once_is_tried_again(self, clock, count):
         """One request at a time: while the others are asked what it was ages, and when it is well it has its share again."""
