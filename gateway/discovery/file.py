@@ -30,7 +30,7 @@ from gateway.config.reader import Reader
 from gateway.config.schema import Replica
 from gateway.config.secret import Secret
 from gateway.config.tls import BackendTls
-from gateway.config.yamltree import MAX_BYTES, Mapping, Mark, Scalar, Sequence, compose
+from gateway.config.yamltree import MAX_BYTES, TOO_LARGE, Mapping, Mark, Scalar, Sequence, compose
 from gateway.discovery.single import Single
 from gateway.discovery.types import Found, LookFailed, name_of
 from gateway.fleet import MAX_REPLICAS
@@ -166,7 +166,7 @@ def _text(path: Path, expected: _Signature) -> str | None:
         if _signature(os.fstat(descriptor)) != expected:
             return None
     if len(data) > MAX_BYTES:
-        raise LookFailed("larger than 1 MiB")
+        raise LookFailed(TOO_LARGE)
     try:
         return data.decode()
     except UnicodeDecodeError:

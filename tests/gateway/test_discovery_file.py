@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config.secret import Secret
+from gateway.config.yamltree import MAX_BYTES, TOO_LARGE
 from gateway.discovery.file import File
 from gateway.discovery.types import LookFailed
 
@@ -102,7 +103,7 @@ async def test_a_bad_file_says_the_line_and_heals(path, source):
         ("- {url: 'http://h/', events: 'tcp://h:1'}\n- {url: 'http://i/', events: 'tcp://h:1'}\n", "h-80 and i-80 both have"),
         ("- {url: 'http://h/', events: 'tcp://h:1', replay: 'tcp://h:1'}\n", "h-80 and h-80 both have"),
         ("- [" * 40, "nested more than|not valid YAML"),
-        ("a" * (1024 * 1024 + 1), "larger than 1 MiB"),
+        ("a" * (MAX_BYTES + 1), TOO_LARGE),
         ("- {url: 'http://h/'}\n" * 1025, "more than 1024 replicas"),
         ("\x00", "not allowed"),
         ("!!python/object:os.system x", "not supported"),
