@@ -55,7 +55,7 @@ lint: $(READY)  ## style, format and types
 drill: $(READY)  ## run the longer drills and soaks
 	$(BIN)/python -m pytest -m drill -s --timeout 900 $(ARGS)
 
-soak: $(READY)  ## an hour of mixed traffic in minutes, one process and two workers (part of drill; TIERGATE_SOAK=20000 requests)
+soak: $(READY)  ## an hour of mixed traffic in minutes, one process and two workers (part of drill; TIERGATE_SOAK=100000 requests)
 	$(BIN)/python -m pytest tests/drills/test_drill_soak.py -m drill -s --timeout 2400 $(ARGS)
 
 fuzz: $(READY) $(VENV)-fuzz/.ready  ## send what nobody meant to the admin API and the model API (schemathesis)

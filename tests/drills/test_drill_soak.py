@@ -195,6 +195,14 @@ async def at_rest(node):
             await asyncio.sleep(0.05)
 
 
+async def written(node, count):
+    """The log, once it has that many lines: a thread writes it."""
+    async with asyncio.timeout(30):
+        while len(lines := node.lines()) < count:
+            await asyncio.sleep(0.5)
+    return lines
+
+
 async def reloads(node):
     """One after the other, for as long as it is let."""
     while True:
@@ -225,7 +233,7 @@ async def test_an_hour_of_traffic_leaves_nothing_behind(node, figures, workers):
     early, began = descriptors(one), traffic.done
     await traffic.send(range(warm, REQUESTS))
     found = await at_rest(one)
-    logged = one.lines()
+    logged = await written(one, total(found, "tiergate_requests_total"))
     points = [(count, held) for count, held in traffic.points if count > began]
     trend, late = Trend.of(points), descriptors(one)
     figures[f"soak, workers {workers}: MiB at the first, after the warming, at the end"] = ", ".join(
