@@ -77,9 +77,14 @@ def _failures(results: Results) -> Iterator[str]:
         own = [(name, case) for name, case in found if not fails_directly(results, name, case)]
         if target not in (DIRECT, OURS, WORKERS):
             yield f"### {target}\n"
-            yield from _table(own, lambda _, case: case.why)
+            yield from _table(own, lambda _, case: case.why) if _ran(results, target) else ("Not run.\n",)
     yield "## What fails without any gateway\n"
-    yield from _table(_cases(results, DIRECT, lambda run: run.failed), lambda _, case: case.why)
+    alone = _cases(results, DIRECT, lambda run: run.failed)
+    yield from _table(alone, lambda _, case: case.why) if _ran(results, DIRECT) else ("Not run.\n",)
+
+
+def _ran(results: Results, target: str) -> bool:
+    return any(target in runs for runs in results.runs.values())
 
 
 def _skipped(results: Results) -> Iterator[str]:

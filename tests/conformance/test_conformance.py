@@ -52,6 +52,7 @@ def test_whose_a_failure_is():
     told = page.page(results)
     assert "0 / **3**" in told
     assert "**not explained**" in told
+    assert "### smg\n\nNot run." in told
 
 
 def test_the_page_is_made_of_the_results():
