@@ -108,6 +108,11 @@ EVENTS = st.one_of(
 
 @settings(max_examples=150)
 @given(events=st.lists(EVENTS, max_size=25), rooms=st.sampled_from([None, 1, 3]), together=st.sampled_from([1, 2, 5]))
+@example(
+    events=[dumped(chunk([choice("")])), dumped(chunk([], usage={"prompt_tokens": 3})), dumped(chunk([choice("")]))],
+    rooms=1,
+    together=5,
+)
 @example(events=[dumped(chunk([choice("a")]))] * 2 + [dumped(chunk([choice("b")]))], rooms=None, together=1)
 def test_it_says_what_the_long_way_says(events, rooms, together):
     """Of any events, each a chunk, alone or with others in a read: bytes and their order, record and tally are the same."""
@@ -121,7 +126,7 @@ def test_it_says_what_the_long_way_says(events, rooms, together):
         feed(tee, b"".join(map(frame, events[at : at + together])), event)
         for whole in splitter.feed(event):
             other.read(whole)
-        client.writable = True
+        client.room, client.writable = 10**6, True
         flight.catch_up(reader)
     passed = b"".join(events)[: len(b"".join(events)) - len(splitter.rest)]
     assert client.got == passed
