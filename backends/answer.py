@@ -125,7 +125,8 @@ class Answer:
 
         def first(piece: bytes) -> None:
             nonlocal opened
-            opened = opens(piece)
+            waiter = self._waiter
+            opened = waiter is not None and not waiter.done() and opens(piece)  # done: cancelled, and it has not heard of it yet
             if opened:
                 self._sink, self.frames = sink, frames
             else:

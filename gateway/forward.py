@@ -261,7 +261,7 @@ class Forwarder:
 
         def opens(piece: bytes) -> bool:
             """Nearly every stream: its first bytes go on in the read that they came with."""
-            if call.ending is Ending.PREEMPTED or not begins_well(piece):  # what gives its slot up is to begin anew
+            if not begins_well(piece):
                 return False
             call.work.first_byte_at = self._clock()
             lease.first_byte()

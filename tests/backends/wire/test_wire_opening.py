@@ -66,6 +66,28 @@ async def test_they_are_taken_before_the_event_loop_turns():
         await client.close()
 
 
+async def test_nothing_is_opened_for_one_who_is_cancelled():
+    """Its first bytes may come in the turn in which it was told to end, before it has heard of that."""
+
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(STREAM)
+        await peer.left()
+
+    async with Server(script) as server, asyncio.timeout(CEILING):
+        client, seen = server.client(), []
+        async with client.request(head(), b"", deadlines()) as answer:
+            connection = next(iter([o for o in gc.get_referrers(answer) if type(o).__name__ == "Connection"]))
+            relay = asyncio.create_task(answer.relay_if(taking(seen, True), seen.append))
+            await asyncio.sleep(0)
+            relay.cancel()
+            connection.data_received(chunk(b"zero"))
+            with pytest.raises(asyncio.CancelledError):
+                await relay
+            assert seen == []
+        await client.close()
+
+
 @pytest.mark.parametrize("apart", [False, True])
 async def test_first_bytes_that_are_declined_are_still_there(apart):
     """Whoever reads on has the body from its beginning."""
