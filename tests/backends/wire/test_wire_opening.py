@@ -6,6 +6,8 @@ import gc
 import pytest
 from wire_peer import CEILING, END, STREAM, Peer, Server, always, chunk, deadlines, head
 
+from backends.answer import Answer
+from backends.connection import Connection
 from backends.errors import ConnectionBroken, UpstreamTimeout
 
 
@@ -15,6 +17,21 @@ def taking(got: list[bytes], taken: bool):
         return taken
 
     return opens
+
+
+async def silent(peer: Peer) -> None:
+    """Says that it streams, and nothing more."""
+    await peer.request()
+    await peer.send(STREAM)
+    await peer.left()
+
+
+async def relaying(answer: Answer, seen: list[bytes]) -> tuple[Connection, asyncio.Task[bool]]:
+    """Its connection, and who waits for its first bytes to take them."""
+    connection = next(iter([one for one in gc.get_referrers(answer) if isinstance(one, Connection)]))
+    relay = asyncio.create_task(answer.relay_if(taking(seen, True), seen.append))
+    await asyncio.sleep(0)
+    return connection, relay
 
 
 @pytest.mark.parametrize("apart", [False, True])
@@ -55,9 +72,7 @@ async def test_they_are_taken_before_the_event_loop_turns():
     async with Server(script) as server, asyncio.timeout(CEILING):
         client, seen = server.client(), []
         async with client.request(head(), b"", deadlines()) as answer:
-            connection = next(iter([o for o in gc.get_referrers(answer) if type(o).__name__ == "Connection"]))
-            relay = asyncio.create_task(answer.relay_if(taking(seen, True), seen.append))
-            await asyncio.sleep(0)
+            connection, relay = await relaying(answer, seen)
             connection.data_received(chunk(b"zero"))
             assert seen == [b"zero"]
             go.set()
@@ -69,17 +84,10 @@ async def test_they_are_taken_before_the_event_loop_turns():
 async def test_nothing_is_opened_for_one_who_is_cancelled():
     """Its first bytes may come in the turn in which it was told to end, before it has heard of that."""
 
-    async def script(peer: Peer) -> None:
-        await peer.request()
-        await peer.send(STREAM)
-        await peer.left()
-
-    async with Server(script) as server, asyncio.timeout(CEILING):
+    async with Server(silent) as server, asyncio.timeout(CEILING):
         client, seen = server.client(), []
         async with client.request(head(), b"", deadlines()) as answer:
-            connection = next(iter([o for o in gc.get_referrers(answer) if type(o).__name__ == "Connection"]))
-            relay = asyncio.create_task(answer.relay_if(taking(seen, True), seen.append))
-            await asyncio.sleep(0)
+            connection, relay = await relaying(answer, seen)
             relay.cancel()
             connection.data_received(chunk(b"zero"))
             with pytest.raises(asyncio.CancelledError):
@@ -137,12 +145,7 @@ async def test_a_body_that_breaks_off_is_told(said):
 async def test_first_bytes_have_their_deadline():
     """It runs while they are waited for."""
 
-    async def script(peer: Peer) -> None:
-        await peer.request()
-        await peer.send(STREAM)
-        await peer.left()
-
-    async with Server(script) as server, asyncio.timeout(CEILING):
+    async with Server(silent) as server, asyncio.timeout(CEILING):
         client = server.client()
         async with client.request(head(), b"", deadlines(first_token=0.02)) as answer:
             with pytest.raises(UpstreamTimeout):
