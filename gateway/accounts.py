@@ -34,7 +34,7 @@ class Accounts:
         queued = work.queued + (now - work.queued_at if work.queued_at else 0.0)
         overhead = max(0.0, duration - queued - upstream - x.body_wait)
         first = work.settled and not work.reported
-        past = sum(self._account_past(each) for each in x.past) if x.past else 0
+        past = [each for each in x.past if each.settled and not each.reported] if x.past else ()
         if work.attempts or x.cache:
             metrics.duration.observe((work.model, work.tier), duration)
             if not x.shared:
@@ -43,27 +43,31 @@ class Accounts:
             self._account_work(x)
         if x.outcome == "limited":
             metrics.limited.add((tenant, x.limit or "upstream"))
-        self._log.write(_line(x, duration, queued, overhead, first=first, past=past))
+        line = _line(x, duration, queued, overhead, first=first)
+        for each in past:
+            self._account_past(each, line)
+        self._log.write(line)
 
-    def _account_past(self, work: Work) -> int:
-        """What a failed work has cost that nobody has told: whom it was charged to had left before it ended."""
-        if work.reported or not work.settled:
-            return 0
+    def _account_past(self, work: Work, line: LogLine) -> None:
+        """A failed work that nobody has told of: whom it was charged to had left before it ended."""
         self._count_tokens(work)
-        return work.charged
+        line.prompt_tokens += work.prompt_tokens
+        line.completion_tokens += work.completion_tokens
+        line.charged_tokens += work.charged
 
     def _count_tokens(self, work: Work) -> None:
+        metrics = self._metrics
         work.reported = True
-        self._metrics.tokens.add(("prompt",), work.prompt_tokens)
-        self._metrics.tokens.add(("completion",), work.completion_tokens)
+        metrics.tokens.add(("prompt",), work.prompt_tokens)
+        metrics.tokens.add(("completion",), work.completion_tokens)
+        if work.cached_tokens is not None:
+            metrics.prefix_tokens.add((work.model, "hit"), work.cached_tokens)
+            metrics.prefix_tokens.add((work.model, "miss"), max(0, work.prompt_tokens - work.cached_tokens))
 
     def _account_work(self, x: Exchange) -> None:
         """The work of one or many requests, counted once."""
         work, metrics = x.work, self._metrics
         self._count_tokens(work)
-        if work.cached_tokens is not None:
-            metrics.prefix_tokens.add((work.model, "hit"), work.cached_tokens)
-            metrics.prefix_tokens.add((work.model, "miss"), max(0, work.prompt_tokens - work.cached_tokens))
         if x.stream and work.first_byte_at:
             where = (work.model, work.tier)
             metrics.ttft.observe(where, max(0.0, work.first_byte_at - x.arrived))
@@ -71,7 +75,7 @@ class Accounts:
                 metrics.tpot.observe(where, (work.last_byte_at - work.first_byte_at) / (work.completion_tokens - 1))
 
 
-def _line(x: Exchange, duration: float, queued: float, overhead: float, *, first: bool, past: int) -> LogLine:
+def _line(x: Exchange, duration: float, queued: float, overhead: float, *, first: bool) -> LogLine:
     """Tokens are on the `first` line of the work that made them."""
     work, principal = x.work, x.principal
     line = LogLine(
@@ -96,7 +100,7 @@ def _line(x: Exchange, duration: float, queued: float, overhead: float, *, first
         work.prompt_tokens if first else 0,
         work.completion_tokens if first else 0,
         work.cached_tokens if first else None,
-        past + x.hit_tokens + (work.charged if first else 0),
+        x.hit_tokens + (work.charged if first else 0),
         int(queued * 100_000 + 0.5) / 100,
         round((work.first_byte_at - x.arrived) * 1000, 2) if work.first_byte_at and x.stream and not x.shared else None,
         int(duration * 100_000 + 0.5) / 100,

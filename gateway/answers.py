@@ -139,7 +139,10 @@ class Answers:
         """No cache has a part in this one, beyond having been asked."""
         if job.wishes.cache.only_if_cached:
             raise not_cached()
-        await produce(job, reply)
+        try:
+            await produce(job, reply)
+        finally:
+            job.work.settled = True
         reply.end()
 
     async def _hit(self, x: Exchange, job: Job, entry: Entry, reply: Reply, produce: Produce) -> bool:
@@ -286,7 +289,10 @@ class Answers:
 
     async def _fly(self, job: Job, flight: Flight, produce: Produce) -> None:
         """The work behind one or many identical requests, in a task of its own; a whole and good answer is kept."""
-        await produce(job, flight)
+        try:
+            await produce(job, flight)
+        finally:
+            job.work.settled = True
         flight.end()
         pieces = flight.pieces
         if pieces is None or job.work.broken or job.work.reason == "fallback":  # another model's answer is for now only

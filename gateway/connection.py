@@ -175,7 +175,10 @@ class Connection(asyncio.Protocol):
         except httptools.HttpParserError as error:
             ours = error.__context__  # what one of the callbacks below raised
             if ours is not None and not isinstance(ours, ApiError):
-                raise ours from None  # a fault of this file
+                try:
+                    raise ours from None  # a fault of this file
+                finally:
+                    del ours  # it refers to this frame
             self._fail(ours or ApiError(400, "bad_http", f"This is not a well-formed HTTP/1.1 request: {error}."))
             return
         else:

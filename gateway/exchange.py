@@ -50,7 +50,7 @@ class Work(Struct, eq=False):
     broken: bool = False  # the stream carried an error event of its own
     assembled: bytes | None = None  # a finished stream's answer in one piece, once somebody needed it
     finished: bool = False  # the stream has said `[DONE]`: a client that leaves from here on has had its answer
-    settled: bool = False  # its cost is known
+    settled: bool = False  # no model is asked for it any more: its cost is known
     reported: bool = False  # its tokens are in the log and the metrics: once, whoever of those who joined is first
 
 
@@ -82,4 +82,4 @@ class Exchange(Struct, eq=False):
     error: str = ""  # our code of what went wrong
     limit: str = ""  # the limit that refused, as `tenant_tokens`
     shared: bool = False  # joined another's work
-    past: tuple[Work, ...] = ()  # works that failed and were joined before `work`; their cost may be on nobody's line yet
+    past: tuple[Work, ...] = ()  # works that failed and were joined before `work`; what they took may be on nobody's line yet

@@ -178,7 +178,10 @@ class Forwarder:
                 return
         if stands is not None:
             call.ending = Ending.REFUSED if isinstance(stands, BackendAnswer) else Ending.FAILED
-            raise stands
+            try:
+                raise stands
+            finally:
+                stands = None  # it refers to this frame
         raise Unserved
 
     async def _attempt(self, call: Call, station: Station, lease: Attempt, sink: Sink, failures: Failures) -> None:
@@ -352,12 +355,11 @@ class Forwarder:
         lease.settle(outcome, _seconds(after) if outcome is Outcome.REFUSED and after is not None else 0.0)
         if status in _MOVE_ON or status >= _SERVERS:
             raise AttemptFailed(str(status), f"it answered {said}{_said(body, lease.replica)}")
-        fault = _fault(status, body, content_type)
         if lease.doubted and outcome is Outcome.FAULTED:
-            raise AttemptFailed(str(status), f"it answered {status}", stands=fault)
+            raise AttemptFailed(str(status), f"it answered {status}", stands=_fault(status, body, content_type))
         if status in _PASSED_ON:
             call.ending = Ending.REFUSED
-        raise fault
+        raise _fault(status, body, content_type)  # kept in no name: it refers to this frame
 
     def _failed(self, call: Call, error: UpstreamError, failures: Failures) -> None:
         """A connection failed. After the first byte of a stream that is the end; before it, another replica may serve."""

@@ -500,7 +500,6 @@ class Pipeline:
             learn(job, plan.station, self._metrics)
             self._recurring.note(job, plan.station.name, plan.target.served_name)
         work.charged = plan.bill(work.charged)
-        work.settled = True
         return work.charged
 
     def _waited(self, job: Job, station: Station, seconds: float, end: str = "dispatched") -> None:

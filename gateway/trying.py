@@ -50,12 +50,11 @@ class Rules:
 class Spent:
     """What the calls of the small tier have used, while the record of the work is lent to the next one."""
 
-    __slots__ = ("cached", "charged", "completion", "prompt", "replica", "settled")
+    __slots__ = ("cached", "charged", "completion", "prompt", "replica")
 
     def __init__(self) -> None:
         self.prompt = self.completion = self.charged = 0
         self.cached: int | None = 0
-        self.settled = False
         self.replica = ""  # of the first call, whose answer may be passed on
 
     @property
@@ -68,10 +67,9 @@ class Spent:
         self.completion += work.completion_tokens
         self.charged += work.charged
         self.cached = None if work.cached_tokens is None or self.cached is None else self.cached + work.cached_tokens
-        self.settled = self.settled or work.settled
         self.replica = self.replica or work.replica
         work.prompt_tokens = work.completion_tokens = work.charged = 0
-        work.cached_tokens, work.settled = None, False
+        work.cached_tokens = None
 
     def give(self, work: Work) -> None:
         """The work is over, on whatever way."""
@@ -80,7 +78,6 @@ class Spent:
         work.prompt_tokens += self.prompt
         work.completion_tokens += self.completion
         work.charged += self.charged
-        work.settled = work.settled or self.settled
 
 
 class Tried:

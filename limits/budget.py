@@ -243,11 +243,15 @@ def room_in(scopes: Sequence[Scope], accounts: Sequence[Used], tokens: int, *, c
     if room < tokens:
         need = min(tokens, max(1, least)) if clamp else tokens
         if need > room:
-            found = [one for scope, used in zip(scopes, accounts, strict=True) for one in _short(scope, used, need, now)]
-            refused = longest(found)
-            assert refused is not None, "refused without a reason"
-            raise refused
+            raise _refusal(scopes, accounts, need, now)
     return room
+
+
+def _refusal(scopes: Sequence[Scope], accounts: Sequence[Used], need: int, now: float) -> LimitExceeded:
+    found = [one for scope, used in zip(scopes, accounts, strict=True) for one in _short(scope, used, need, now)]
+    refused = longest(found)
+    assert refused is not None, "refused without a reason"
+    return refused
 
 
 def _short(scope: Scope, used: Used, need: int, now: float) -> Iterable[LimitExceeded]:

@@ -80,8 +80,12 @@ class Queue:
         deadline = self.until(ask, now)
         if deadline <= now:
             raise QueueTimeout(0.0, self.come_back(ask, now))
-        if early and (refusal := self.too_long(ask, now)) is not None:
-            raise refusal
+        refusal = self.too_long(ask, now) if early else None
+        if refusal is not None:
+            try:
+                raise refusal
+            finally:
+                del refusal  # it refers to this frame
         victims = self._make_room(ask, now)
         if not self.load.requests:
             self._drain.begin(now)

@@ -153,7 +153,10 @@ class Scheduler:
         self._claim(entry)
         if refusal is not None and entry.state is State.WAITING and self._lent is not None and not self._lent.claimed(entry):
             self.queue.cancel(entry, now)
-            raise refusal
+            try:
+                raise refusal
+            finally:
+                del refusal  # it refers to this frame
         if len(self.spares):
             self.spares.recall(self.queue.load.requests)
         return entry

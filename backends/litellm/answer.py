@@ -113,7 +113,10 @@ class LiteLLMAnswer:
             failure = UpstreamTimeout(phase, sent=True) if timer.expired() else broken(error)
         else:
             return piece or self._end(self._rest)
-        raise failure
+        try:
+            raise failure
+        finally:
+            del failure  # it refers to this frame
 
     async def _paused(self, gate: asyncio.Event) -> None:
         try:

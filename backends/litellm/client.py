@@ -147,7 +147,10 @@ class LiteLLMRequest:
         else:
             return LiteLLMAnswer(200, _SSE, first, rest if first else None, self._deadlines)
         if isinstance(failure, UpstreamError):
-            raise failure
+            try:
+                raise failure
+            finally:
+                del failure  # it refers to this frame
         return self._refused(failure)
 
     def _refused(self, refused: Refusal) -> LiteLLMAnswer:

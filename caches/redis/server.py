@@ -118,7 +118,10 @@ class Server:
             raise ExactStoreAway("timeout")
         self.away = ""
         if isinstance(answer, Declined):
-            raise answer
+            try:
+                raise answer
+            finally:
+                del answer  # it refers to this frame
         return answer
 
     async def close(self) -> None:

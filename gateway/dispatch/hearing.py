@@ -29,15 +29,10 @@ async def enter(scope: AbstractAsyncContextManager[_Entered], hear: Hear) -> _En
     """Enter it; where a limit refuses that time may mend, decide again by what is heard then."""
     try:
         return await scope.__aenter__()
-    except LimitExceeded as refused:
-        return await again(scope, hear, refused)
-
-
-async def again(scope: AbstractAsyncContextManager[_Entered], hear: Hear, refused: LimitExceeded) -> _Entered:
-    """Enter it by what is heard now, after a limit has refused."""
-    if refused.never or not await hear():
-        raise refused
-    return await scope.__aenter__()
+    except LimitExceeded as refused:  # raised again from here alone: a function that was given it would be in its traceback
+        if refused.never or not await hear():
+            raise
+        return await scope.__aenter__()
 
 
 class Hearing:

@@ -18,7 +18,7 @@ from backends.replica import Replica
 from backends.types import Ask as BalanceAsk
 from caches.types import Entry, ExactStore
 from gateway.dispatch import messages as m
-from gateway.dispatch.hearing import Hear, again, enter, nothing_unheard
+from gateway.dispatch.hearing import Hear, enter, nothing_unheard
 from gateway.dispatch.types import Elsewhere, Lane, NoReplica, Question, WorkAsk
 from gateway.dispatch.unplaced import Unplaced
 from limits.slots import Slot
@@ -89,7 +89,9 @@ class LocalTicket:
         try:
             self._admission = await self._entered.__aenter__()
         except LimitExceeded as refused:
-            self._admission = await again(self._entered, self._owner.hear, refused)
+            if refused.never or not await self._owner.hear():
+                raise
+            self._admission = await self._entered.__aenter__()
         self._held = True
         return self
 

@@ -41,9 +41,7 @@ class Share:
         tokens = min(max(tokens, 0), LARGEST)
         if clamp:
             tokens = clamped(tokens, [known.account for known in everyone])
-        never = [_never(known, tokens) for known in everyone]
-        if (too_much := longest([one for one in never if one is not None])) is not None:
-            raise too_much
+        _check(everyone, tokens)
         parts, others = self._parts(scopes, now), self._parts([] if model is None else [model], now)
         try:
             taken = self._ledger.reserve(parts, others[0] if others else None, requests, tokens, clamp=True, now=now)
@@ -68,9 +66,7 @@ class Share:
         def fitting(wanted: int) -> int:
             wanted = fit(wanted)
             most = clamped(wanted, [known.account for known in everyone]) if clamp else wanted
-            too_much = longest([one for known in everyone if (one := _never(known, most)) is not None])
-            if too_much is not None:
-                raise too_much
+            _check(everyone, most)
             return most
 
         accounts = self._ledger.seen(self._parts(scopes, now), now)
@@ -114,6 +110,16 @@ class _WarmLedger(Ledger):
         account = self._current(scope, now)
         account.requests = max(account.requests, requests) if account.request_unit else 0
         account.tokens = max(account.tokens, tokens) if account.token_unit else 0
+
+
+def _check(everyone: Iterable[Known], tokens: int) -> None:
+    """Raises LimitExceeded for more than one of them ever holds."""
+    too_much = longest([one for known in everyone if (one := _never(known, tokens)) is not None])
+    if too_much is not None:
+        try:
+            raise too_much
+        finally:
+            del too_much  # it refers to this frame
 
 
 def _never(known: Known, tokens: int) -> LimitExceeded | None:

@@ -330,6 +330,12 @@ def total(found: dict[Any, float], name: str, **labels: str) -> float:
     return sum(value for (known, with_), value in found.items() if known == name and labels.items() <= dict(with_).items())
 
 
+def tokens_told(found: dict[Any, float], log: list[dict[str, Any]]) -> tuple[list[float], list[float]]:
+    """Tokens of prompts and of answers, as the counters have them and as the lines add up to: the same two, twice."""
+    counted = [total(found, "tiergate_tokens_total", direction=direction) for direction in ("prompt", "completion")]
+    return counted, [sum(line[f"{direction}_tokens"] for line in log) for direction in ("prompt", "completion")]
+
+
 # -- the command line
 
 

@@ -21,6 +21,7 @@ from gateway_talk import (
     said,
     scrape,
     tenant,
+    tokens_told,
     total,
     usage,
     wire,
@@ -402,3 +403,5 @@ async def test_the_cost_of_a_work_whose_leader_left_before_it_broke_is_on_a_line
     found = await scrape(stack)
     assert total(found, "tiergate_tokens_total", direction="completion") == first.tokens + second.tokens
     assert total(found, "tiergate_tokens_total") == charged
+    counted, told = tokens_told(found, log)
+    assert counted == told

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
-from gateway_talk import GREEDY, chat, hold, lines, posts, queued, station, wire
+from gateway_talk import GREEDY, chat, hold, lines, posts, queued, scrape, station, tokens_told, wire
 
 from gateway.lab.fake import Options
 
@@ -24,8 +24,11 @@ WAYS = {
 
 
 @asynccontextmanager
-async def left_behind(start, way, followers=2, **how):
-    """(The stack, the connections of those who follow, what lets the first model go on): the leader has left."""
+async def left_behind(start, way, followers=2, *, second=False, **how):
+    """(The stack, the connections of those who follow, what lets the model go on): the leader has left amid its work.
+
+    `second`: amid that of the next model.
+    """
     changes, wish = WAYS[way]
     stack = await start(changes, fakes={"s1": Options(), "l1": Options()}, **how)
     wake = hold(stack.small)
@@ -40,6 +43,11 @@ async def left_behind(start, way, followers=2, **how):
         for one in rest:
             one.send(body)
         await stack.until(lambda: running(stack) == 1 + followers)
+        if second:
+            large = hold(stack.large)
+            wake()
+            wake = large
+            await stack.until(lambda: posts(stack.large))
         leader.leave()
         await stack.until(lambda: running(stack) == followers)
         yield stack, rest, wake
@@ -56,6 +64,8 @@ async def settled(stack, calls):
     log = await lines(stack, 3)
     assert sorted(line["outcome"] for line in log) == ["client_gone", "ok", "ok"]
     assert sum(line["charged_tokens"] for line in log) == used
+    counted, told = tokens_told(await scrape(stack), log)
+    assert counted == told == [sum(call.prompt_tokens for call in calls), sum(call.tokens for call in calls)]
     await stack.at_rest()
     accounts = stack.gateway.parts.limiter.ledger._accounts.values()
     assert {account.parallel for account in accounts} == {0}
@@ -74,6 +84,16 @@ async def test_what_comes_after_the_leader_has_left(start, way, workers):
         assert len(posts(stack.large)) == 1
     if way == "a cascade goes up":
         await settled(stack, [*posts(stack.small), *posts(stack.large)])
+
+
+@BOTH
+@pytest.mark.parametrize("way", WAYS)
+async def test_the_tokens_of_a_work_whose_leader_left_amid_its_second_model(start, way, workers):
+    """What the first model has cost, if only nothing, is not what the work costs: that is on the line of who ends after it."""
+    async with left_behind(start, way, second=True, workers=workers) as (stack, rest, wake):
+        wake()
+        assert {(await one.answer()).status_code for one in rest} == {200}
+    await settled(stack, [*(posts(stack.small) if way == "a cascade goes up" else ()), *posts(stack.large)])
 
 
 @pytest.mark.parametrize("way", WAYS)
