@@ -25,16 +25,8 @@ async def nothing_unheard() -> bool:
     return False
 
 
-async def enter(scope: AbstractAsyncContextManager[_Entered], hear: Hear) -> _Entered:
-    """Enter it; where a limit refuses that time may mend, decide again by what is heard then."""
-    try:
-        return await scope.__aenter__()
-    except LimitExceeded as refused:
-        return await again(scope, hear, refused)
-
-
 async def again(scope: AbstractAsyncContextManager[_Entered], hear: Hear, refused: LimitExceeded) -> _Entered:
-    """Enter it by what is heard now, after a limit has refused."""
+    """Enter it by what is heard now, where a limit has refused that time may mend."""
     if refused.never or not await hear():
         raise refused
     return await scope.__aenter__()
