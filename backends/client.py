@@ -219,37 +219,38 @@ class Request:
         self._connection: Connection | None = None
 
     async def __aenter__(self) -> Answer:
-        warm = self._client.take()
+        warm = self._connection = self._client.take()
         if warm is not None:
             try:
-                return await self._send(warm)
-            except ConnectionBroken:
-                if warm.heard:
+                return await warm.send(self._head, self._body, self._deadlines, self._sink)
+            except BaseException as error:
+                _drop(warm)
+                if warm.heard or not isinstance(error, ConnectionBroken):
                     raise
-            return await self._again()
-        return await self._send(await self._client.dial(self._deadlines))
+        return await self._fresh(again=warm is not None)
 
-    async def _again(self) -> Answer:
-        """On a fresh socket, after the warm one broke. Where there is none, this very request may have ended the replica."""
+    async def _fresh(self, *, again: bool) -> Answer:
+        """On a fresh socket. `again`: the warm one broke; where there is no other this request may have ended the server."""
         try:
-            connection = await self._client.dial(self._deadlines)
+            fresh = self._connection = await self._client.dial(self._deadlines)
         except UpstreamError as error:
-            error.sent = True
+            error.sent = error.sent or again
             raise
-        return await self._send(connection)
+        try:
+            return await fresh.send(self._head, self._body, self._deadlines, self._sink)
+        except BaseException:
+            _drop(fresh)
+            raise
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._connection is not None:
             self._client.give_back(self._connection)
 
-    async def _send(self, connection: Connection) -> Answer:
-        self._connection = connection
-        try:
-            return await connection.send(self._head, self._body, self._deadlines, self._sink)
-        except BaseException:
-            connection.abort()
-            connection.release()  # it and its answer would hold each other
-            raise
+
+def _drop(connection: Connection) -> None:
+    """Its request has failed."""
+    connection.abort()
+    connection.release()  # it and its answer would hold each other
 
 
 def _hostname(host: str | None) -> str:

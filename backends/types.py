@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from msgspec import Struct
+
+_NOWHERE: Mapping[str, int] = MappingProxyType({})
 
 
-@dataclass(slots=True)  # made for every request: a frozen one takes three times as long to make
-class Ask:
+class Ask(Struct):  # made for every request, in a third of the time that a dataclass takes
     """What a balance policy may know of a request.
 
     `tokens`: of its prompt and of the answer that it is thought to get. `stream`: the first byte says when the first token came.
@@ -22,11 +25,11 @@ class Ask:
     prompt_tokens: int = 0
     tokens: int = 0
     stream: bool = False
-    cached: Mapping[str, int] = field(default_factory=dict, kw_only=True)
-    holders: Sequence[tuple[int, int]] = field(default=(), kw_only=True)
-    prefix: Sequence[int] = field(default=(), kw_only=True)
-    alone: bool = field(default=False, kw_only=True)
-    crowd: Sequence[tuple[int, float]] = field(default=(), kw_only=True)
+    cached: Mapping[str, int] = _NOWHERE
+    holders: Sequence[tuple[int, int]] = ()
+    prefix: Sequence[int] = ()
+    alone: bool = False
+    crowd: Sequence[tuple[int, float]] = ()
 
     def uncached(self, name: str) -> int:
         """Tokens that the replica of that name would have to compute."""

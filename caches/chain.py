@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Self
+
+from msgspec import Struct
 
 BLOCK = 256
 """Bytes of a block: some 60 tokens."""
@@ -96,8 +97,7 @@ def _reader(length: int) -> Callable[[bytes], tuple[int, ...]]:
     return struct.Struct(f"{_HEAD.format}{(length - _HEAD.size) // 8}Q").unpack
 
 
-@dataclass(slots=True)
-class Chain:
+class Chain(Struct):  # made for every request, in a third of the time that a dataclass takes
     """A prompt. `size`, `block`, `start` and `stop` are bytes, or whatever else prompts are measured in."""
 
     blocks: Sequence[int]  # the digests of its whole blocks

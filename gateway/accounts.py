@@ -14,6 +14,9 @@ from gateway.logline import LogLine
 from gateway.logs import RequestLog
 from gateway.metrics import Metrics
 
+_Ended = tuple[str, str, str, str]
+"""Tenant, model, tier, outcome."""
+
 
 class Accounts:
     """Takes finished exchanges; nothing about them changes any more."""
@@ -22,6 +25,9 @@ class Accounts:
         self._metrics = metrics
         self._log = log
         self._clock = clock
+        self._prompt, self._completion = metrics.tokens.row(("prompt",)), metrics.tokens.row(("completion",))
+        self._overhead = metrics.overhead.row(())
+        self._ended: dict[_Ended, tuple[list[float], list[float]]] = {}  # rows of `requests` and `duration`
 
     def close(self, x: Exchange) -> None:
         """The request has ended."""
@@ -30,15 +36,19 @@ class Accounts:
         work, metrics, principal = x.work, self._metrics, x.principal
         upstream = work.upstream + (now - work.attempt_at if work.attempt_at else 0.0)
         tenant = metrics.tenant(principal.tenant) if principal is not None else ""
-        metrics.requests.add((tenant, work.model, work.tier, x.outcome))
+        ended = tenant, work.model, work.tier, x.outcome
         queued = work.queued + (now - work.queued_at if work.queued_at else 0.0)
         overhead = max(0.0, duration - queued - upstream - x.body_wait)
         first = work.settled and not work.reported
         past = [each for each in x.past if each.settled and not each.reported] if x.past else ()
         if work.attempts or x.cache:
-            metrics.duration.observe((work.model, work.tier), duration)
+            requests, durations = self._ended.get(ended) or self._rows(ended)
+            requests[0] += 1
+            metrics.duration.note(durations, duration)
             if not x.shared:
-                metrics.overhead.observe((), overhead)
+                metrics.overhead.note(self._overhead, overhead)
+        else:
+            metrics.requests.add(ended)
         if first:
             self._account_work(x)
         if x.outcome == "limited":
@@ -48,6 +58,10 @@ class Accounts:
             self._account_past(each, line)
         self._log.write(line)
 
+    def _rows(self, ended: _Ended) -> tuple[list[float], list[float]]:
+        rows = self._ended[ended] = self._metrics.requests.row(ended), self._metrics.duration.row(ended[1:3])
+        return rows
+
     def _account_past(self, work: Work, line: LogLine) -> None:
         """A failed work that nobody has told of: whom it was charged to had left before it ended."""
         self._count_tokens(work)
@@ -56,13 +70,13 @@ class Accounts:
         line.charged_tokens += work.charged
 
     def _count_tokens(self, work: Work) -> None:
-        metrics = self._metrics
         work.reported = True
-        metrics.tokens.add(("prompt",), work.prompt_tokens)
-        metrics.tokens.add(("completion",), work.completion_tokens)
+        self._prompt[0] += work.prompt_tokens
+        self._completion[0] += work.completion_tokens
         if work.cached_tokens is not None:
-            metrics.prefix_tokens.add((work.model, "hit"), work.cached_tokens)
-            metrics.prefix_tokens.add((work.model, "miss"), max(0, work.prompt_tokens - work.cached_tokens))
+            prefixes = self._metrics.prefix_tokens
+            prefixes.add((work.model, "hit"), work.cached_tokens)
+            prefixes.add((work.model, "miss"), max(0, work.prompt_tokens - work.cached_tokens))
 
     def _account_work(self, x: Exchange) -> None:
         """The work of one or many requests, counted once."""

@@ -1,6 +1,7 @@
 """The kinds of metric families: how each is counted, handed to another process, and spelled out for a scrape.
 
-A counter is a dict entry (0.15 µs to raise; a prometheus_client child takes 0.8 with its lock).
+A row is a list of numbers, changed in place: who counts often keeps it (`row`), and finds no labels again. A counter is raised in
+0.1 µs then; a prometheus_client child takes 0.8 with its lock.
 """
 
 from __future__ import annotations
@@ -18,12 +19,17 @@ Row = tuple[float, ...]
 class Counter:
     """A monotone sum per label set."""
 
-    __slots__ = ("help", "labels", "name", "sent", "values")
+    __slots__ = ("_rows", "help", "labels", "name", "sent")
 
     def __init__(self, name: str, text: str, labels: Labels = ()) -> None:
         self.name, self.help, self.labels = name, text, labels
-        self.values: dict[Labels, float] = {} if labels else {(): 0.0}
-        self.sent: dict[Labels, float] = {}
+        self._rows: dict[Labels, list[float]] = {} if labels else {(): [0.0]}
+        self.sent: dict[Labels, list[float]] = {}
+
+    @property
+    def values(self) -> dict[Labels, float]:
+        """The sums, as they are now."""
+        return {labels: row[0] for labels, row in self._rows.items()}
 
     @property
     def width(self) -> int:
@@ -31,8 +37,12 @@ class Counter:
         return 1
 
     def add(self, labels: Labels, amount: float = 1.0) -> None:
-        values = self.values
-        values[labels] = values.get(labels, 0.0) + amount
+        row = self._rows.get(labels) or self.row(labels)
+        row[0] += amount
+
+    def row(self, labels: Labels) -> list[float]:
+        """Its one number, to be raised in place. It is shown from then on."""
+        return self._rows.setdefault(labels, [0.0])
 
     def merge(self, labels: Labels, gain: Row) -> None:
         """Add what another process has counted."""
@@ -40,22 +50,22 @@ class Counter:
 
     def rows(self) -> Iterator[tuple[Labels, Row]]:
         """Everything."""
-        return ((labels, (value,)) for labels, value in self.values.items())
+        return ((labels, tuple(row)) for labels, row in self._rows.items())
 
     def changes(self) -> Iterator[tuple[Labels, Row]]:
         """The rows that are not as the last call gave them. One comparison in C when none is."""
-        if self.values == self.sent:
+        if self._rows == self.sent:
             return
         sent = self.sent
-        for labels, value in self.values.items():
-            if sent.get(labels) != value:
-                sent[labels] = value
-                yield labels, (value,)
+        for labels, row in self._rows.items():
+            if sent.get(labels) != row:
+                sent[labels] = row.copy()
+                yield labels, tuple(row)
 
     def family(self) -> Metric:
         family = CounterMetricFamily(self.name, self.help, labels=self.labels)
-        for labels, value in self.values.items():
-            family.add_metric(labels, value)
+        for labels, row in self._rows.items():
+            family.add_metric(labels, row[0])
         return family
 
 
@@ -75,16 +85,26 @@ class Histogram:
         return len(self.bounds) + 2
 
     def observe(self, labels: Labels, value: float) -> None:
+        row = self.values.get(labels) or self.row(labels)
+        row[bisect_left(self.bounds, value)] += 1
+        row[-1] += value
+
+    def row(self, labels: Labels) -> list[float]:
+        """That of these labels, for `note`. It is shown from then on."""
         row = self.values.get(labels)
         if row is None:
             row = self.values[labels] = self._fresh()
+        return row
+
+    def note(self, row: list[float], value: float) -> None:
+        """As `observe`, in a row of this family."""
         row[bisect_left(self.bounds, value)] += 1
         row[-1] += value
 
     def merge(self, labels: Labels, gain: Row) -> None:
         """Add what another process has counted."""
-        row = self.values.get(labels) or self._fresh()
-        self.values[labels] = [mine + more for mine, more in zip(row, gain, strict=True)]
+        row = self.row(labels)
+        row[:] = [mine + more for mine, more in zip(row, gain, strict=True)]
 
     def rows(self) -> Iterator[tuple[Labels, Row]]:
         """Everything."""

@@ -81,6 +81,10 @@ class Request:
         """The whole body. Raises ApiError 413 when it is over the bound, 408 when it is too slow, 400 for bad chunks."""
         if not self.complete:
             await self._connection.receive(self)
+        return self.whole()
+
+    def whole(self) -> bytes:
+        """The same, of one that is complete or over the bound."""
         if self._body is None:
             if self.received > self._connection.bounds.max_body:
                 raise self.too_large()

@@ -149,6 +149,7 @@ class Metrics(Collector):
         self.gauge(
             "bytes_per_token", "Bytes of a prompt for each token, as learned since the start.", ("model",), self._bytes_per_token
         )
+        self._evidence: dict[str, tuple[list[float], list[float]]] = {}  # each model's rows of `prompt_evidence`
         self._tenants: dict[str, None] = {}
         self._worker = worker
         self._max_tenants = _MAX_UNTOLD if worker else _MAX_TENANTS
@@ -210,6 +211,15 @@ class Metrics(Collector):
             self.load_moves.add((tier, decision.move))
         if decision.turned is not None:
             self.conversation_turns.add((decision.turned,))
+
+    def believed(self, model: str, size: float, tokens: float) -> None:
+        """So many bytes of a prompt, and the tokens in them."""
+        rows = self._evidence.get(model)
+        if rows is None:
+            rows = self.prompt_evidence.row((model, "bytes")), self.prompt_evidence.row((model, "tokens"))
+            self._evidence[model] = rows
+        rows[0][0] += size
+        rows[1][0] += tokens
 
     def take(self) -> list[bytes]:
         """To a worker: its report, in parts to be sent in this order; nothing when nothing has changed."""

@@ -153,6 +153,7 @@ class Pipeline:
         self.cascades = cascades
         self._heartbeat = heartbeat
         self._made = learning.wraps(cascades.over(self))
+        self._alone = rules.asked is None  # nobody has to be awaited
         self._asked = rules.asked or NobodyAsked(rules.classifier)
         self._judge = self._classified if rules.asked is None else self._foreseen
         self._clock = clock
@@ -193,9 +194,12 @@ class Pipeline:
         x.standing = lambda: rate_lines((admit or self._dispatcher.admit(principal.scopes)).standing())
         try:
             reading = read_headers(request.headers, principal, endpoint)
-            started = self._clock()
-            body = await request.body()
-            x.body_wait = self._clock() - started
+            if request.complete:
+                body = request.whole()
+            else:
+                started = self._clock()
+                body = await request.body()
+                x.body_wait = self._clock() - started
         except ApiError:
             admit = self._dispatcher.admit(principal.scopes)
             await admit.peek()
@@ -303,7 +307,9 @@ class Pipeline:
 
     async def produce(self, job: Job, sink: Sink) -> None:
         """Decide, reserve, queue, forward; then the fallback, or one move up for a prompt that is too long."""
-        decision = job.decision or await self.decision(job)
+        decision = job.decision
+        if decision is None:
+            decision = self.choose(job, self.decide(job)) if self._alone else await self.decision(job)
         self.chosen(job, decision)
         left = list(decision.alternatives)
         target: Target | None = decision.target

@@ -20,5 +20,4 @@ def learn(job: Job, station: Station, metrics: Metrics) -> None:
     """A backend has counted the prompt of a complete answer. Images, sounds and ready tokens say nothing of text."""
     believed = None if job.ready_tokens else station.density.learn(job.prompt_bytes, job.work.prompt_tokens)
     if believed is not None:
-        metrics.prompt_evidence.add((station.name, "bytes"), believed[0])
-        metrics.prompt_evidence.add((station.name, "tokens"), believed[1])
+        metrics.believed(station.name, *believed)

@@ -311,22 +311,31 @@ class Slot:
         self.on_wait: Callable[[], None] | None = None
 
     async def __aenter__(self) -> Self:
-        scheduler = self._scheduler
-        if self._ask.form:
-            self._ask.output = scheduler.predictor.predict(self._ask)
-        if scheduler.admits(self._ask):
-            self._held = scheduler.take(self._ask)
-        else:
-            await self._wait()
+        if not self.at_once():
+            await self.wait()
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
+        self.leave()
+
+    def at_once(self) -> bool:
+        """Enter it, if that needs no waiting."""
+        scheduler, ask = self._scheduler, self._ask
+        if ask.form:
+            ask.output = scheduler.predictor.predict(ask)
+        if scheduler.admits(ask):
+            self._held = scheduler.take(ask)
+            return True
+        return False
+
+    def leave(self) -> None:
         held, self._held = self._held, None
         if held is not None:
             self._scheduler.settle(held, self.spent)
         self._scheduler.release()
 
-    async def _wait(self) -> None:
+    async def wait(self) -> None:
+        """Enter it, where it was not to be had at once."""
         if self.on_wait is not None:
             self.on_wait()
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -380,22 +389,19 @@ class SpareSlot(Slot):
 
     __slots__ = ()
 
-    async def __aenter__(self) -> Self:
-        scheduler, ask = self._scheduler, self._ask
-        if ask.form:
-            ask.output = scheduler.predictor.predict(ask)
-        if not scheduler.spares.room(scheduler.capacity, scheduler.inflight) or not scheduler.admits(ask):
+    def at_once(self) -> bool:
+        scheduler = self._scheduler
+        if not scheduler.spares.room(scheduler.capacity, scheduler.inflight) or not super().at_once():
             raise QueueTimeout(0.0)
-        self._held = scheduler.take(ask)
         scheduler.spares.take(self)
-        return self
+        return True
 
-    async def __aexit__(self, *exc: object) -> None:
+    def leave(self) -> None:
         held = self._held
         if held is not None and self._scheduler.spares.left(self) and self.spent is None:
             self._scheduler.give_back(held)
             self._held = None
-        await super().__aexit__(*exc)
+        super().leave()
 
     def lend(self, order: Callable[[], bool]) -> bool:
         """It is asked back by `order` whenever somebody waits. What is lent by `Scheduler.lend` it is not."""
@@ -418,9 +424,9 @@ class ResumedSlot(Slot):
         self.queued = 0.0
         self.spent = None
 
-    async def __aenter__(self) -> Self:
+    def at_once(self) -> bool:
         self._held = self._scheduler.adopt(self._tenant)
-        return self
+        return True
 
 
 def _wake(entries: Iterable[Entry]) -> None:

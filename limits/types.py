@@ -12,6 +12,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from msgspec import Struct
+
 Resource = Literal["requests", "tokens", "parallel", "daily_budget", "monthly_budget"]
 
 _WHAT: Mapping[Resource, str] = {
@@ -63,8 +65,7 @@ def at_once(limit: int, burst: float) -> int:
     return limit and max(1, limit * round(burst * 1000) // 60_000)
 
 
-@dataclass(slots=True)  # made for every request: a frozen one takes three times as long to make
-class Standing:
+class Standing(Struct):  # made for every request, in a third of the time that a dataclass takes
     """Where a caller stands: for each resource the scope with the least left. None: unlimited.
 
     A limit is that of a minute; what remains can be spent now, and is the burst when the bucket is full. A reset is the seconds

@@ -5,7 +5,9 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from msgspec import Struct
 
 from limits.mean import Mean
 
@@ -21,8 +23,7 @@ class Priority(enum.IntEnum):
     BATCH = 2
 
 
-@dataclass(slots=True)  # made for every request: a frozen one takes three times as long to make
-class SlotAsk:
+class SlotAsk(Struct):  # made for every request, in a third of the time that a dataclass takes
     """A request that wants to run on a pool. `deadline` is absolute, on the scheduler's clock.
 
     `leaves`: when the one who asks goes, where others may join the wait and outlast it; it counts for the refusal of a wait that
@@ -46,7 +47,7 @@ class SlotAsk:
     most: int | None = None
     since: float | None = None  # when it came, of one that gave its slot up: it waits at its old place, and gives way no more
     leaves: float = math.inf
-    means: Sequence[Mean] = field(default=(), repr=False, compare=False)  # what the predictor went by, found once
+    means: Sequence[Mean] = ()  # what the predictor went by, found once
 
     def __post_init__(self) -> None:
         if self.priority.__class__ is not Priority:
@@ -69,8 +70,7 @@ def cost_of(prompt: int, output: int) -> int:
     return prompt + OUTPUT * output
 
 
-@dataclass(slots=True)  # made for every request: a frozen one takes three times as long to make
-class Spent:
+class Spent(Struct):  # as above
     """What a request really cost: tokens of the prompt that were computed, and of the answer. `whole`: it came to its end.
 
     `cached`: tokens of the prompt that were not computed; None: nobody said.

@@ -9,30 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
 from itertools import count
-from typing import TypeVar
-
-from limits.types import LimitExceeded
 
 Hear = Callable[[], Awaitable[bool]]
 """What other processes have given back is heard when it returns; false where there is nothing to hear."""
-_Entered = TypeVar("_Entered")
 
 
 async def nothing_unheard() -> bool:
     """The `Hear` of a process that is alone."""
     return False
-
-
-async def enter(scope: AbstractAsyncContextManager[_Entered], hear: Hear) -> _Entered:
-    """Enter it; where a limit refuses that time may mend, decide again by what is heard then."""
-    try:
-        return await scope.__aenter__()
-    except LimitExceeded as refused:  # raised again from here alone: a function that was given it would be in its traceback
-        if refused.never or not await hear():
-            raise
-        return await scope.__aenter__()
 
 
 class Hearing:

@@ -18,7 +18,7 @@ from backends.replica import Replica
 from backends.types import Ask as BalanceAsk
 from caches.types import Entry, ExactStore
 from gateway.dispatch import messages as m
-from gateway.dispatch.hearing import Hear, enter, nothing_unheard
+from gateway.dispatch.hearing import Hear, nothing_unheard
 from gateway.dispatch.types import Elsewhere, Lane, NoReplica, Question, WorkAsk
 from gateway.dispatch.unplaced import Unplaced
 from limits.slots import Slot
@@ -184,12 +184,18 @@ class LocalWork:
         lane, ask = self._lane, self._ask
         if not lane.pool.capacity():
             raise NoReplica
-        self._reservation: Reservation = await enter(self._reserved, self._hear)
+        try:
+            self._reservation: Reservation = await self._reserved.__aenter__()
+        except LimitExceeded as refused:
+            if refused.never or not await self._hear():
+                raise
+            self._reservation = await self._reserved.__aenter__()
         try:
             wanted = slot_ask(ask)
             slot = self._slot = lane.scheduler.spare(wanted) if ask.spare else Slot(lane.scheduler, wanted)
             slot.on_wait = self.on_wait
-            await slot.__aenter__()
+            if not slot.at_once():
+                await slot.wait()
         except BaseException:
             await self._reserved.__aexit__(None, None, None)
             raise
@@ -201,7 +207,7 @@ class LocalWork:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
             if self._slot is not None:
-                await self._slot.__aexit__(kind, error, trace)
+                self._slot.leave()
         finally:
             await self._reserved.__aexit__(kind, error, trace)
 

@@ -1,12 +1,12 @@
 """Who gives a slot back for a realtime request, when, and what that costs: first one by one, then in any order that there is."""
 
 import random
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
 from queue_talk import bounds
 
 from limits.entry import State

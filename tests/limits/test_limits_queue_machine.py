@@ -1,11 +1,11 @@
 """Any sequence of arrivals, dispatches, raises, cancellations and timeouts, against plain lists."""
 
 from collections import Counter
-from dataclasses import replace
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
 
 from limits.entry import State
 from limits.scheduler import Queue
