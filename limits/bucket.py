@@ -35,6 +35,8 @@ class Account:
         "at",
         "key",
         "max_parallel",
+        "most_requests",
+        "most_tokens",
         "parallel",
         "request_burst",
         "request_rate",
@@ -59,6 +61,7 @@ class Account:
         self.scope = scope
         self.request_rate, self.request_unit, self.request_burst = _terms(scope.rpm, scope.burst)
         self.token_rate, self.token_unit, self.token_burst = _terms(scope.tpm, scope.burst)
+        self.most_requests, self.most_tokens = self.request_burst // UNIT, self.token_burst // UNIT  # whole ones
         self.max_parallel = sys.maxsize if scope.max_parallel is None else scope.max_parallel
 
     def adopt(self, scope: Scope, now: int) -> None:
@@ -181,7 +184,7 @@ def clamped(tokens: int, accounts: Iterable[Account]) -> int:
     """Cut down to the smallest burst. A limit of 0 is a closed door, not a burst to shrink to."""
     for account in accounts:
         if 0 < account.token_burst < tokens * UNIT:
-            tokens = account.token_burst // UNIT
+            tokens = account.most_tokens
     return tokens
 
 
@@ -198,18 +201,13 @@ def standing(accounts: Iterable[Account]) -> Standing:
             left = account.token_burst - account.tokens
             if tokens is None or left < least:
                 tokens, least = account, left
-    found = Standing()
+    rate = remaining = reset = burst = None
     if requests is not None:
-        limit = requests.request_rate
-        found.request_limit, found.request_burst = limit, requests.request_burst // UNIT
-        found.request_remaining, found.request_reset = _place(limit, fewest, requests.requests)
-    if tokens is not None:
-        limit = tokens.token_rate
-        found.token_limit, found.token_burst = limit, tokens.token_burst // UNIT
-        found.token_remaining, found.token_reset = _place(limit, least, tokens.tokens)
-    return found
-
-
-def _place(limit: int, left: int, spent: int) -> tuple[int, float]:
-    """Whole units remaining, seconds until full."""
-    return left // UNIT if left > 0 else 0, spent / limit / 1e6 if limit else 0.0
+        rate, burst = requests.request_rate, requests.most_requests
+        remaining = fewest // UNIT if fewest > 0 else 0
+        reset = requests.requests / rate / 1e6 if rate else 0.0
+    if tokens is None:
+        return Standing(rate, remaining, reset, request_burst=burst)
+    limit = tokens.token_rate
+    left, full = least // UNIT if least > 0 else 0, tokens.tokens / limit / 1e6 if limit else 0.0
+    return Standing(rate, remaining, reset, limit, left, full, burst, tokens.most_tokens)

@@ -132,9 +132,12 @@ class Ledger:
         return found
 
     def _seen(self, scopes: Iterable[Scope], now: int) -> list[Account]:
-        found = [self._accounts.get(scope.id) or self._blank(scope, now) for scope in scopes]
-        for account in found:
-            account.advance(now)
+        found = []
+        for scope in scopes:
+            account = self._accounts.get(scope.id) or self._blank(scope, now)
+            if account.at < now:
+                account.advance(now)
+            found.append(account)
         return found
 
     def _current(self, scope: Scope, now: int) -> Account:
