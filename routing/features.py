@@ -4,7 +4,8 @@ Rules
 - A feature saturates: after a few different words there is no more to gain, and the same word counts once.
 - Words that say what to do count where instructions stand, at the beginning and at the end (LEAD characters of each); words that
   say what it is about count everywhere.
-- A text is cut into words once, and these are looked up in one set; forms are the business of `shape`.
+- A text is cut into words once, and these are looked up in one set; forms are the business of `shape`, and most of them are not
+  looked for in a text that has none of their signs.
 - `known` is False for a text in a language or a script that the word lists do not cover: its silence means nothing.
 """
 
@@ -40,8 +41,13 @@ _ENOUGH = {
 _NOT_PLAIN = frozenset({"proof", "maths", "quantities", "code", "reasoning", "options"})
 
 # A word begins with a letter and goes on with letters and hyphens; every other byte of a text in small letters ends it.
-_LETTERS = bytes(byte if chr(byte) in "abcdefghijklmnopqrstuvwxyz-" else ord(" ") for byte in range(256))
-_STRAY_HYPHENS = re.compile(" -+")
+LETTERS = b"abcdefghijklmnopqrstuvwxyz"
+_SPACED = bytes(byte if byte in LETTERS + b"-" else ord(" ") for byte in range(256))
+_STRAY_HYPHENS = re.compile(b" -+")
+_LISTENED = frozenset(word.encode("ascii") for word in words_en.LISTENED)
+_ENGLISH = frozenset(word.encode("ascii") for word in words_en.ENGLISH)
+# The others stand for nothing that a form has (`shape`).
+_NO_SIGNS = bytes(byte for byte in range(128) if byte not in shape.SIGNS)
 _ASCII = bytes(range(128))
 _HAN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]+")
 # Letters that no list covers: from Greek to Mongolian, kana, hangul and more.
@@ -58,11 +64,13 @@ class Reading:
 
 
 class _Text:
-    """A text in the forms that the features look at, each made once."""
+    """A text in the forms that the features look at, each made once. `signs`: those of `shape.SIGNS` that are in it, in order;
+    what is not ASCII is a "?". `words` of a caller's are as `read` takes them.
+    """
 
-    __slots__ = ("characters", "han", "heard", "lead", "lead_heard", "lower", "text", "units", "words")
+    __slots__ = ("characters", "english", "han", "heard", "lead", "lead_heard", "lower", "signs", "text", "units")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, words: list[bytes] | None = None) -> None:
         foreign = "" if text.isascii() else _foreign(text)
         self.han = sum(map(len, _HAN.findall(foreign))) if foreign else 0
         self.units = len(text) + self.han
@@ -72,21 +80,29 @@ class _Text:
         self.text = text
         self.lower = lower = text.lower()
         self.characters: AbstractSet[str] = set(foreign.lower()) if foreign else frozenset()
-        self.words = _words(lower)
-        self.heard = words_en.LISTENED.intersection(self.words)
-        self.lead, self.lead_heard = lower, self.heard
+        plain = lower.encode("ascii", "replace")
+        self.signs = plain.translate(None, _NO_SIGNS)
+        if words is None or foreign or b"-" in plain:
+            words = _words(plain)
+        heard = _LISTENED.intersection(words)
+        self.english = len(_ENGLISH.intersection(heard)) >= 2 or len(_ENGLISH.intersection(words[:FIRST_WORDS])) >= 2
+        self.lead, self.heard = lower, set(map(bytes.decode, heard))
+        self.lead_heard = self.heard
         if len(lower) > 2 * LEAD:
             self.lead = lower[:LEAD] + "\n" + lower[-LEAD:]
-            self.lead_heard = words_en.LISTENED.intersection(_words(self.lead))
+            self.lead_heard = set(map(bytes.decode, _LISTENED.intersection(_words(self.lead.encode("ascii", "replace")))))
+
+    def words(self) -> list[bytes]:
+        return _words(self.lower.encode("ascii", "replace"))
 
 
-def _words(lower: str) -> list[str]:
+def _words(plain: bytes) -> list[bytes]:
     """The words of a text in small letters. Its few steps over the whole text cost a third of what a pattern does."""
-    spaced = lower.encode("ascii", "replace").translate(_LETTERS).decode("ascii")
-    if "-" in lower:
-        spaced = (" " + spaced).replace(" -", "  ")
-        if " -" in spaced:
-            spaced = _STRAY_HYPHENS.sub(" ", spaced)
+    spaced = plain.translate(_SPACED)
+    if b"-" in spaced:
+        spaced = (b" " + spaced).replace(b" -", b"  ")
+        if b" -" in spaced:
+            spaced = _STRAY_HYPHENS.sub(b" ", spaced)
     return spaced.split()
 
 
@@ -95,15 +111,21 @@ def _foreign(text: str) -> str:
     return text.encode("utf-8", "ignore").translate(None, _ASCII).decode()
 
 
-def read(text: str) -> Reading:
-    """The features of a text of bounded length."""
-    source = _Text(text)
+def read(text: str, words: list[bytes] | None = None) -> Reading:
+    """The features of a text of bounded length. `words`: of the text in small letters, where a caller has cut it, the letters
+    between any two other characters; other words among them do no harm, and "a", "an" and "the" may be left out.
+    """
+    source = _Text(text, words)
     tally: dict[str, int] = {}
     if source.heard or source.lead_heard:
         _count_english(source, tally)
     if source.han:
         _count_chinese(source, tally)
-    values = {kind: min(1.0, tally[kind] / enough) for kind, enough in _ENOUGH.items() if kind in tally} if tally else {}
+    values: dict[str, float] = {}
+    if tally:
+        for kind, enough in _ENOUGH.items():
+            if kind in tally:
+                values[kind] = min(1.0, tally[kind] / enough)
     _add_size(source, values)
     _add_subject(source, tally, values)
     _add_ease(source, tally, values)
@@ -135,7 +157,9 @@ def _count_chinese(source: _Text, tally: dict[str, int]) -> None:
 
 def _add_size(source: _Text, values: dict[str, float]) -> None:
     values["length"] = min(1.0, math.log2(source.units / 80) / 6) if source.units > 80 else 0.0
-    if "?" in source.text or "？" in source.text:
+    if not source.signs:
+        return
+    if b"?" in source.signs:
         questions = source.text.count("?") + source.text.count("？")
         if questions > 1:
             values["questions"] = min(1.0, (questions - 1) / 3)
@@ -148,7 +172,7 @@ def _add_size(source: _Text, values: dict[str, float]) -> None:
 
 def _add_subject(source: _Text, tally: dict[str, int], values: dict[str, float]) -> None:
     """What it is about: a field, mathematics, code. Two terms of a field are enough, or seven of its everyday words."""
-    maths = shape.formulas(source.text, source.lower, source.characters)
+    maths = shape.formulas(source.text, source.lower, source.characters) if source.signs else 0
     if tally:
         terms = tally.get("domain", 0) + max(0, min(tally.get("field", 0), 7) - 1) / 3
         if terms:
@@ -156,14 +180,15 @@ def _add_subject(source: _Text, tally: dict[str, int], values: dict[str, float])
         maths += min(2, tally.get("elementary", 0))
     if maths:
         values["maths"] = min(1.0, maths / 3)
-    code = shape.code(source.text)
+    code = shape.code(source.text, source.signs)
     if code:
         values["code"] = code
-    if shape.has_trace(source.text):
+    if shape.has_trace(source.text, source.signs):
         values["trace"] = 1.0
-    quantities = shape.quantities(source.lower)
-    if quantities >= 2:
-        values["quantities"] = min(1.0, quantities / 3)
+    if source.signs:
+        quantities = shape.quantities(source.lower)
+        if quantities >= 2:
+            values["quantities"] = min(1.0, quantities / 3)
 
 
 def _add_ease(source: _Text, tally: dict[str, int], values: dict[str, float]) -> None:
@@ -183,17 +208,17 @@ def _add_ease(source: _Text, tally: dict[str, int], values: dict[str, float]) ->
 
 
 def _is_known(source: _Text, values: dict[str, float]) -> bool:
-    """Whether the text is in English, Chinese, or a notation that needs neither."""
+    """Whether the text is in English (two different words are, as most texts say with their first few), Chinese, or a notation
+    that needs neither.
+    """
     if source.characters and _OTHER_SCRIPT.search("".join(source.characters)):
         others = sum(map(len, _OTHER_SCRIPT.findall(source.text)))
         if others * 7 >= len(source.text):
             return False
-    if "code" in values or "maths" in values or len(source.words) < FEW_WORDS or _is_english(source.words):
+    if source.english or "code" in values or "maths" in values:
         return True
-    different = len(set(source.words))
+    words = source.words()
+    if len(words) < FEW_WORDS or len(_ENGLISH.intersection(words)) >= 2:
+        return True
+    different = len(set(words))
     return different < FEW_WORDS or source.han * 2 >= different
-
-
-def _is_english(words: list[str]) -> bool:
-    """Whether two different words are English. Most texts say so with their first few."""
-    return len(words_en.ENGLISH.intersection(words[:FIRST_WORDS])) >= 2 or len(words_en.ENGLISH.intersection(words)) >= 2

@@ -19,28 +19,23 @@ _EQUATION = re.compile(r"=(?:(?<=[^a-z][a-z]=)|(?<=[^a-z][a-z] =)) ?[-\d(a-z]")
 _ITEM = re.compile(r"\n[ \t]{0,16}(?:[-*•]|\d{1,2}[.)、]|[一二三四五六七八九]、)")
 _OPTION = re.compile(r"\n[ \t]{0,8}\(?[a-jA-J][.):]")
 _SYMBOLS = frozenset("∑∫∏√≤≥≠≈∀∃∈∉⊂⊆∪∩→⇒⇔∂∇∞±π")
+# Without all of these no form is there but for a few words of code and of crashes, and marks that are not ASCII.
+SIGNS = b"?\n(^\\=`#<>:[0123456789"
 # Marks to be looked for, under the rarest character or piece that they have in common: where it is absent, so are they.
 _Marks = tuple[tuple[str, tuple[str, ...]], ...]
+_CODE_WORDS = ("SELECT ", "def ", "class ", "return ", "import ", "public ")
 _CODE_MARKS: _Marks = (
     ("#", ("#include",)),
     ("(", ("function(", "();")),
     ("=", ("=> {", "==")),
     ("<", ("</",)),
     (">", (">>>",)),
-    ("S", ("SELECT ",)),
-    ("def ", ("def ",)),
-    ("class ", ("class ",)),
-    ("return ", ("return ",)),
-    ("import ", ("import ",)),
-    ("public ", ("public ",)),
 )
 _TRACES: _Marks = (
     ("\n", ('\n  File "', "\n    at ")),
     ("(", ("Traceback (most recent",)),
     (":", ("panic:",)),
     ("[", ("error[E",)),
-    ("E", ("Exception in thread",)),
-    ("S", ("Segmentation fault",)),
 )
 _AMOUNTS: _Marks = (
     ("%", ("%",)),
@@ -90,17 +85,25 @@ _FACT_INSIDE = re.compile(
 _WHAT = re.compile(r"(?:please |hi,? |q: )?(?:what(?:'s| is| are| was| were| does| did)|name (?:a|an|the|one))\b")
 
 
-def code(text: str) -> float:
-    """From 0 to 1: a fenced block, or several marks of source code."""
-    if "`" in text and "```" in text:
-        return 1.0
-    marks = _found(_CODE_MARKS, text)
+def code(text: str, signs: bytes) -> float:
+    """From 0 to 1: a fenced block, or several marks of source code. `signs`: those of SIGNS that are in the text."""
+    marks = 0
+    for word in _CODE_WORDS:
+        marks += word in text
+    if signs:
+        if b"`" in signs and "```" in text:
+            return 1.0
+        marks += _found(_CODE_MARKS, text)
     return min(1.0, marks / 3) if marks >= 2 else 0.0
 
 
-def has_trace(text: str) -> bool:
-    """Whether a stack trace or a crash was pasted."""
-    return _found(_TRACES, text) > 0
+def has_trace(text: str, signs: bytes) -> bool:
+    """Whether a stack trace or a crash was pasted. `signs` as of `code`."""
+    return (
+        (bool(signs) and _found(_TRACES, text) > 0)
+        or ("S" in text and "Segmentation fault" in text)
+        or ("E" in text and "Exception in thread" in text)
+    )
 
 
 def formulas(text: str, lower: str, characters: AbstractSet[str]) -> int:
