@@ -194,7 +194,7 @@ def _add_subject(source: _Text, tally: dict[str, int], values: dict[str, float])
 def _add_ease(source: _Text, tally: dict[str, int], values: dict[str, float]) -> None:
     """The signs of an easy request, as far as nothing hard is about."""
     if "chore" in values:
-        values["chore"] *= 1.0 - max(values.get(kind, 0.0) for kind in ("maths", "coding", "code"))
+        values["chore"] *= 1.0 - max(values.get("maths", 0.0), values.get("coding", 0.0), values.get("code", 0.0))
     if source.units < 80 and shape.is_arithmetic(source.lower):
         values["arithmetic"] = 1.0
     elif source.units < 60 and shape.is_pleasantry(source.lower):

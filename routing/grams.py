@@ -40,6 +40,7 @@ _NUMBER_HASHES = frozenset(map(crc32, _NUMBERS))
 _SIGNS = b"=^$\\{}<>?%+*|`"
 # Of an ASCII text in small letters: letters and signs are themselves, every digit is a 0, and what is no word is space.
 _SPACED = bytes(byte if byte in LETTERS + _SIGNS else ord("0") if byte in b"0123456789" else ord(" ") for byte in range(256))
+_LETTERS_AND_SPACE = LETTERS + b" "
 _LONG_NUMBER = re.compile(b"0{4,}")
 _SILENT = frozenset({b"a", b"an", b"the"})  # without a counterpart in Chinese
 _SILENT_TEXT = frozenset(map(bytes.decode, _SILENT))
@@ -108,9 +109,11 @@ class Grams:
         found = self.packed.index(wanted)  # a third of what it takes to compare numbers
         while found % 4:
             found = self.packed.index(wanted, found + 1)
-        place, count = found // 4, len(self.words)
-        spelled = self.words[place] if place < count else b" ".join(self.words[place - count : place - count + 2])
-        return f'"{spelled.decode()}"'
+        words, place = self.words, found // 4
+        if place < len(words):
+            return f'"{words[place].decode()}"'
+        place -= len(words)
+        return f'"{words[place].decode()} {words[place + 1].decode()}"'
 
 
 def shortened(text: str) -> str:
@@ -138,7 +141,7 @@ def words_of(lower: str) -> list[bytes]:
 def _ascii_words(lower: bytes) -> list[bytes]:
     """A text is cut without a pattern, which takes a third of the time."""
     spaced = b" %b " % lower.translate(_SPACED)
-    for sign in {*spaced.translate(None, LETTERS + b" ")}:
+    for sign in {*spaced.translate(None, _LETTERS_AND_SPACE)}:
         spaced = _numbered(spaced) if sign == ord("0") else spaced.replace(b"%c" % sign, b" %c " % sign)
     # Most of what is silent goes before there are words: that takes half of the time.
     words = spaced.replace(b" the ", b" ").replace(b" a ", b" ").replace(b" an ", b" ").split()
@@ -198,8 +201,7 @@ def grams_of(text: str) -> Grams:
     hashed = list(map(crc32, words))
     packed = _packed(hashed)
     paired = pairs(packed)
-    hashed += _unpacked(paired)
-    ids, reading = set(hashed), read(text, whole)
+    ids, reading = {*hashed, *_unpacked(paired)}, read(text, whole)
     numbers = 0 if _NUMBER_HASHES.isdisjoint(ids) else sum(map(_NUMBERS.__contains__, words))
     return Grams(words, packed + paired, ids, _told(len(words), numbers, reading), reading)
 

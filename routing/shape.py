@@ -23,7 +23,6 @@ _SYMBOLS = frozenset("∑∫∏√≤≥≠≈∀∃∈∉⊂⊆∪∩→⇒⇔�
 SIGNS = b"?\n(^\\=`#<>:[0123456789"
 # Marks to be looked for, under the rarest character or piece that they have in common: where it is absent, so are they.
 _Marks = tuple[tuple[str, tuple[str, ...]], ...]
-_CODE_WORDS = ("SELECT ", "def ", "class ", "return ", "import ", "public ")
 _CODE_MARKS: _Marks = (
     ("#", ("#include",)),
     ("(", ("function(", "();")),
@@ -87,13 +86,13 @@ _WHAT = re.compile(r"(?:please |hi,? |q: )?(?:what(?:'s| is| are| was| were| doe
 
 def code(text: str, signs: bytes) -> float:
     """From 0 to 1: a fenced block, or several marks of source code. `signs`: those of SIGNS that are in the text."""
-    marks = 0
-    for word in _CODE_WORDS:
-        marks += word in text
+    marks = ("def " in text) + ("class " in text) + ("return " in text) + ("import " in text) + ("public " in text)
     if signs:
         if b"`" in signs and "```" in text:
             return 1.0
         marks += _found(_CODE_MARKS, text)
+    if "S" in text:
+        marks += "SELECT " in text
     return min(1.0, marks / 3) if marks >= 2 else 0.0
 
 

@@ -15,7 +15,6 @@ from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from statistics import median
@@ -105,12 +104,14 @@ class Policy:
         return [(_bounded(small), _bounded(large)) for small, large in self.prior]
 
     @cached_property
-    def _places(self) -> list[int]:
+    def _places(self) -> array[int]:
         """Of the grams, by what they say of the gap, and then by their place, the least first; before them, one of none."""
-        said: list[list[int]] = [[] for _ in range(_SHIFT + 1)]
+        said, places = [array("i") for _ in range(_SHIFT + 1)], array("i", [-1])
         for place, weight in enumerate(self.gap.weights):
             said[abs(weight)].append(place)
-        return [-1, *chain.from_iterable(said)]
+        for alike in said:
+            places += alike
+        return places
 
     @cached_property
     def _ranks(self) -> Mapping[int, int]:
@@ -123,10 +124,12 @@ class Policy:
         """What a text takes of each gram, by rank, as fields of one number, so that one sum has those of all fields. From below:
         its weights in both heads (made positive), the square of its idf.
         """
+        parts, same = [0], dict[int, int]()  # many are alike, and share their number
         gap, mean, idf = self.gap.weights, self.mean.weights, self.idf
-        return [0] + [
-            idf[place] * idf[place] << _SQUARE | mean[place] + _SHIFT << _MEAN | gap[place] + _SHIFT for place in self._places[1:]
-        ]
+        for place in self._places[1:]:
+            part = idf[place] * idf[place] << _SQUARE | mean[place] + _SHIFT << _MEAN | gap[place] + _SHIFT
+            parts.append(same.setdefault(part, part))
+        return parts
 
     @cached_property
     def _amounts(self) -> list[tuple[float, float, float, float, float]]:
@@ -225,4 +228,4 @@ def score_of(gap: float) -> float:
 
 
 def _bounded(value: float) -> float:
-    return min(MOST, max(LEAST, value))
+    return value if LEAST < value < MOST else min(MOST, max(LEAST, value))  # most are, and need no call
