@@ -4,8 +4,7 @@ Rules
 - A feature saturates: after a few different words there is no more to gain, and the same word counts once.
 - Words that say what to do count where instructions stand, at the beginning and at the end (LEAD characters of each); words that
   say what it is about count everywhere.
-- A text is cut into words once, and these are looked up in one set; forms are the business of `shape`, and most of them are not
-  looked for in a text that has none of their signs.
+- A text is cut into words once, and these are looked up in one set; forms are the business of `shape`.
 - `known` is False for a text in a language or a script that the word lists do not cover: its silence means nothing.
 """
 
@@ -13,6 +12,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -44,10 +44,6 @@ _NOT_PLAIN = frozenset({"proof", "maths", "quantities", "code", "reasoning", "op
 LETTERS = b"abcdefghijklmnopqrstuvwxyz"
 _SPACED = bytes(byte if byte in LETTERS + b"-" else ord(" ") for byte in range(256))
 _STRAY_HYPHENS = re.compile(b" -+")
-_LISTENED = frozenset(word.encode("ascii") for word in words_en.LISTENED)
-_ENGLISH = frozenset(word.encode("ascii") for word in words_en.ENGLISH)
-# The others stand for nothing that a form has (`shape`).
-_NO_SIGNS = bytes(byte for byte in range(128) if byte not in shape.SIGNS)
 _ASCII = bytes(range(128))
 _HAN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]+")
 # Letters that no list covers: from Greek to Mongolian, kana, hangul and more.
@@ -64,11 +60,9 @@ class Reading:
 
 
 class _Text:
-    """A text in the forms that the features look at, each made once. `signs`: those of `shape.SIGNS` that are in it, in order;
-    what is not ASCII is a "?". `words` of a caller's are as `read` takes them.
-    """
+    """A text in the forms that the features look at, each made once. `words` of a caller's are as `read` takes them."""
 
-    __slots__ = ("characters", "english", "han", "heard", "lead", "lead_heard", "lower", "signs", "text", "units")
+    __slots__ = ("characters", "english", "han", "heard", "lead", "lead_heard", "lower", "text", "units")
 
     def __init__(self, text: str, words: list[bytes] | None = None) -> None:
         foreign = "" if text.isascii() else _foreign(text)
@@ -81,19 +75,22 @@ class _Text:
         self.lower = lower = text.lower()
         self.characters: AbstractSet[str] = set(foreign.lower()) if foreign else frozenset()
         plain = lower.encode("ascii", "replace")
-        self.signs = plain.translate(None, _NO_SIGNS)
         if words is None or foreign or b"-" in plain:
             words = _words(plain)
-        heard = _LISTENED.intersection(words)
-        self.english = len(_ENGLISH.intersection(heard)) >= 2 or len(_ENGLISH.intersection(words[:FIRST_WORDS])) >= 2
-        self.lead, self.heard = lower, set(map(bytes.decode, heard))
+        self.lead, self.heard = lower, words_en.LISTENED.intersection(words)
         self.lead_heard = self.heard
+        self.english = _are_english(self.heard) or _are_english(words[:FIRST_WORDS])
         if len(lower) > 2 * LEAD:
             self.lead = lower[:LEAD] + "\n" + lower[-LEAD:]
-            self.lead_heard = set(map(bytes.decode, _LISTENED.intersection(_words(self.lead.encode("ascii", "replace")))))
+            self.lead_heard = words_en.LISTENED.intersection(_words(self.lead.encode("ascii", "replace")))
 
     def words(self) -> list[bytes]:
         return _words(self.lower.encode("ascii", "replace"))
+
+
+def _are_english(words: Iterable[bytes]) -> bool:
+    """Whether two different ones are."""
+    return len(words_en.ENGLISH.intersection(words)) >= 2
 
 
 def _words(plain: bytes) -> list[bytes]:
@@ -157,9 +154,7 @@ def _count_chinese(source: _Text, tally: dict[str, int]) -> None:
 
 def _add_size(source: _Text, values: dict[str, float]) -> None:
     values["length"] = min(1.0, math.log2(source.units / 80) / 6) if source.units > 80 else 0.0
-    if not source.signs:
-        return
-    if b"?" in source.signs:
+    if "?" in source.text or "？" in source.text:
         questions = source.text.count("?") + source.text.count("？")
         if questions > 1:
             values["questions"] = min(1.0, (questions - 1) / 3)
@@ -172,7 +167,7 @@ def _add_size(source: _Text, values: dict[str, float]) -> None:
 
 def _add_subject(source: _Text, tally: dict[str, int], values: dict[str, float]) -> None:
     """What it is about: a field, mathematics, code. Two terms of a field are enough, or seven of its everyday words."""
-    maths = shape.formulas(source.text, source.lower, source.characters) if source.signs else 0
+    maths = shape.formulas(source.text, source.lower, source.characters)
     if tally:
         terms = tally.get("domain", 0) + max(0, min(tally.get("field", 0), 7) - 1) / 3
         if terms:
@@ -180,15 +175,14 @@ def _add_subject(source: _Text, tally: dict[str, int], values: dict[str, float])
         maths += min(2, tally.get("elementary", 0))
     if maths:
         values["maths"] = min(1.0, maths / 3)
-    code = shape.code(source.text, source.signs)
+    code = shape.code(source.text)
     if code:
         values["code"] = code
-    if shape.has_trace(source.text, source.signs):
+    if shape.has_trace(source.text):
         values["trace"] = 1.0
-    if source.signs:
-        quantities = shape.quantities(source.lower)
-        if quantities >= 2:
-            values["quantities"] = min(1.0, quantities / 3)
+    quantities = shape.quantities(source.lower)
+    if quantities >= 2:
+        values["quantities"] = min(1.0, quantities / 3)
 
 
 def _add_ease(source: _Text, tally: dict[str, int], values: dict[str, float]) -> None:
@@ -218,7 +212,7 @@ def _is_known(source: _Text, values: dict[str, float]) -> bool:
     if source.english or "code" in values or "maths" in values:
         return True
     words = source.words()
-    if len(words) < FEW_WORDS or len(_ENGLISH.intersection(words)) >= 2:
+    if len(words) < FEW_WORDS or _are_english(words):
         return True
     different = len(set(words))
     return different < FEW_WORDS or source.han * 2 >= different

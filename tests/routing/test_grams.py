@@ -116,24 +116,6 @@ def test_features_are_the_same_of_words_that_were_cut_for_grams(text):
     assert beside == alone
 
 
-SIGNED = [
-    "$$a^2$$", "x = 3 (A) (B) (C)", "\n- one\n- two", "SELECT a def b class c", "panic: at once", "Segmentation fault",
-    "Exception in thread main", "how many are 3 and 4 of these, in total, please?", "```py```", "plain",
-    "a\na. b\nb) c\nc. d",
-]  # fmt: skip
-
-
-@given(st.lists(st.sampled_from([*SIGNED, *(chr(byte) for byte in range(32, 127))]), max_size=8).map(" ".join))
-def test_a_form_is_found_whether_its_signs_were_looked_for_or_not(text):
-    """A text without signs is spared most patterns; with the one sign more that says nothing, it has the same features."""
-    alone, signed = read(f"{text:<40}"), read(f"{text:<40} :")
-    for reading in (alone, signed):
-        reading.values.pop("length")
-        for name in ("fact", "pleasantry", "arithmetic", "chore", "creative", "proof"):  # what stands at the end may matter
-            reading.values.pop(name, None)
-    assert signed.values == alone.values
-
-
 GOLDEN = Path(__file__).with_name("judged.json")
 
 
