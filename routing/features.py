@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -40,8 +41,9 @@ _ENOUGH = {
 _NOT_PLAIN = frozenset({"proof", "maths", "quantities", "code", "reasoning", "options"})
 
 # A word begins with a letter and goes on with letters and hyphens; every other byte of a text in small letters ends it.
-_LETTERS = bytes(byte if chr(byte) in "abcdefghijklmnopqrstuvwxyz-" else ord(" ") for byte in range(256))
-_STRAY_HYPHENS = re.compile(" -+")
+LETTERS = b"abcdefghijklmnopqrstuvwxyz"
+_SPACED = bytes(byte if byte in LETTERS + b"-" else ord(" ") for byte in range(256))
+_STRAY_HYPHENS = re.compile(b" -+")
 _ASCII = bytes(range(128))
 _HAN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]+")
 # Letters that no list covers: from Greek to Mongolian, kana, hangul and more.
@@ -58,11 +60,11 @@ class Reading:
 
 
 class _Text:
-    """A text in the forms that the features look at, each made once."""
+    """A text in the forms that the features look at, each made once. `words` of a caller's are as `read` takes them."""
 
-    __slots__ = ("characters", "han", "heard", "lead", "lead_heard", "lower", "text", "units", "words")
+    __slots__ = ("characters", "english", "han", "heard", "lead", "lead_heard", "lower", "text", "units")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, words: list[bytes] | None = None) -> None:
         foreign = "" if text.isascii() else _foreign(text)
         self.han = sum(map(len, _HAN.findall(foreign))) if foreign else 0
         self.units = len(text) + self.han
@@ -72,21 +74,32 @@ class _Text:
         self.text = text
         self.lower = lower = text.lower()
         self.characters: AbstractSet[str] = set(foreign.lower()) if foreign else frozenset()
-        self.words = _words(lower)
-        self.heard = words_en.LISTENED.intersection(self.words)
-        self.lead, self.lead_heard = lower, self.heard
+        plain = lower.encode("ascii", "replace")
+        if words is None or foreign or b"-" in plain:
+            words = _words(plain)
+        self.lead, self.heard = lower, words_en.LISTENED.intersection(words)
+        self.lead_heard = self.heard
+        self.english = _are_english(self.heard) or _are_english(words[:FIRST_WORDS])
         if len(lower) > 2 * LEAD:
             self.lead = lower[:LEAD] + "\n" + lower[-LEAD:]
-            self.lead_heard = words_en.LISTENED.intersection(_words(self.lead))
+            self.lead_heard = words_en.LISTENED.intersection(_words(self.lead.encode("ascii", "replace")))
+
+    def words(self) -> list[bytes]:
+        return _words(self.lower.encode("ascii", "replace"))
 
 
-def _words(lower: str) -> list[str]:
+def _are_english(words: Iterable[bytes]) -> bool:
+    """Whether two different ones are."""
+    return len(words_en.ENGLISH.intersection(words)) >= 2
+
+
+def _words(plain: bytes) -> list[bytes]:
     """The words of a text in small letters. Its few steps over the whole text cost a third of what a pattern does."""
-    spaced = lower.encode("ascii", "replace").translate(_LETTERS).decode("ascii")
-    if "-" in lower:
-        spaced = (" " + spaced).replace(" -", "  ")
-        if " -" in spaced:
-            spaced = _STRAY_HYPHENS.sub(" ", spaced)
+    spaced = plain.translate(_SPACED)
+    if b"-" in spaced:
+        spaced = (b" " + spaced).replace(b" -", b"  ")
+        if b" -" in spaced:
+            spaced = _STRAY_HYPHENS.sub(b" ", spaced)
     return spaced.split()
 
 
@@ -95,15 +108,21 @@ def _foreign(text: str) -> str:
     return text.encode("utf-8", "ignore").translate(None, _ASCII).decode()
 
 
-def read(text: str) -> Reading:
-    """The features of a text of bounded length."""
-    source = _Text(text)
+def read(text: str, words: list[bytes] | None = None) -> Reading:
+    """The features of a text of bounded length. `words`: of the text in small letters, where a caller has cut it, the letters
+    between any two other characters; other words among them do no harm, and "a", "an" and "the" may be left out.
+    """
+    source = _Text(text, words)
     tally: dict[str, int] = {}
     if source.heard or source.lead_heard:
         _count_english(source, tally)
     if source.han:
         _count_chinese(source, tally)
-    values = {kind: min(1.0, tally[kind] / enough) for kind, enough in _ENOUGH.items() if kind in tally} if tally else {}
+    values: dict[str, float] = {}
+    if tally:
+        for kind, enough in _ENOUGH.items():
+            if kind in tally:
+                values[kind] = min(1.0, tally[kind] / enough)
     _add_size(source, values)
     _add_subject(source, tally, values)
     _add_ease(source, tally, values)
@@ -169,7 +188,7 @@ def _add_subject(source: _Text, tally: dict[str, int], values: dict[str, float])
 def _add_ease(source: _Text, tally: dict[str, int], values: dict[str, float]) -> None:
     """The signs of an easy request, as far as nothing hard is about."""
     if "chore" in values:
-        values["chore"] *= 1.0 - max(values.get(kind, 0.0) for kind in ("maths", "coding", "code"))
+        values["chore"] *= 1.0 - max(values.get("maths", 0.0), values.get("coding", 0.0), values.get("code", 0.0))
     if source.units < 80 and shape.is_arithmetic(source.lower):
         values["arithmetic"] = 1.0
     elif source.units < 60 and shape.is_pleasantry(source.lower):
@@ -183,17 +202,17 @@ def _add_ease(source: _Text, tally: dict[str, int], values: dict[str, float]) ->
 
 
 def _is_known(source: _Text, values: dict[str, float]) -> bool:
-    """Whether the text is in English, Chinese, or a notation that needs neither."""
+    """Whether the text is in English (two different words are, as most texts say with their first few), Chinese, or a notation
+    that needs neither.
+    """
     if source.characters and _OTHER_SCRIPT.search("".join(source.characters)):
         others = sum(map(len, _OTHER_SCRIPT.findall(source.text)))
         if others * 7 >= len(source.text):
             return False
-    if "code" in values or "maths" in values or len(source.words) < FEW_WORDS or _is_english(source.words):
+    if source.english or "code" in values or "maths" in values:
         return True
-    different = len(set(source.words))
+    words = source.words()
+    if len(words) < FEW_WORDS or _are_english(words):
+        return True
+    different = len(set(words))
     return different < FEW_WORDS or source.han * 2 >= different
-
-
-def _is_english(words: list[str]) -> bool:
-    """Whether two different words are English. Most texts say so with their first few."""
-    return len(words_en.ENGLISH.intersection(words[:FIRST_WORDS])) >= 2 or len(words_en.ENGLISH.intersection(words)) >= 2

@@ -1,7 +1,7 @@
 """The English words that the rules listen for.
 
 Rules
-- Whole words, in the forms written here or made by `_verbs` and `_nouns`.
+- Whole words, in the forms written here or made by `_verbs` and `_nouns`; as bytes, which is what a text is cut into.
 - A word has one kind. What the kind is worth is not said here but in `rules.WEIGHTS`.
 - `domain` is for terms that hardly occur outside a field that is hard for small models; `field` for everyday words of the same
   fields, of which it takes several to mean anything.
@@ -9,7 +9,11 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+
+
+def _spelled(words: Iterable[str]) -> frozenset[bytes]:
+    return frozenset(word.encode("ascii") for word in words)
 
 
 def _plain(words: str) -> set[str]:
@@ -119,7 +123,7 @@ _CONSTRAINT = (
 _FORMAT = "table markdown yaml csv xml bullet bullets headings paragraphs sections format"
 
 # Verbs of small chores; they count as instructions only (`shape`).
-CHORES = frozenset(
+CHORES = _spelled(
     _plain("""
         translate summarise summarize extract classify categorise categorize proofread paraphrase rephrase shorten
         spell reformat capitalise capitalize list count sort
@@ -127,7 +131,7 @@ CHORES = frozenset(
 )
 
 # Small things to write; they count only when something is to be written (`shape`).
-CREATIVE = frozenset(
+CREATIVE = _spelled(
     _plain("""
         poem joke haiku story email tweet caption slogan toast recipe limerick riddle postcard wish song blog
         invitation greeting note letter message title headline poems jokes names
@@ -135,11 +139,11 @@ CREATIVE = frozenset(
 )
 
 # Verbs that ask for something to be written; of "come up with", the first word.
-WRITING = frozenset(_plain("write compose tell draft create give make generate suggest need want come"))
+WRITING = _spelled(_plain("write compose tell draft create give make generate suggest need want come"))
 
 # Where a word is in two kinds, the later one has it.
-KINDS: Mapping[str, str] = {
-    word: kind
+KINDS: Mapping[bytes, str] = {
+    word.encode(): kind
     for kind, words in (
         ("field", _nouns(_FIELD_NOUNS) | _plain(_FIELD)),
         ("coding", _nouns(_CODING_NOUNS) | _plain(_CODING)),
@@ -156,7 +160,7 @@ KINDS: Mapping[str, str] = {
 KNOWN = frozenset(KINDS)
 
 # Phrases and their kinds, under their rarest word: looked for only where that word is.
-PHRASES: Mapping[str, tuple[tuple[str, str], ...]] = {
+_PHRASES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "step": (("step by step", "reasoning"),),
     "step-by-step": (("step-by-step", "reasoning"),),
     "think": (("think hard", "reasoning"), ("think carefully", "reasoning"), ("think deeply", "reasoning")),
@@ -190,6 +194,7 @@ PHRASES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "yes": (("yes or no", "brief"), ("yes/no", "brief")),
     "briefly": (("briefly", "brief"),),
 }
+PHRASES: Mapping[bytes, tuple[tuple[str, str], ...]] = {word.encode(): phrases for word, phrases in _PHRASES.items()}
 
 # Every word that can mean something to the rules: a text is searched once for all of them.
 LISTENED = KNOWN | CHORES | CREATIVE | WRITING | frozenset(PHRASES)
@@ -199,7 +204,7 @@ ENGLISH = (
     KNOWN
     | CHORES
     | CREATIVE
-    | frozenset(
+    | _spelled(
         _plain("""
         the of is are was what how to and with this that which you your my can please it be from by as at have has if
         then not when where why who should would does do there into his her their they

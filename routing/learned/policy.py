@@ -15,6 +15,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from statistics import median
 
@@ -26,10 +27,11 @@ LEAST, MOST = 0.01, 0.99
 MOST_UNMET = 3.0  # of the weight that is known, so much of the unknown lengthens a vector: at most to twice its length
 _KNEE = 0.9  # of gaps
 _LEAST_SPREAD = 0.02  # variance that any amount may have, though training showed less
-# Where the fields of `Policy._known` begin, and what each may come to: sums of 659 grams, and places of 400,000.
+# Where the fields of `Policy._parts` begin, and what each may come to: sums of 659 grams. All of them have room in 62 bits: what
+# has more is not added up in a machine word, which takes six times as long.
 _SHIFT = 128
-_MEAN, _SQUARE, _STRENGTH, _PLACE = 20, 40, 68, 20
-_WEIGHTS, _SQUARES, _PLACES = (1 << 20) - 1, (1 << 28) - 1, (1 << 20) - 1
+_MEAN, _SQUARE = 18, 36
+_WEIGHTS = (1 << 18) - 1
 
 
 @dataclass(slots=True)  # made for every request: a frozen one takes six times as long to make
@@ -62,13 +64,6 @@ class Head:
     weights: array[int]
     amounts: Sequence[float]
     base: float = 0.0
-
-    def of(self, steps: float, told: Sequence[tuple[int, float]]) -> float:
-        """`told`: the amounts that are not 0, each behind its place."""
-        amounts, added = self.amounts, 0.0
-        for place, amount in told:
-            added += amounts[place] * amount
-        return self.bias + steps * self.step + added
 
 
 @dataclass(frozen=True)
@@ -109,65 +104,94 @@ class Policy:
         return [(_bounded(small), _bounded(large)) for small, large in self.prior]
 
     @cached_property
-    def _known(self) -> Mapping[int, int]:
-        """What a text takes of each gram, as fields of one number: so it is looked up once, and one sum has those of all fields.
+    def _places(self) -> array[int]:
+        """Of the grams, by what they say of the gap, and then by their place, the least first; before them, one of none."""
+        said, places = [array("i") for _ in range(_SHIFT + 1)], array("i", [-1])
+        for place, weight in enumerate(self.gap.weights):
+            said[abs(weight)].append(place)
+        for alike in said:
+            places += alike
+        return places
 
-        From below: its weights in both heads (made positive), the square of its idf, its place; and how much it says of the gap.
+    @cached_property
+    def _ranks(self) -> Mapping[int, int]:
+        """Of each gram: where in `_places` it is."""
+        keys = self.keys
+        return {keys[place]: rank for rank, place in enumerate(self._places) if rank}
+
+    @cached_property
+    def _parts(self) -> list[int]:
+        """What a text takes of each gram, by rank, as fields of one number, so that one sum has those of all fields. From below:
+        its weights in both heads (made positive), the square of its idf.
         """
-        parts = zip(self.keys, self.gap.weights, self.mean.weights, self.idf, strict=True)
-        return {
-            key: (abs(gap) << _PLACE | place) << _STRENGTH | idf * idf << _SQUARE | mean + _SHIFT << _MEAN | gap + _SHIFT
-            for place, (key, gap, mean, idf) in enumerate(parts)
-        }
+        parts, same = [0], dict[int, int]()  # many are alike, and share their number
+        gap, mean, idf = self.gap.weights, self.mean.weights, self.idf
+        for place in self._places[1:]:
+            part = idf[place] * idf[place] << _SQUARE | mean[place] + _SHIFT << _MEAN | gap[place] + _SHIFT
+            parts.append(same.setdefault(part, part))
+        return parts
 
     @cached_property
-    def _variances(self) -> list[float]:
-        return [spread + _LEAST_SPREAD for spread in self.spread]
-
-    @cached_property
-    def _unspoken(self) -> list[float]:
-        """How far each amount is away from what is usual where it is 0."""
-        return [usual * usual / variance for usual, variance in zip(self.usual, self._variances, strict=True)]
+    def _amounts(self) -> list[tuple[float, float, float, float, float]]:
+        """Of each amount: its weights in both heads, what is usual, how much it varies, and how far 0 is away from the usual."""
+        variances = [spread + _LEAST_SPREAD for spread in self.spread]
+        unspoken = [usual * usual / variance for usual, variance in zip(self.usual, variances, strict=True)]
+        return list(zip(self.gap.amounts, self.mean.amounts, self.usual, variances, unspoken, strict=True))
 
     @cached_property
     def _silence(self) -> float:
-        """The same of all of them."""
-        return sum(self._unspoken)
+        """How far all amounts together are away where each is 0."""
+        return sum(unspoken for *_, unspoken in self._amounts)
 
     def judge(self, text: str) -> Judged:
         """A text of bounded length (see `conversation`)."""
         return self.judge_grams(grams_of(text))
 
     def judge_grams(self, grams: Grams) -> Judged:
-        below = None if self.base is None else self.base.judge_grams(grams)
-        met = list(filter(None, map(self._known.get, grams.ids)))
-        total, count = sum(met), len(met)
-        scale, share = self._scaled((total >> _SQUARE & _SQUARES) / IDF_STEP**2, len(grams.ids) - count)
-        told = [(place, amount) for place, amount in enumerate(grams.amounts) if amount]
-        gap = self.gap.of(((total & _WEIGHTS) - count * _SHIFT) * scale, told)
-        mean = self.mean.of(((total >> _MEAN & _WEIGHTS) - count * _SHIFT) * scale, told)
-        known = share >= self.familiar and share > 0 and self._away(told) <= self.strange
-        terms = self._terms(grams, met, told, scale)
-        if below is not None:
-            gap += self.gap.base * below.gap
-            mean += self.mean.base * below.mean
+        met = list(filter(None, map(self._ranks.get, grams.ids)))
+        # Two more that are nothing, since only of two or more `itemgetter` makes a tuple. It takes half of what `map` does.
+        total, count = sum(itemgetter(0, 0, *met)(self._parts)), len(met)
+        scale, share = self._scaled((total >> _SQUARE) / IDF_STEP**2, len(grams.ids) - count)
+        gap_head, mean_head = self.gap, self.mean
+        terms: list[tuple[float, int, str | int, float]] = []  # the last two are a term; before them, what they are ordered by
+        if grams.words:
+            step, weights, places, keys = scale * gap_head.step, gap_head.weights, self._places, self.keys
+            for rank in sorted(met)[: -TERMS - 1 : -1]:
+                place = places[rank]
+                if weight := weights[place]:
+                    part = weight * step
+                    terms.append((-abs(part), len(terms), keys[place], part))
+        gaps, means, away, amounts = 0.0, 0.0, self._silence, self._amounts
+        for place, amount in grams.told:
+            in_gap, in_mean, usual, variance, unspoken = amounts[place]
+            gaps += in_gap * amount
+            means += in_mean * amount
+            apart = amount - usual
+            away += apart * apart / variance - unspoken
+            if in_gap:
+                part = in_gap * apart
+                terms.append((-abs(part), len(terms), AMOUNTS[place], part))
+        gap = gap_head.bias + ((total & _WEIGHTS) - count * _SHIFT) * scale * gap_head.step + gaps
+        mean = mean_head.bias + ((total >> _MEAN & _WEIGHTS) - count * _SHIFT) * scale * mean_head.step + means
+        known = share >= self.familiar and share > 0 and away <= self.strange
+        if self.base is not None:
+            below = self.base.judge_grams(grams)
+            gap += gap_head.base * below.gap
+            mean += mean_head.base * below.mean
             known = known or below.known
-            terms += [(name, part * self.gap.base) for name, part in below.terms]
-        terms.sort(key=_weight)
-        named = tuple([(_name(grams, term) if isinstance(term, int) else term, part) for term, part in terms[:TERMS]])
+            for name, said in below.terms:
+                part = said * gap_head.base
+                terms.append((-abs(part), len(terms), name, part))
+        terms.sort()
+        named = tuple([(grams.name(term) if isinstance(term, int) else term, part) for _, _, term, part in terms[:TERMS]])
         return Judged(_bounded(mean - gap / 2), _bounded(mean + gap / 2), known, named, gap, mean)
 
     def strangeness(self, amounts: Sequence[float]) -> float:
         """How far amounts are from those of the training: the sum of squares, each over its variance."""
-        return self._away([(place, amount) for place, amount in enumerate(amounts) if amount])
-
-    def _away(self, told: Sequence[tuple[int, float]]) -> float:
-        """The same, of those that are not 0: most are, and what that is away is known beforehand."""
-        usual, variances, unspoken = self.usual, self._variances, self._unspoken
         away = self._silence
-        for place, amount in told:
-            apart = amount - usual[place]
-            away += apart * apart / variances[place] - unspoken[place]
+        for amount, (*_, usual, variance, unspoken) in zip(amounts, self._amounts, strict=True):
+            apart = amount - usual
+            away += apart * apart / variance - unspoken
         return away
 
     def _scaled(self, met_square: float, unmet: int) -> tuple[float, float]:
@@ -177,23 +201,6 @@ class Policy:
         unmet_square = unmet * self.unmet**2
         square = met_square + min(unmet_square, MOST_UNMET * met_square)
         return 1.0 / math.sqrt(square), met_square / (met_square + unmet_square)
-
-    def _terms(
-        self, grams: Grams, met: list[int], told: Sequence[tuple[int, float]], scale: float
-    ) -> list[tuple[str | int, float]]:
-        """The strongest grams, and the amounts, by what they add to the gap; an amount against what is usual of it."""
-        terms: list[tuple[str | int, float]] = []
-        step, of = scale * self.gap.step, self.gap.weights
-        if grams.words:
-            for gram in sorted(met)[: -TERMS - 1 : -1]:  # by what they say of the gap, and then by their place
-                place = gram >> _STRENGTH & _PLACES
-                if of[place]:
-                    terms.append((self.keys[place], of[place] * step))
-        weights, usual = self.gap.amounts, self.usual
-        for place, amount in told:
-            if weights[place]:
-                terms.append((AMOUNTS[place], weights[place] * (amount - usual[place])))
-        return terms
 
     @classmethod
     def load(cls, path: Path) -> Policy:
@@ -220,18 +227,5 @@ def score_of(gap: float) -> float:
     return (1.0 + gap) / 2.0
 
 
-def _weight(term: tuple[str | int, float]) -> float:
-    return -abs(term[1])
-
-
 def _bounded(value: float) -> float:
-    return min(MOST, max(LEAST, value))
-
-
-def _name(grams: Grams, gram: int) -> str:
-    """The word or pair that a hash stands for in this text, in quotation marks: it is no feature."""
-    words, place = grams.words, grams.hashed.index(gram)
-    if place < len(words):
-        return f'"{words[place]}"'
-    place -= len(words)
-    return f'"{words[place]} {words[place + 1]}"'
+    return value if LEAST < value < MOST else min(MOST, max(LEAST, value))  # most are, and need no call

@@ -106,7 +106,7 @@ def table_of(rows: Sequence[Row], read: Sequence[Grams], base: Policy | None, wo
 
 
 def _flat(read: Sequence[Grams]) -> Ints:
-    return np.fromiter((gram for grams in read for gram in grams.ids), dtype=np.int64)
+    return np.fromiter((gram for grams in read for gram in grams.in_order()), dtype=np.int64)
 
 
 def _sparse(read: Sequence[Grams], words: Vocabulary) -> tuple[Sparse, Floats]:

@@ -128,4 +128,5 @@ def _labels(compared: Line | None, rated: Line | None) -> tuple[float | None, fl
 def _grams(line: Line) -> Grams:
     if line.text is not None:
         return grams_of(line.text)
-    return Grams([], [], dict.fromkeys(line.grams or (), 0), list(line.amounts or ()), Reading({}, 0, known=True))
+    told = [(place, amount) for place, amount in enumerate(line.amounts or ()) if amount]
+    return Grams([], b"", dict.fromkeys(line.grams or ()), told, Reading({}, 0, known=True))

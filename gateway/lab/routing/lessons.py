@@ -111,7 +111,7 @@ class School:
         if key not in self._read:
             grams = grams_of(ask_of(self._sets[number].prompts[place]))
             ids = array("I", sorted(grams.ids))  # the trainer goes through them; a tenth of the memory
-            self._read[key] = replace(grams, words=[], hashed=[], ids=ids)
+            self._read[key] = replace(grams, words=[], packed=b"", ids=ids)
         return self._read[key]
 
 
