@@ -107,9 +107,13 @@ class Shelf:
 
     def _sweep(self, now: float) -> None:
         for _ in range(_SWEEPS_PER_PUT):
+            swept = False
             for entry in self._entries.oldest():
                 if entry.expires_at <= now:
                     self.drop(entry)
+                    swept = True
+            if not swept:
+                return
 
     def _forget(self, entry: Entry) -> None:
         del self._keys_by_id[entry.id]

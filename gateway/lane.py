@@ -71,7 +71,8 @@ class Lane:
         return True
 
     def _several(self, read: bytes, line: Line) -> bool:
-        after, run = self._after, list[bytes]()
+        after = self._after
+        run: list[bytes] = []
         for part in read.split(after)[:-1]:
             size = len(part) + self._last
             head = HEADS[size] if size < LONGEST else b"-"
