@@ -16,7 +16,9 @@ from backends.sse import EventSplitter, Tally
 from caches.types import Line
 
 _CONTENT = re.compile(rb'"content": ?"((?:[^"\\]|\\.)++)"')
+_NAME = b'"content":'
 _PROBE = "\u25ca probe"  # what no event says
+_PROBED = _PROBE.encode()
 _LEARNED = 8  # tokens that a mould is to serve before another one is looked for
 _RUN = 256  # events that are not settled
 _SHORT, _MANY = 12, 16_384  # bytes of a text that is remembered, and how many are
@@ -93,11 +95,12 @@ class Lane:
         if self._tally.deltas < self._learns_at:
             return
         self._learns_at = self._tally.deltas + _LEARNED
-        found = _CONTENT.search(event)
-        if found is None or not event.endswith(b"\n\n"):
+        at = event.find(_NAME)
+        found = _CONTENT.match(event, at) if at >= 0 else None
+        if found is None or event[-2:] != b"\n\n":
             return
         before, after = event[: found.start(1)], event[found.end(1) :]
-        if (before, after + TAIL) != (self._before, self._after) and Tally.says(before + _PROBE.encode() + after, _PROBE):
+        if (before, after + TAIL) != (self._before, self._after) and Tally.says(before + _PROBED + after, _PROBE):
             self._mould(before, after + TAIL)
 
     def _mould(self, before: bytes, after: bytes) -> None:
