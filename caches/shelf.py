@@ -57,15 +57,15 @@ class Shelf:
         now, key, size = self._clock(), entry.key, entry.size
         if len(entry.body) > self._max_entry or size > self.max_bytes or entry.expires_at <= now:
             return False
-        known = self._at(key)
-        namesake = self.named(entry.id)
+        known, namesake = self._at(key), self.named(entry.id)
         if known is not None and known is namesake and known.tenant == entry.tenant:
             self._entries.replace(key, entry, size)
             self._make_room(0, now)
         else:
-            for other in (known, namesake):  # the old answer to its key, and another key's entry of the same id
-                if other is not None and self._at(other.key) is other:
-                    self.drop(other)
+            if known is not None or namesake is not None:
+                for other in (known, namesake):  # the old answer to its key, and another key's entry of the same id
+                    if other is not None and self._at(other.key) is other:
+                        self.drop(other)
             self._make_room(size, now)  # ahead of it, so that it is not itself who has to go
             self._add(entry, size)
         self._sweep(now)
