@@ -24,12 +24,12 @@ from caches.worth import worth_keeping
 from gateway.auth import Principal
 from gateway.behind import Behind, Produce
 from gateway.caching import Caching
+from gateway.call import Failures, Station
 from gateway.choosing import forgo
 from gateway.dispatch.types import Question, WorkAsk
 from gateway.entries import Entries, shown_id
 from gateway.errors import ApiError
 from gateway.exchange import Exchange, Work
-from gateway.forward import Failures, Station
 from gateway.hits import Hits
 from gateway.job import Job
 from gateway.metrics import Metrics

@@ -23,7 +23,6 @@ _LEARNED = 8  # tokens that a mould is to serve before another one is looked for
 _RUN = 256  # events that are not settled
 _SHORT, _MANY = 12, 16_384  # bytes of a text that is remembered, and how many are
 _text = msgspec.json.Decoder(str).decode
-_known: set[bytes] = set()  # texts that are sound: answers consist of the same few thousand pieces
 
 
 class Straight(Protocol):
@@ -35,16 +34,37 @@ class Straight(Protocol):
     def settle(self) -> None: ...
 
 
+class Texts:
+    """What is known to be a text of JSON, and not empty: answers consist of the same few thousand pieces."""
+
+    __slots__ = ("known",)
+
+    def __init__(self) -> None:
+        self.known: set[bytes] = set()
+
+    def sound(self, text: bytes) -> bool:
+        """Whether one that is not known is such."""
+        try:
+            if not _text(b'"%b"' % text):
+                return False
+        except ValueError:
+            return False
+        if len(text) <= _SHORT and len(self.known) < _MANY:
+            self.known.add(text)
+        return True
+
+
 class Lane:
     """Of one stream. What its events have before and behind their text is their mould."""
 
-    __slots__ = ("_after", "_before", "_first", "_last", "_learns_at", "_run", "_sink", "_splitter", "_tally")
+    __slots__ = ("_after", "_before", "_first", "_known", "_last", "_learns_at", "_run", "_sink", "_sound", "_splitter", "_tally")
 
-    def __init__(self, sink: Straight, splitter: EventSplitter, tally: Tally) -> None:
+    def __init__(self, sink: Straight, splitter: EventSplitter, tally: Tally, texts: Texts) -> None:
         self._sink = sink
         self._run = sink.run
         self._splitter = splitter
         self._tally = tally
+        self._known, self._sound = texts.known, texts.sound
         self._learns_at = 0
         self._mould(b"", b"\0")  # none yet: no read ends so
 
@@ -62,7 +82,7 @@ class Lane:
         if read[:first] != head + self._before:
             return self._several(read, line)
         text = read[first:last]
-        if text not in _known and not _sound(text):
+        if text not in self._known and not self._sound(text):
             return False
         self._tally.deltas += 1
         run = self._run
@@ -80,7 +100,7 @@ class Lane:
             head = HEADS[size] if size < LONGEST else b"-"
             first = len(head) + self._first
             text = part[first:]
-            if part[:first] != head + self._before or (text not in _known and not _sound(text)):
+            if part[:first] != head + self._before or (text not in self._known and not self._sound(text)):
                 return False
             run.append(part[len(head) :] + after[:-2])
         self._tally.deltas += len(run)
@@ -106,15 +126,3 @@ class Lane:
     def _mould(self, before: bytes, after: bytes) -> None:
         self._before, self._after = before, after
         self._first, self._last = len(before), len(after)
-
-
-def _sound(text: bytes) -> bool:
-    """Whether it is a text of JSON, and not empty."""
-    try:
-        if not _text(b'"%b"' % text):
-            return False
-    except ValueError:
-        return False
-    if len(text) <= _SHORT and len(_known) < _MANY:
-        _known.add(text)
-    return True

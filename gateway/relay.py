@@ -18,7 +18,7 @@ from caches.types import Flow
 from caches.worth import Choice, plainly_worth_keeping
 from gateway.endpoints import Dialect
 from gateway.exchange import Work
-from gateway.lane import Lane
+from gateway.lane import Lane, Texts
 from gateway.prompt import SOUND_TOKENS
 from gateway.reply import Head, Reply
 
@@ -43,13 +43,13 @@ class Tee:
 
     __slots__ = ("_read", "_sink", "_splitter", "_work", "lane", "tally")
 
-    def __init__(self, sink: Sink, work: Work) -> None:
+    def __init__(self, sink: Sink, work: Work, texts: Texts) -> None:
         self._sink = sink
         self._work = work
         self._splitter = EventSplitter()
         self.tally = Tally()
         self._read = self.tally.read
-        self.lane = Lane(sink, self._splitter, self.tally) if isinstance(sink, Relay | Reply) else None
+        self.lane = Lane(sink, self._splitter, self.tally, texts) if isinstance(sink, Relay | Reply) else None
 
     def take(self, data: bytes) -> None:
         """The next piece. Events that come together and are plain deltas go on together."""
