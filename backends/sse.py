@@ -10,7 +10,7 @@ Rules:
 - An event that is named `error` is an ERROR, whatever its data.
 
 Decoding an event whole (msgspec, 0.6 us) is cheaper than four substring searches in it, and cannot be misled by the text.
-Cheaper still (0.4 us) is a glance at the few fields that tell a plain delta, which nearly every event is, from the others.
+Cheaper still (0.4 us) is to build the few fields alone that are looked at.
 """
 
 from __future__ import annotations
@@ -50,6 +50,24 @@ class _Chunk(msgspec.Struct, gc=False):
     error: Any = None
 
 
+class _Piece(msgspec.Struct, gc=False):
+    delta: Any = None
+    finish_reason: Any = None
+    index: Any = None
+    text: Any = None
+    logprobs: Any = None
+
+
+class _Told(msgspec.Struct, gc=False):
+    """As much of a chunk as is looked at; without `choices` it is of another API."""
+
+    choices: list[_Piece] | None = None
+    usage: Any = None
+    error: Any = None
+    object: Any = None
+
+
+_look = msgspec.json.Decoder(_Told).decode
 _chunks = msgspec.json.Decoder(_Chunk)
 _glance, _glances = _chunks.decode, _chunks.decode_lines
 
@@ -121,7 +139,7 @@ class Kind(enum.Enum):
     OTHER = "other"
 
 
-_CONTENT, _DONE = Kind.CONTENT, Kind.DONE  # a member takes 0.17 us to find in its class (3.11), and each token asks for one
+_CONTENT, _DONE, _OTHER = Kind.CONTENT, Kind.DONE, Kind.OTHER  # a member takes 0.17 us to find in its class (3.11)
 
 
 class Tally:
@@ -150,12 +168,20 @@ class Tally:
             return _DONE
         if event[:5] == b"data:":
             try:
-                chunk = _glance(event[5:])
+                chunk = _look(event[5:])
             except (ValueError, RecursionError):
                 return self._read_whole(event)
-            if _is_plain(chunk):
-                self.deltas += 1
-                return _CONTENT
+            choices = chunk.choices
+            if choices is not None and not chunk.error and chunk.object != "error":
+                usage = chunk.usage
+                if usage is not None and type(usage) is dict:
+                    self._charge(usage)
+                self._objects = True
+                if len(choices) == 1 and choices[0].finish_reason is None:  # a token, or what comes before the first
+                    return self._content() if _spoke(choices[0]) else _OTHER
+                if choices:
+                    return self._generated(choices)
+                return Kind.USAGE if type(usage) is dict else Kind.OTHER
         return self._read_whole(event)
 
     def read_plain(self, events: bytes) -> bool:
@@ -208,17 +234,15 @@ class Tally:
             return self._foreign(chunk)
         if not choices:
             return Kind.USAGE if type(usage) is dict else Kind.OTHER
-        return self._generated(choices)
+        return self._generated([_piece(choice) for choice in choices if type(choice) is dict])
 
-    def _generated(self, choices: list[Any]) -> Kind:
+    def _generated(self, choices: list[_Piece]) -> Kind:
         spoke = False
         for choice in choices:
-            if type(choice) is not dict:
-                continue
             spoke = spoke or _spoke(choice)
-            reason = choice.get("finish_reason")
+            reason = choice.finish_reason
             if type(reason) is str and len(self.finish_reasons) < MAX_CHOICES:
-                index = choice.get("index")
+                index = choice.index
                 self.finish_reasons[index if type(index) is int else 0] = reason
         return self._content() if spoke else Kind.OTHER
 
@@ -243,7 +267,7 @@ class Tally:
 
     def _content(self) -> Kind:
         self.deltas += 1
-        return Kind.CONTENT
+        return _CONTENT
 
     def _failed(self, error: Any) -> Kind:
         if self.error is None:
@@ -300,13 +324,21 @@ def _told(data: bytes) -> str:
     return data[:_MOST_TOLD].decode("utf-8", "replace")
 
 
-def _spoke(choice: dict[str, Any]) -> bool:
-    if choice.get("text"):
+def _piece(choice: dict[str, Any]) -> _Piece:
+    return _Piece(*map(choice.get, _Piece.__struct_fields__))
+
+
+def _spoke(choice: _Piece) -> bool:
+    if choice.text:
         return True
-    delta = choice.get("delta")
-    if type(delta) is dict and (delta.get("content") or any(value for name, value in delta.items() if name != "role")):
-        return True
-    logprobs = choice.get("logprobs")
+    delta = choice.delta
+    if type(delta) is dict and delta:
+        if delta.get("content"):
+            return True
+        for name, value in delta.items():
+            if value and name != "role":
+                return True
+    logprobs = choice.logprobs
     return type(logprobs) is dict and bool(logprobs.get("content") or logprobs.get("tokens"))
 
 

@@ -121,7 +121,12 @@ class S3Fifo(Generic[T]):
 
     def oldest(self) -> list[T]:
         """The old end of each queue."""
-        return [next(iter(queue.values())).value for queue in (self._small, self._main) if queue]
+        old: list[T] = []
+        for queue in (self._small, self._main):
+            for key in queue:
+                old.append(queue[key].value)
+                break
+        return old
 
     def _remember(self, key: bytes) -> None:
         self._ghosts[key] = None

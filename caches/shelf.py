@@ -57,15 +57,15 @@ class Shelf:
         now, key, size = self._clock(), entry.key, entry.size
         if len(entry.body) > self._max_entry or size > self.max_bytes or entry.expires_at <= now:
             return False
-        known = self._at(key)
-        namesake = self.named(entry.id)
+        known, namesake = self._at(key), self.named(entry.id)
         if known is not None and known is namesake and known.tenant == entry.tenant:
             self._entries.replace(key, entry, size)
             self._make_room(0, now)
         else:
-            for other in (known, namesake):  # the old answer to its key, and another key's entry of the same id
-                if other is not None and self._at(other.key) is other:
-                    self.drop(other)
+            if known is not None or namesake is not None:
+                for other in (known, namesake):  # the old answer to its key, and another key's entry of the same id
+                    if other is not None and self._at(other.key) is other:
+                        self.drop(other)
             self._make_room(size, now)  # ahead of it, so that it is not itself who has to go
             self._add(entry, size)
         self._sweep(now)
@@ -107,9 +107,13 @@ class Shelf:
 
     def _sweep(self, now: float) -> None:
         for _ in range(_SWEEPS_PER_PUT):
+            swept = False
             for entry in self._entries.oldest():
                 if entry.expires_at <= now:
                     self.drop(entry)
+                    swept = True
+            if not swept:
+                return
 
     def _forget(self, entry: Entry) -> None:
         del self._keys_by_id[entry.id]

@@ -14,10 +14,43 @@ import msgspec
 
 _FINISHED = ("stop", "tool_calls", "function_call")  # not length, content_filter, abort, error: nor what is new
 _STOPPED = ("end_turn", "tool_use", "stop_sequence")  # Anthropic's; not max_tokens, refusal, pause_turn
-_SAYING = ("content", "refusal")
 _CALLING = {"function": "arguments", "custom": "input"}  # kinds of calls, and where each has what the model wrote
 
 _decode = msgspec.json.decode
+
+
+class Message(msgspec.Struct):
+    content: Any = None
+    tool_calls: Any = None
+    function_call: Any = None
+
+
+class Choice(msgspec.Struct):
+    """As much of a choice as tells in nearly every case that its answer is worth keeping."""
+
+    message: Message | None = None
+    finish_reason: Any = None
+
+
+def plainly_worth_keeping(choices: list[Choice] | None, body: bytes) -> bool:
+    """Of the body of a chat answer without an error, which these are the choices of: whether it is seen without the rest.
+
+    False says nothing: see `worth_keeping`.
+    """
+    if not choices:
+        return False
+    for choice in choices:
+        message = choice.message
+        if message is None or choice.finish_reason not in _FINISHED or message.tool_calls or message.function_call:
+            return False
+        content = message.content
+        if type(content) is not str or not content or content.isspace():
+            return False
+    try:
+        str(body, "utf-8")  # what was passed over when the choices were read may be none
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def worth_keeping(answer: Mapping[str, Any]) -> bool:
@@ -47,11 +80,11 @@ def _finished(choice: Any) -> bool:
         return False
     if call and not (type(call) is dict and _good_function(call, "arguments")):
         return False
-    return bool(calls or call or message.get("audio") or any(_says(message.get(name)) for name in _SAYING))
+    return bool(calls or call or _says(message.get("content")) or _says(message.get("refusal")) or message.get("audio"))
 
 
 def _says(value: Any) -> bool:
-    return bool(value.strip()) if type(value) is str else bool(value)
+    return bool(value) and not (type(value) is str and value.isspace())
 
 
 def _good_call(call: Any) -> bool:

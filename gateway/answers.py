@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from http import HTTPStatus
 from typing import Any, cast
 
-from caches.assemble import assemble
+from caches.assemble import assemble, put_together
 from caches.flight import Flight, Flights, Orphaned, Seat
 from caches.freshness import Freshness, freshness
 from caches.key import identity, key_of
@@ -24,12 +24,12 @@ from caches.worth import worth_keeping
 from gateway.auth import Principal
 from gateway.behind import Behind, Produce
 from gateway.caching import Caching
+from gateway.call import Failures, Station
 from gateway.choosing import forgo
 from gateway.dispatch.types import Question, WorkAsk
 from gateway.entries import Entries, shown_id
 from gateway.errors import ApiError
 from gateway.exchange import Exchange, Work
-from gateway.forward import Failures, Station
 from gateway.hits import Hits
 from gateway.job import Job
 from gateway.metrics import Metrics
@@ -95,6 +95,7 @@ class Answers:
         if use.lookup or use.store:
             job.key = job.key or self.key(job)
             job.split = self.similar.split(job)
+        job.work.storable = use.store
         job.shared = use.store and use.share and not job.ask.usage_in_each_chunk
         return Question(
             lookup=job.key if use.lookup else None,
@@ -278,7 +279,7 @@ class Answers:
         head, pieces = await seat.whole()
         body: bytes | None = b"".join(pieces)
         if cast(Head, head).stream:
-            body = x.work.assembled = x.work.assembled or _assembled(job, pieces)
+            body = x.work.assembled = x.work.assembled or assemble(job.endpoint.name, pieces)
         if body is None:
             seat.forsake()
             raise ApiError(502, "stream_incomplete", "The model's stream ended before its answer did.", outcome="broken_stream")
@@ -300,12 +301,12 @@ class Answers:
         head = cast(Head, flight.head)
         if head.status != _OK:
             return
-        streamed = head.stream
-        body = (job.work.assembled or _assembled(job, pieces)) if streamed else b"".join(pieces)
+        body, answer = _made(job, pieces) if head.stream else (b"".join(pieces), None)
         if body is None or len(body) > self._cachings[job.principal.tenant].exact.max_entry:
             return
-        answer = json_object(body)
-        if answer is not None and worth_keeping(answer):
+        if answer is None and body is not job.work.sound:
+            answer = json_object(body)
+        if body is job.work.sound or (answer is not None and worth_keeping(answer)):
             entry = self.entries.made(job, body)
             await job.admitted.store(entry)
             await self.similar.keep(job, entry)
@@ -361,5 +362,8 @@ def _streamable(job: Job, body: bytes) -> dict[str, Any]:
     return answer
 
 
-def _assembled(job: Job, pieces: list[bytes]) -> bytes | None:
-    return assemble(job.endpoint.name, pieces)
+def _made(job: Job, pieces: list[bytes]) -> tuple[bytes | None, dict[str, Any] | None]:
+    """A stream's answer, and what it says as far as that is known already."""
+    if job.work.assembled is not None:
+        return job.work.assembled, None
+    return put_together(job.endpoint.name, pieces) or (None, None)

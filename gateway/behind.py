@@ -17,9 +17,9 @@ from msgspec import structs
 from caches.assemble import assemble
 from caches.types import Flow
 from caches.worth import worth_keeping
+from gateway.call import Failures
 from gateway.dispatch.types import Dispatcher
 from gateway.exchange import Work
-from gateway.forward import Failures
 from gateway.job import Job
 from gateway.refusals import REFUSED
 from gateway.relay import Sink, json_object

@@ -21,9 +21,9 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Protocol
 
+from gateway.call import Failures, Unserved
 from gateway.dispatch.types import NoReplica
 from gateway.errors import ApiError
-from gateway.forward import Failures, Unserved
 from gateway.job import Job, Plan
 from gateway.metrics import Metrics
 from gateway.opinions import Result

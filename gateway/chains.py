@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 from caches.chain import chain_from, chain_key, chain_root
 from caches.prompts import prompt_parts
-from gateway.forward import Station
+from gateway.call import Station
 from gateway.job import Job
 
 _ELSEWHERE = frozenset({"prompt_logprobs", "truncate_prompt_tokens"})

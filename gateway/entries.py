@@ -30,20 +30,22 @@ class Entries:
         """What a model has answered to a request that may be kept."""
         key, now, work, said = job.key, self._wall(), job.work, job.wishes.cache
         assert key is not None, "made for a request that may be kept"
-        return Entry(
-            id=self.id_of(key),
-            key=key,
-            tenant=job.principal.tenant,
-            model=work.model,
-            tier=work.tier,
-            endpoint=job.endpoint.name,
-            body=body,
-            stored_at=now,
-            expires_at=now + self._cachings[job.principal.tenant].exact.lifetime(said),
-            completion_tokens=work.completion_tokens,
-            prompt_tokens=work.prompt_tokens,
-            tags=said.tags,
-            began_at=now - (self._clock() - job.arrived),
+        tenant = job.principal.tenant
+        return Entry(  # in the order of its fields: matching as many names takes a third of making it
+            self.id_of(key),
+            key,
+            tenant,
+            work.model,
+            work.tier,
+            job.endpoint.name,
+            body,
+            now,
+            now + self._cachings[tenant].exact.lifetime(said),
+            work.completion_tokens,
+            work.prompt_tokens,
+            0,
+            said.tags,
+            now - (self._clock() - job.arrived),
         )
 
     def alias(self, job: Job, served: Entry) -> Entry:

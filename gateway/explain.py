@@ -24,6 +24,7 @@ from caches.types import ExactStore
 from gateway.answers import not_cached
 from gateway.auth import Principal
 from gateway.budgets import budgets_of
+from gateway.call import Failures
 from gateway.dispatch.local import slot_ask
 from gateway.dispatch.types import Lane, WorkAsk
 from gateway.endpoints import Endpoint
@@ -33,7 +34,6 @@ from gateway.explain_cache import cache_view
 from gateway.explain_placing import costs_of, foretold
 from gateway.explain_routing import loads_of, session_of
 from gateway.explanation import Attempt, Balance, Candidate, Explanation, Limit, Refusal, Replica, Route, Term, Upstream
-from gateway.forward import Failures
 from gateway.job import Headers, Job, read_headers
 from gateway.loads import NoLoads
 from gateway.pipeline import Pipeline, amounts

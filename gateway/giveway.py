@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from types import TracebackType
 
+from gateway.call import Call
 from gateway.dispatch.types import Grant
-from gateway.forward import Call
 from gateway.job import Job
 from gateway.settle import Ending
 from limits.waiting import Priority

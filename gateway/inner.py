@@ -13,11 +13,12 @@ import msgspec
 
 from caches.breaker import Breaker, BreakerOpen
 from gateway.behind import Gathered
+from gateway.call import Call, ContextOverflow, Failures, Station, Unserved
 from gateway.dispatch.types import Dispatcher, NoReplica, WorkAsk
 from gateway.endpoints import BY_NAME
 from gateway.errors import ApiError
 from gateway.exchange import Work
-from gateway.forward import Call, ContextOverflow, Failures, Forwarder, Station, Unserved
+from gateway.forward import Forwarder
 from gateway.refusals import REFUSED
 from gateway.relay import json_object
 from limits.waiting import Priority, QueueTimeout

@@ -13,11 +13,11 @@ from caches.policy import Use
 from caches.semantic.partition import Split
 from caches.semantic.types import Asked, Found
 from gateway.auth import Principal
+from gateway.call import Call, Failures, Station
 from gateway.dispatch.types import Ticket, WorkAsk, WorkScope
 from gateway.endpoints import Endpoint
 from gateway.errors import ApiError
 from gateway.exchange import Work
-from gateway.forward import Call, Failures, Station
 from gateway.inflate import encoding_of
 from gateway.multipart import boundary
 from gateway.wire import Ask

@@ -16,12 +16,13 @@ from backends.sse import EventSplitter, Tally
 from caches.types import Line
 
 _CONTENT = re.compile(rb'"content": ?"((?:[^"\\]|\\.)++)"')
+_NAME = b'"content":'
 _PROBE = "\u25ca probe"  # what no event says
+_PROBED = _PROBE.encode()
 _LEARNED = 8  # tokens that a mould is to serve before another one is looked for
 _RUN = 256  # events that are not settled
 _SHORT, _MANY = 12, 16_384  # bytes of a text that is remembered, and how many are
 _text = msgspec.json.Decoder(str).decode
-_known: set[bytes] = set()  # texts that are sound: answers consist of the same few thousand pieces
 
 
 class Straight(Protocol):
@@ -33,16 +34,37 @@ class Straight(Protocol):
     def settle(self) -> None: ...
 
 
+class Texts:
+    """What is known to be a text of JSON, and not empty: answers consist of the same few thousand pieces."""
+
+    __slots__ = ("known",)
+
+    def __init__(self) -> None:
+        self.known: set[bytes] = set()
+
+    def sound(self, text: bytes) -> bool:
+        """Whether one that is not known is such."""
+        try:
+            if not _text(b'"%b"' % text):
+                return False
+        except ValueError:
+            return False
+        if len(text) <= _SHORT and len(self.known) < _MANY:
+            self.known.add(text)
+        return True
+
+
 class Lane:
     """Of one stream. What its events have before and behind their text is their mould."""
 
-    __slots__ = ("_after", "_before", "_first", "_last", "_learns_at", "_run", "_sink", "_splitter", "_tally")
+    __slots__ = ("_after", "_before", "_first", "_known", "_last", "_learns_at", "_run", "_sink", "_sound", "_splitter", "_tally")
 
-    def __init__(self, sink: Straight, splitter: EventSplitter, tally: Tally) -> None:
+    def __init__(self, sink: Straight, splitter: EventSplitter, tally: Tally, texts: Texts) -> None:
         self._sink = sink
         self._run = sink.run
         self._splitter = splitter
         self._tally = tally
+        self._known, self._sound = texts.known, texts.sound
         self._learns_at = 0
         self._mould(b"", b"\0")  # none yet: no read ends so
 
@@ -60,7 +82,7 @@ class Lane:
         if read[:first] != head + self._before:
             return self._several(read, line)
         text = read[first:last]
-        if text not in _known and not _sound(text):
+        if text not in self._known and not self._sound(text):
             return False
         self._tally.deltas += 1
         run = self._run
@@ -71,13 +93,14 @@ class Lane:
         return True
 
     def _several(self, read: bytes, line: Line) -> bool:
-        after, run = self._after, list[bytes]()
+        after = self._after
+        run: list[bytes] = []
         for part in read.split(after)[:-1]:
             size = len(part) + self._last
             head = HEADS[size] if size < LONGEST else b"-"
             first = len(head) + self._first
             text = part[first:]
-            if part[:first] != head + self._before or (text not in _known and not _sound(text)):
+            if part[:first] != head + self._before or (text not in self._known and not self._sound(text)):
                 return False
             run.append(part[len(head) :] + after[:-2])
         self._tally.deltas += len(run)
@@ -92,25 +115,14 @@ class Lane:
         if self._tally.deltas < self._learns_at:
             return
         self._learns_at = self._tally.deltas + _LEARNED
-        found = _CONTENT.search(event)
-        if found is None or not event.endswith(b"\n\n"):
+        at = event.find(_NAME)
+        found = _CONTENT.match(event, at) if at >= 0 else None
+        if found is None or event[-2:] != b"\n\n":
             return
         before, after = event[: found.start(1)], event[found.end(1) :]
-        if (before, after + TAIL) != (self._before, self._after) and Tally.says(before + _PROBE.encode() + after, _PROBE):
+        if (before, after + TAIL) != (self._before, self._after) and Tally.says(before + _PROBED + after, _PROBE):
             self._mould(before, after + TAIL)
 
     def _mould(self, before: bytes, after: bytes) -> None:
         self._before, self._after = before, after
         self._first, self._last = len(before), len(after)
-
-
-def _sound(text: bytes) -> bool:
-    """Whether it is a text of JSON, and not empty."""
-    try:
-        if not _text(b'"%b"' % text):
-            return False
-    except ValueError:
-        return False
-    if len(text) <= _SHORT and len(_known) < _MANY:
-        _known.add(text)
-    return True

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from types import TracebackType
 
 from caches.flight import Seat
+from gateway.call import Failures
 from gateway.dispatch.types import Question, WorkAsk
 from gateway.errors import ApiError
 from gateway.exchange import Work
-from gateway.forward import Failures
 from gateway.job import Job
 from gateway.metrics import Metrics
 from limits.waiting import QueueTimeout

@@ -29,6 +29,7 @@ from gateway import multipart, wire
 from gateway.answers import Answers
 from gateway.auth import Authenticator, Principal
 from gateway.bands import Bands
+from gateway.call import Call, ContextOverflow, Station, Unserved
 from gateway.cascade import NoCascades
 from gateway.chains import Chains
 from gateway.choosing import Choosing, forgo
@@ -37,7 +38,7 @@ from gateway.endpoints import Endpoint
 from gateway.errors import ApiError
 from gateway.exchange import Exchange
 from gateway.feedback import Deletes, give
-from gateway.forward import Call, ContextOverflow, Forwarder, Station, Unserved
+from gateway.forward import Forwarder
 from gateway.giveway import GaveWay, Spare, Yielding
 from gateway.heartbeat import NoHeartbeat
 from gateway.http1 import Request

@@ -15,9 +15,10 @@ import msgspec
 from backends.sse import EMPTY_LINE, MAX_COUNT, EventSplitter, Kind, Tally, is_one_line
 from caches.relay import Relay
 from caches.types import Flow
+from caches.worth import Choice, plainly_worth_keeping
 from gateway.endpoints import Dialect
 from gateway.exchange import Work
-from gateway.lane import Lane
+from gateway.lane import Lane, Texts
 from gateway.prompt import SOUND_TOKENS
 from gateway.reply import Head, Reply
 
@@ -42,13 +43,13 @@ class Tee:
 
     __slots__ = ("_read", "_sink", "_splitter", "_work", "lane", "tally")
 
-    def __init__(self, sink: Sink, work: Work) -> None:
+    def __init__(self, sink: Sink, work: Work, texts: Texts) -> None:
         self._sink = sink
         self._work = work
         self._splitter = EventSplitter()
         self.tally = Tally()
         self._read = self.tally.read
-        self.lane = Lane(sink, self._splitter, self.tally) if isinstance(sink, Relay | Reply) else None
+        self.lane = Lane(sink, self._splitter, self.tally, texts) if isinstance(sink, Relay | Reply) else None
 
     def take(self, data: bytes) -> None:
         """The next piece. Events that come together and are plain deltas go on together."""
@@ -131,6 +132,14 @@ class _Answer(msgspec.Struct):
     error: Any = None
 
 
+class _Chat(_Answer):
+    """What one that may be kept is nearly always."""
+
+    choices: list[Choice] | None = None
+    object: Any = None
+    type: Any = None
+
+
 _SAID = ("choices", "data", "output", "content", "results", "text")
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 _SHORT = 64  # an object without usage that is longer than this is not empty
@@ -154,6 +163,7 @@ class _OtherAnswer(msgspec.Struct):
 
 
 _answer = msgspec.json.Decoder(_Answer)
+_chat = msgspec.json.Decoder(_Chat)
 _other_answer = msgspec.json.Decoder(_OtherAnswer)
 
 
@@ -183,7 +193,7 @@ def read_usage(body: bytes, work: Work, dialect: Dialect = Dialect.OPENAI) -> in
     if dialect is not _OPENAI:
         return _other_usage(body, work, dialect)
     try:
-        answer = _answer.decode(body)
+        answer = _look(body, work) if work.storable else _answer.decode(body)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         if not _braced(body):
             raise NoAnswer from None
@@ -203,6 +213,17 @@ def read_usage(body: bytes, work: Work, dialect: Dialect = Dialect.OPENAI) -> in
     if not prompt and not completion:  # no answer costs nothing, so this one was not counted
         return None
     return count(work, prompt, completion, details.cached_tokens if details else None)
+
+
+def _look(body: bytes, work: Work) -> _Answer:
+    """The same in one pass with whether it is worth keeping, where it is a chat's. Raises as a decoder does."""
+    try:
+        chat = _chat.decode(body)
+    except msgspec.ValidationError:
+        return _answer.decode(body)
+    if chat.error is None and chat.object != "response" and chat.type != "message" and plainly_worth_keeping(chat.choices, body):
+        work.sound = body
+    return chat
 
 
 def _believable(prompt: int, completion: int | None) -> bool:

@@ -6,7 +6,7 @@ charged where no backend counted go by the model's own.
 
 from __future__ import annotations
 
-from gateway.forward import Station
+from gateway.call import Station
 from gateway.job import Job
 from gateway.metrics import Metrics
 

@@ -21,7 +21,7 @@ from backends.errors import UpstreamError
 from backends.replica import Replica
 from caches.breaker import Breaker, BreakerOpen, BreakerRules
 from caches.tokens import MOST_STEPS, STEP, root, token_chain
-from gateway.forward import Station
+from gateway.call import Station
 from gateway.job import Job
 from gateway.metrics import Metrics
 

@@ -25,6 +25,7 @@ from gateway.build.classify import asked_of
 from gateway.build.learning import Learns, Runs, following_of, learned_classifier, watching_of
 from gateway.build.routing import choosing_of, default_tier, load_rules, renew, talks_of
 from gateway.caching import cachings
+from gateway.call import Preempt, Station
 from gateway.chains import Chains
 from gateway.classify.examples import Rates
 from gateway.config import Config
@@ -34,7 +35,7 @@ from gateway.dispatch.types import Dispatcher
 from gateway.edge import AdminCalls, Edge, Face
 from gateway.entries import Entries
 from gateway.feedback import Deletes
-from gateway.forward import Forwarder, Preempt, Station
+from gateway.forward import Forwarder
 from gateway.heartbeat import Heartbeat, NoHeartbeat
 from gateway.hits import Hits
 from gateway.inner import Inner

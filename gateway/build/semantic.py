@@ -23,10 +23,11 @@ from caches.vectors.rows import collection_name
 from caches.vectors.store import QdrantStore, Times
 from caches.verify.types import Verifier
 from gateway.build.requests import catalog_of, stations_of
+from gateway.call import ContextOverflow
 from gateway.config import Config
 from gateway.dispatch.types import Dispatcher
 from gateway.errors import BackendAnswer
-from gateway.forward import ContextOverflow, Forwarder
+from gateway.forward import Forwarder
 from gateway.inner import Inner
 from gateway.metrics import Metrics
 from limits.waiting import Priority

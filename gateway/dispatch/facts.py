@@ -9,7 +9,7 @@ import msgspec
 from gateway.exchange import Work
 
 _UNKNOWN: Final = dict(zip(Work.__struct_fields__, Work.__struct_defaults__, strict=True))
-_FACTS: Final = frozenset(_UNKNOWN) - {"assembled"}  # that one each process makes for itself
+_FACTS: Final = frozenset(_UNKNOWN) - {"assembled", "sound", "storable"}  # those each process makes for itself
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(dict[str, Any]).decode
 

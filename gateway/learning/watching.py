@@ -27,8 +27,8 @@ from caches.assemble import assemble
 from caches.types import Flow
 from caches.worth import worth_keeping
 from gateway.behind import Behind, Gathered, Produce
+from gateway.call import ContextOverflow, Unserved
 from gateway.dispatch.types import NoReplica
-from gateway.forward import ContextOverflow, Unserved
 from gateway.giveway import GaveWay
 from gateway.job import Job, Plan
 from gateway.learning.line import Line, Side, encode

@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caches.assemble import assemble
+from caches.assemble import assemble, put_together
 
 TEXT = st.sampled_from(["a", "", "é", '"q"', "\\", "\n", "[DONE]", "}", '","x":"', '{"delta":{"content":"z"}}', " ", "\u2028"])
 DELTA = st.one_of(
@@ -59,3 +59,24 @@ def sent(chunks, *, alike):
 def test_the_short_way_says_what_the_long_way_says(chunks):
     """A stream is put together to the same answer whether or not its chunks are spelled alike."""
     assert assemble("chat", sent(chunks, alike=True)) == assemble("chat", sent(chunks, alike=False))
+
+
+@given(streams())
+def test_what_it_was_made_from_is_what_it_says(chunks):
+    """Whoever is given both need not decode the answer."""
+    told = put_together("chat", sent(chunks, alike=True))
+    assert told is None or json.loads(told[0]) == told[1]
+
+
+def test_a_long_run_ends_at_the_first_text_that_is_none():
+    """Of many chunks alike, those before a broken one count, and with a broken one there is no answer."""
+    chunks = [{"id": "i", "choices": [{"index": 0, "delta": {"content": f"w{n} "}, "finish_reason": None}]} for n in range(40)]
+    last = {"id": "i", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+    events = sent([*chunks, last], alike=True)
+    whole = json.loads(assemble("chat", events))
+    assert whole["choices"][0]["message"]["content"] == "".join(f"w{n} " for n in range(40))
+    for place in (2, 20, 39):
+        for broken in (b'a"b', b"a\\q", b"a\nb", b"\xff"):
+            spoiled = list(events)
+            spoiled[place] = spoiled[place].replace(f"w{place} ".encode(), broken)
+            assert assemble("chat", spoiled) is None

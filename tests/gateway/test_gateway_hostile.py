@@ -15,7 +15,7 @@ from gateway import wire
 from gateway.endpoints import Dialect
 from gateway.errors import ApiError
 from gateway.exchange import Work
-from gateway.forward import _status_of
+from gateway.faults import status_of
 from gateway.http1 import connection_bounds
 from gateway.keyfile import KeyFileError, read
 from gateway.lab.fake import Options
@@ -83,7 +83,7 @@ def test_a_long_body_with_few_of_them_is_read():
 )
 def test_the_code_of_an_error_event_is_a_status_or_nothing(code, status):
     """Only a number from 400 to 599 stands for a status; anything else is a 500."""
-    assert _status_of({"message": "x", "code": code}) == status
+    assert status_of({"message": "x", "code": code}) == status
 
 
 async def test_a_first_error_event_in_small_pieces_is_an_error(stack):

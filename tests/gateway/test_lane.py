@@ -11,6 +11,7 @@ from backends.sse import EventSplitter, Tally
 from caches.producer import Flight
 from caches.reader import Reader, RecordBounds
 from gateway.exchange import Work
+from gateway.lane import Texts
 from gateway.relay import Tee
 
 SPACES = [(",", ":"), (", ", ": ")]
@@ -68,7 +69,7 @@ def flying(client):
     flight.follow(reader, client)
     reader.live = True
     flight.begin(None)
-    return flight, reader, Tee(flight, Work())
+    return flight, reader, Tee(flight, Work(), Texts())
 
 
 def feed(tee, read, piece):
