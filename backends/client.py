@@ -24,7 +24,6 @@ import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from types import TracebackType
 from urllib.parse import urlsplit
 
@@ -165,15 +164,19 @@ class Client:
         if not self._addresses:
             await self._first_lookup()
         loop = asyncio.get_running_loop()
-        make = partial(Connection, loop, self._forget)
         name = self.server_name
         reason: str = "no address"
         number: int | None = None
         for address in self._addresses:
+            connection = Connection(loop, self._forget)
             try:
-                _, connection = await loop.create_connection(make, address, self.origin.port, ssl=self._ssl, server_hostname=name)
+                await loop.create_connection(lambda: connection, address, self.origin.port, ssl=self._ssl, server_hostname=name)  # noqa: B023
             except OSError as error:
+                connection.free()
                 reason, number = _reason(error), error.errno
+            except BaseException:
+                connection.free()
+                raise
             else:
                 return connection
         raise ConnectFailed(f"no connection: {reason}", ours=number in _OURS)

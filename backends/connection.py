@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import cast
 
 from backends.alarm import Alarm, Deadlines
@@ -38,6 +39,7 @@ class Connection(asyncio.Protocol):
         "_deadlines",
         "_forget",
         "_frames",
+        "_freed",
         "_loop",
         "_now",
         "_response",
@@ -57,7 +59,7 @@ class Connection(asyncio.Protocol):
         self._forget = forget  # told when the socket is of no more use
         self._answer: Answer | None = None
         self._frames: Callable[[bytes], bool] | None = None  # while a chunk begins with the next byte: see `Answer.relay`
-        self._begun = self._choked = False
+        self._begun = self._choked = self._freed = False
         self._unsent = _NOTHING
         self._response = Response()
         self._alarm = Alarm(loop, self._due, self._passed)
@@ -99,6 +101,17 @@ class Connection(asyncio.Protocol):
             self._frames = None
             self._unsent = _NOTHING
             self._transport.abort()
+
+    def free(self) -> None:
+        """It carries nothing any more. Of one whose socket never came about no event loop says so."""
+        self.closed = True
+        if not self._freed:
+            self._freed = True
+            self._alarm.cancel()
+            self._response.close()
+            del self._alarm  # it refers to us, as does the transport: without this only the cycle collector would free all
+            with suppress(AttributeError):
+                del self._transport
 
     def halt(self) -> None:
         if not self.closed:
@@ -155,9 +168,7 @@ class Connection(asyncio.Protocol):
         if error is not None:
             self._salvage()
         self._ended(error)
-        self._alarm.cancel()
-        self._response.close()
-        del self._alarm  # it refers to us: without this only the cycle collector would free both
+        self.free()
 
     def pause_writing(self) -> None:
         self._choked = True

@@ -3,9 +3,10 @@
 import asyncio
 import gc
 import random
+import socket
 
 import pytest
-from wire_peer import CEILING, END, STREAM, Peer, Server, always, ask, chunk, deadlines, head, ok
+from wire_peer import CEILING, END, STREAM, Peer, Server, always, ask, chunk, client_at, deadlines, head, ok
 
 from backends.connection import Connection
 from backends.errors import UpstreamError
@@ -106,3 +107,38 @@ async def test_a_closed_connection_is_freed_without_the_collector():
             gc.enable()
         assert await ask(client) == (200, b"hello")
         await client.close()
+
+
+@pytest.mark.parametrize("way", ["left", "refused"])
+async def test_a_connection_that_never_came_about_is_freed_without_the_collector(way):
+    """Nor to one whose request left as it was made, at whatever moment, or that was refused."""
+    async with Server(always(ok(b"hello"))) as server:
+        client = client_at(free_port() if way == "refused" else server.port)
+        gc.collect()
+        gc.disable()
+        before = alive()
+        try:
+            for turns in range(8):
+                task = asyncio.create_task(ask(client))
+                if way == "left":
+                    for _ in range(turns):
+                        await asyncio.sleep(0)
+                    task.cancel()
+                await asyncio.wait([task])
+                if not task.cancelled():
+                    task.exception()  # seen, so that nobody keeps it
+                del task
+                client._drop_idle()
+            await client.close()
+            for _ in range(100):
+                if alive() > before:
+                    await asyncio.sleep(0.005)
+            assert alive() == before
+        finally:
+            gc.enable()
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
