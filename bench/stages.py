@@ -89,7 +89,8 @@ def _setups(those: Field) -> list[Setup]:
 
 def _sizes(setups: Sequence[Setup], counts: Sequence[int], plan: Plan) -> dict[str, PeerRecord]:
     named = [replace(one, name=f"{one.name}, {count:,}") for one, count in zip(setups, counts, strict=True)]
-    warm = max(6 * 32, *(2 * one.tenants for one in named))
+    met = [max(2 * one.tenants, 4 * one.replicas) for one in named]  # each key and each connection once, more or less
+    warm = max(6 * 32, *met)
     found = raced(named, plan, {"requests": cells.Requests()}, warm=warm, idle=True)
     return {str(count): found[one.name] for one, count in zip(named, counts, strict=True)}
 

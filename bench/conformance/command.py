@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench.compare import end_at_sigterm
+from bench.compare import INTERRUPTED, end_at_sigterm
 from bench.conformance import page, runner, verdict
 from bench.conformance.records import DATA, Results, Run
 from bench.conformance.suites import FOLDER, SUITES
@@ -33,7 +33,15 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    args = _arguments(argv)
+    try:
+        return conformance(_arguments(argv))
+    except KeyboardInterrupt:
+        print("ended before all had run: what had is written", file=sys.stderr)
+        return INTERRUPTED
+
+
+def conformance(args: argparse.Namespace) -> int:
+    """0 if all ran, and whatever failed is explained."""
     end_at_sigterm()
     data = args.out / DATA
     kept = msgspec.json.decode(data.read_bytes(), type=Results) if data.is_file() else Results()

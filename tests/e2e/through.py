@@ -152,7 +152,16 @@ def essence(answer: httpx.Response) -> dict[str, Any]:
     else:
         _gather(answer.json(), (), words)
         usage, end = answer.json().get("usage"), ""
-    return {"status": answer.status_code, "kind": kind, "end": end, "words": words, **_counts(usage)}
+    meant = {place: _arguments(said) if place[-1] == "arguments" else said for place, said in words.items()}
+    return {"status": answer.status_code, "kind": kind, "end": end, "words": meant, **_counts(usage)}
+
+
+def _arguments(said: str) -> Any:
+    """What a call's arguments mean: vLLM writes them anew in a whole answer, and streams them as the model wrote them."""
+    try:
+        return json.loads(said)
+    except ValueError:
+        return said
 
 
 def _counts(usage: dict[str, Any] | None) -> dict[str, Any]:
