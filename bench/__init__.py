@@ -3,6 +3,7 @@
 - `compare`: `make bench`, tiergate and its peers on one upstream; writes docs/benchmarks.md, .json and two .png.
 - `quick`: this checkout alone, or beside one router, in a minute; prints a table, writes nothing.
 - `workers`: `make bench-workers`, several workers beside one process, all processes counted; prints a table, writes nothing.
+- `instructions`: `make bench-instructions`, instructions a request under valgrind's `callgrind`; prints a table, writes nothing.
 - `vectors`: `make bench-vectors`, the embedded vector store at three sizes; prints a table, writes nothing.
 - `embed`: what an embedding costs, and how late it makes the event loop; part of `make bench-caches`.
 - `minilm`: `make minilm`, no measurement: makes the default embedder's files from its published weights.

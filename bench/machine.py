@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import sys
 import sysconfig
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pathlib import Path
 import psutil
 
 from bench.records import Machine
+from gateway.doctor.interpreter import profiled
 
 CPU_BOUND = 10.0  # percent of all cores
 STEAL_BOUND = 2.0
@@ -61,12 +63,12 @@ class Steal:
         return 100.0 * (getattr(now, "steal", 0.0) - getattr(self.before, "steal", 0.0)) / spent if spent else 0.0
 
 
-def build(config_args: str | None, cflags: str | None) -> str:
+def build(config_args: str | None, cflags: str | None, prefix: str = "") -> str:
     """How the interpreter was compiled, as far as it tells: it matters more than any line of ours."""
     if config_args is None:
         return "unknown how it was built"
     made = [name for flag, name in (("--enable-optimizations", "PGO"), ("--with-lto", "LTO")) if flag in config_args]
-    if not made and "-fprofile-use" in (cflags or ""):
+    if not made and ("-fprofile-use" in (cflags or "") or profiled(config_args, prefix)):
         made.append("PGO")
     return "built with " + " and ".join(made) if made else "built without PGO and LTO"
 
@@ -78,7 +80,7 @@ def describe(packages: Mapping[str, str]) -> Machine:
         memory_gib=round(psutil.virtual_memory().total / 2**30, 1),
         kernel=f"{platform.system()} {platform.release()}",
         python=f"{platform.python_implementation()} {platform.python_version()}",
-        build=build(sysconfig.get_config_var("CONFIG_ARGS"), sysconfig.get_config_var("PY_CORE_CFLAGS")),
+        build=build(sysconfig.get_config_var("CONFIG_ARGS"), sysconfig.get_config_var("PY_CORE_CFLAGS"), sys.base_prefix),
         packages=dict(packages),
     )
 

@@ -29,6 +29,7 @@ class Place:
     port: int
     upstreams: Sequence[int]
     tenants: int = 1
+    classifier: str = "learned"  # of tiergate alone
 
     def keys(self) -> list[str]:
         """One for each tenant; the first is the usual one."""
@@ -54,7 +55,7 @@ class Peer:
 
 
 def tiergate_config(place: Place) -> str:
-    """Everything on: two tiers to choose from by the learned classifier, tenants with keys and limits; the rest is on anyway."""
+    """Everything on: two tiers to choose from by the classifier, tenants with keys and limits; the rest is on anyway."""
     models = "".join(
         f"  - {{name: {MODEL}-{tier}, tier: {tier}, served_name: {MODEL}, context: 1000000, replicas: ["
         + ", ".join(f'{{name: {tier}{number}, url: "{url}"}}' for number, url in enumerate(place.urls("/v1"), 1))
@@ -62,7 +63,7 @@ def tiergate_config(place: Place) -> str:
         for tier in ("small", "large")
     )
     return (
-        f"server: {{port: {place.port}}}\nmodels:\n{models}routing: {{classifier: {{kind: learned}}}}\n"
+        f"server: {{port: {place.port}}}\nmodels:\n{models}routing: {{classifier: {{kind: {place.classifier}}}}}\n"
         "plans: {bench: {rpm: 100_000_000, tpm: 100_000_000_000, priority: realtime, max_parallel: 100_000}}\n"
         "tenants:\n" + "".join(_tenant(number, key) for number, key in enumerate(place.keys(), 1))
     )

@@ -11,6 +11,7 @@
     vectors       I/O: opens the vector store by its own probe, and judges it
     meaning       the two of them together
     machine       reads this interpreter and its limits
+    interpreter   how it was built; the Makefile asks too
     engine        checks of one replica's facts
     pools         checks of replicas beside each other
     access        checks of tenants, plans and keys

@@ -103,7 +103,7 @@ async def diagnose(reading: Reading, options: Options, this: Machine, wall: Call
     config = reading.config
     await _within(_questions(config, state, options, wall), options.total)
     now = wall()
-    found = [*state.found, *machine.interpreter(this), *machine.libraries(this), *machine.descriptors(this, config)]
+    found = [*state.found, *machine.built(this), *machine.libraries(this), *machine.descriptors(this, config)]
     for path, (host, port, facts) in state.ports.items():
         found += ports.judge(path, host, port, facts) if facts is not None else []
     found += [*_listeners(config), *machine.workers(this, config)]

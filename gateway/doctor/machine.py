@@ -7,7 +7,6 @@ import importlib.metadata
 import math
 import os
 import resource
-import sys
 import sysconfig
 import tempfile
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.config import Config
+from gateway.doctor import interpreter
 from gateway.doctor.findings import Finding, fail, ok, warn
 
 _LIBRARIES = ("uvloop", "httptools", "msgspec")
@@ -43,8 +43,8 @@ class Machine:
 def this_machine() -> Machine:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     return Machine(
-        python=f"{sys.implementation.name} {sys.version.split()[0]}",
-        optimised=_optimised(sysconfig.get_config_var("CONFIG_ARGS") or "", sys.base_prefix),
+        python=interpreter.name(),
+        optimised=interpreter.optimised(),
         debug=bool(sysconfig.get_config_var("Py_DEBUG")),
         libraries={name: _installed(name) for name in _LIBRARIES},
         descriptors=_MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST),
@@ -69,11 +69,6 @@ def _temporary() -> str:
         return ""
 
 
-def _optimised(arguments: str, prefix: str) -> bool:
-    """Built with profile-guided optimisation? Distributions do it by a way of their own, which `configure` does not show."""
-    return "--enable-optimizations" in arguments or prefix == "/usr"
-
-
 def _installed(name: str) -> str:
     try:
         return importlib.metadata.version(name)
@@ -81,12 +76,12 @@ def _installed(name: str) -> str:
         return ""
 
 
-def interpreter(machine: Machine) -> list[Finding]:
+def built(machine: Machine) -> list[Finding]:
     """How it was built, for that is the cheapest speed there is."""
     if machine.debug:
         return [warn((), f"{machine.python} is a debug build, several times as slow", "Use a release build of CPython.")]
     if not machine.optimised:
-        what = f"{machine.python} was built without profile-guided optimisation: about 10-20 % more CPU a request"
+        what = f"{machine.python} was built {interpreter.WITHOUT}"
         return [warn((), what, "Use a distribution's CPython, uv's, or the official image's.")]
     return [ok((), machine.python)]
 

@@ -70,6 +70,7 @@ def test_how_the_interpreter_was_built_is_told_as_far_as_known() -> None:
     assert build("'--enable-optimizations' '--with-lto'", "") == "built with PGO and LTO"
     assert build("'--enable-shared'", "-O3") == "built without PGO and LTO"
     assert build("", "-fprofile-use -O3") == "built with PGO"
+    assert build("'--enable-shared'", "-O3", "/usr") == "built with PGO", "a distribution's"
     assert build(None, None) == "unknown how it was built"
 
 
