@@ -202,12 +202,12 @@ class Seat:
     spent: bool
     fed: bool | None
     leader: bool = False
-    _flight: Flight | None = None
+    flight: Flight = field(init=False)  # from entering on
     _reader: Reader = field(default_factory=Reader)
 
     async def __aenter__(self) -> Self:
-        self._flight, self.leader = self._flights.board(self)
-        self._flight.readers[self._reader] = None
+        self.flight, self.leader = self._flights.board(self)
+        self.flight.readers[self._reader] = None
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -217,11 +217,6 @@ class Seat:
             flight.error = flight.trace = None  # nobody will ask, and a traceback keeps the producer's frame alive
             if not flight.ended:
                 await self._flights.abandon(flight)
-
-    @property
-    def flight(self) -> Flight:
-        assert self._flight is not None, "a seat is used inside its scope"
-        return self._flight
 
     @property
     def same_wire(self) -> bool:
