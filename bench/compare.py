@@ -110,8 +110,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="of everything; default: 5 and 3, with --quick 2")
     parser.add_argument("--quick", action="store_true", help="under five minutes: to see that it works, not to quote")
     parser.add_argument("--force", action="store_true", help="run on a busy machine; the report says so")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs", help="where to write; default: docs")
+    parser.add_argument("--out", type=Path, help="where to write; default: docs, with --quick data/bench")
     args = parser.parse_args(argv)
+    args.out = args.out or ROOT / ("data/bench" if args.quick else "docs")
     if args.rounds is not None and args.rounds < 1:
         parser.error("--rounds must be at least 1")
     return args

@@ -35,9 +35,9 @@ def objections(mood: Mood) -> list[str]:
     """What speaks against measuring now; nothing on a quiet machine."""
     found = []
     if mood.cpu_percent > CPU_BOUND:
-        found.append(f"{mood.cpu_percent:.0f} % of the CPU is in use (bound: {CPU_BOUND:.0f} %)")
+        found.append(f"{mood.cpu_percent:.1f} % of the CPU is in use (bound: {CPU_BOUND:.0f} %)")
     if mood.steal_percent > STEAL_BOUND:
-        found.append(f"{mood.steal_percent:.0f} % of the CPU goes to other virtual machines (bound: {STEAL_BOUND:.0f} %)")
+        found.append(f"{mood.steal_percent:.1f} % of the CPU goes to other virtual machines (bound: {STEAL_BOUND:.0f} %)")
     if mood.load is not None and mood.load > LOAD_BOUND * mood.cores:
         found.append(f"the load average is {mood.load:.1f} (bound: {LOAD_BOUND * mood.cores:.1f} on {mood.cores} cores)")
     return found

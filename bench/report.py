@@ -89,6 +89,8 @@ def _kinds(peers: Peers) -> str:
     rows += [[_KIND.get(kind.name, kind.name), spread(values(rounds, _kind(kind.name)), 0)] for kind in KINDS]
     return f"""## What a request of tiergate costs, by its kind
 
+Each kind has a cell of its own, in which nothing else is asked; half and half is compared, and may be dearer than their mean.
+
 {table(["kind", "µs a request"], rows)}"""
 
 

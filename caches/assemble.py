@@ -76,18 +76,19 @@ def _told(stream: bytes) -> _Answer | None:
         texts, at = texts_after(chunk, events, at)
         if texts:
             answer.choices[chunk["choices"][0]["index"]].texts["content"] += texts
-    return answer if answer.choices and (done or answer.finished) else None
+    return answer if answer.choices and (done or answer.finished) and not answer.odd else None
 
 
 class _Answer:
-    """What the chunks have said so far."""
+    """What the chunks have said so far. `odd`: one of them said something that is not understood, so a replay would not."""
 
-    __slots__ = ("choices", "fields", "usage")
+    __slots__ = ("choices", "fields", "odd", "usage")
 
     def __init__(self) -> None:
         self.choices: dict[int, _Choice] = {}
         self.fields: dict[str, Any] = {}
-        self.usage: Any = None
+        self.usage: dict[str, Any] | None = None
+        self.odd = False
 
     @property
     def finished(self) -> bool:
@@ -99,19 +100,27 @@ class _Answer:
             if name == "choices":
                 if type(value) is list:
                     self._add_choices(value)
+                elif value is not None:
+                    self.odd = True
             elif name == "usage":
-                if value is not None:
+                if type(value) is dict:
                     self.usage = value
+                elif value is not None:
+                    self.odd = True
             elif (value is not None and name not in _FIRST) or fields.get(name) is None:
                 fields[name] = value
 
     def _add_choices(self, choices: list[Any]) -> None:
         for place, piece in enumerate(choices):
             if type(piece) is not dict:
+                self.odd = True
                 continue
             index = piece.get("index")
             if type(index) is not int:
+                self.odd = self.odd or index is not None
                 index = place
+            delta = piece.get("delta")
+            self.odd = self.odd or (delta is not None and type(delta) is not dict)
             choice = self.choices.get(index)
             if choice is None:
                 choice = self.choices[index] = _Choice()

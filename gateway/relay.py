@@ -116,14 +116,10 @@ class Tee:
             self._sink.last()
 
 
-class _Cached(msgspec.Struct):
-    cached_tokens: int | None = None
-
-
 class _Usage(msgspec.Struct):
     prompt_tokens: int = 0
     completion_tokens: int | None = 0
-    prompt_tokens_details: _Cached | None = None
+    prompt_tokens_details: Any = None  # what is wrong in here does not cost the two counts
     total_tokens: int | None = None
 
 
@@ -150,7 +146,7 @@ class _OtherUsage(msgspec.Struct):
 
     input_tokens: int = 0
     output_tokens: int | None = None
-    input_tokens_details: _Cached | None = None
+    input_tokens_details: Any = None
     cache_read_input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
     seconds: float | None = None
@@ -205,14 +201,14 @@ def read_usage(body: bytes, work: Work, dialect: Dialect = Dialect.OPENAI) -> in
         if len(body) < _SHORT and not json_object(body):
             raise NoAnswer
         return None
-    details, prompt, completion = usage.prompt_tokens_details, usage.prompt_tokens, usage.completion_tokens
+    prompt, completion = usage.prompt_tokens, usage.completion_tokens
     if not (0 <= prompt <= MAX_COUNT and 0 <= (completion or 0) <= MAX_COUNT):
         return None
     if not prompt and usage.total_tokens and usage.total_tokens <= MAX_COUNT:  # some rerankers tell nothing else
         prompt = usage.total_tokens - (completion or 0)
     if not prompt and not completion:  # no answer costs nothing, so this one was not counted
         return None
-    return count(work, prompt, completion, details.cached_tokens if details else None)
+    return count(work, prompt, completion, _cached(usage.prompt_tokens_details))
 
 
 def _look(body: bytes, work: Work) -> _Answer:
@@ -224,6 +220,11 @@ def _look(body: bytes, work: Work) -> _Answer:
     if chat.error is None and chat.object != "response" and chat.type != "message" and plainly_worth_keeping(chat.choices, body):
         work.sound = body
     return chat
+
+
+def _cached(details: Any) -> int | None:
+    told = details.get("cached_tokens") if type(details) is dict else None
+    return told if type(told) is int else None
 
 
 def _believable(prompt: int, completion: int | None) -> bool:
@@ -249,7 +250,8 @@ def _other_usage(body: bytes, work: Work, dialect: Dialect) -> int | None:
         return count(work, math.ceil(seconds * SOUND_TOKENS), 0, None) if known else None
     if usage is None:
         return None
-    cached = usage.input_tokens_details.cached_tokens if usage.input_tokens_details else usage.cache_read_input_tokens
+    details = usage.input_tokens_details
+    cached = _cached(details) if details else usage.cache_read_input_tokens
     prompt = usage.input_tokens + (usage.cache_read_input_tokens or 0) + (usage.cache_creation_input_tokens or 0)
     if not _believable(prompt, usage.output_tokens):
         return None

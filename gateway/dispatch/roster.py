@@ -144,7 +144,10 @@ class Replicas:
             return self._providers.get(known.model)
         try:
             return self._make(known.model, spec_of_known(known))
-        except (KeyError, ValueError, OSError) as error:
+        except KeyError:
+            _log.info("%s/%s is of another config than this worker's, which will not be asked for it", known.model, known.name)
+            return None
+        except (ValueError, OSError) as error:
             _log.warning("%s/%s cannot be asked by this worker (%s)", known.model, known.name, type(error).__name__)
             return None
 

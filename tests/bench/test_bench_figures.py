@@ -51,11 +51,11 @@ def test_a_round_that_one_of_them_missed_is_not_compared() -> None:
     [
         (Mood(2, 3.0, 0.0, 0.4), []),
         (Mood(2, 3.0, 0.0, None), []),
-        (Mood(2, 60.0, 0.0, 0.4), ["60 % of the CPU is in use"]),
-        (Mood(2, 3.0, 7.0, 0.4), ["7 % of the CPU goes to other virtual machines"]),
+        (Mood(2, 60.0, 0.0, 0.4), ["60.0 % of the CPU is in use"]),
+        (Mood(2, 3.0, 7.0, 0.4), ["7.0 % of the CPU goes to other virtual machines"]),
         (Mood(2, 3.0, 0.0, 1.7), ["the load average is 1.7"]),
         (Mood(8, 3.0, 0.0, 1.7), []),
-        (Mood(2, 60.0, 7.0, 9.0), ["60 %", "7 %", "the load average is 9.0"]),
+        (Mood(2, 60.0, 7.0, 9.0), ["60.0 %", "7.0 %", "the load average is 9.0"]),
     ],
 )
 def test_a_busy_machine_is_objected_to(mood: Mood, said: list[str]) -> None:

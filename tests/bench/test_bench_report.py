@@ -88,7 +88,7 @@ def test_a_busy_machine_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     monkeypatch.setattr(compare, "installed", lambda _: pytest.fail("it went on"))
     assert compare.main([]) == 3
     told = capsys.readouterr().err
-    assert told.startswith("the machine is busy: 80 % of the CPU is in use")
+    assert told.startswith("the machine is busy: 80.0 % of the CPU is in use")
     assert told.count("\n") == 1
 
 

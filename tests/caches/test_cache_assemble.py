@@ -42,6 +42,27 @@ def call(ident, name, arguments):
     return {"id": ident, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"choices": [1]},
+        {"choices": {"a": 1}},
+        {"choices": "x"},
+        {"choices": [{"index": "y", "delta": {"content": "z"}}]},
+        {"choices": [{"index": 0, "delta": "x"}]},
+        {"choices": [], "usage": []},
+        {"choices": [], "usage": "x"},
+    ],
+    ids=json.dumps,
+)
+def test_what_is_not_understood_is_not_kept(odd):
+    """A replay would leave it out, so a stream that has such a chunk is no answer to keep, wherever it stands."""
+    good = [chunk(delta(content="hello")), chunk(delta(finish="stop")), chunk(usage={"prompt_tokens": 5, "completion_tokens": 1})]
+    assert assembled(*good, DONE) is not None
+    for place in range(len(good) + 1):
+        assert assembled(*good[:place], event(odd), *good[place:], DONE) is None
+
+
 def test_a_plain_stream():
     """Texts are joined, and the envelope, finish reason, stop reason and usage are those of the stream."""
     assert assembled(

@@ -378,6 +378,23 @@ async def test_a_backend_that_repeats_its_key_does_not_tell_it(start):
     assert "REPLICA-SECRET" not in answer.text
 
 
+@pytest.mark.parametrize("details", ["null", "[]", "7", '{"cached_tokens":"3"}', '{"cached_tokens":0.5}', '{"cached_tokens":[]}'])
+def test_details_that_are_wrong_do_not_cost_the_counts(details):
+    """A backend that counts, and tells something else of the cache than a number, has counted: the same in a stream and whole."""
+    for name, given, made, dialect in (
+        ("prompt_tokens_details", "prompt_tokens", "completion_tokens", Dialect.OPENAI),
+        ("input_tokens_details", "input_tokens", "output_tokens", Dialect.RESPONSES),
+    ):
+        usage = f'{{"{given}":5,"{made}":2,"{name}":{details}}}'.encode()
+        for storable in (False, True):
+            work = Work(storable=storable)
+            assert read_usage(b'{"choices":[],"usage":%b}' % usage, work, dialect) == 7
+            assert (work.prompt_tokens, work.completion_tokens, work.cached_tokens) == (5, 2, None)
+        tally = Tally()
+        tally.read(b'data: {"choices":[],"usage":%b}\n\n' % usage)
+        assert (tally.prompt_tokens, tally.completion_tokens, tally.cached_tokens) == (5, 2, None)
+
+
 def test_usage_below_nothing_is_no_usage():
     """A backend that counts less than no tokens has not counted."""
     assert read_usage(b'{"usage":{}}', Work()) is None

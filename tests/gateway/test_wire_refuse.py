@@ -107,6 +107,34 @@ GOOD = {
 }
 
 
+LARGE = 2 * 1024 * 1024
+FEW_PARTS = {
+    "a text full of quotes": b'{"model":"m","prompt":"' + rb"\"quoted\" " * 250_000 + b'"}',
+    "many messages": b'{"model":"m","messages":[' + b'{"role":"user","content":"%b"},' % (b"w" * 100) * 20_000 + b"{}]}",
+}
+MANY_PARTS = {
+    "keys": b'{"model":"m","x":{' + b",".join(b'"key of %08d":1' % number for number in range(110_000)) + b"}}",
+    "strings": b'{"model":"m","x":[' + b'"a string of text",' * 120_000 + b"1]}",
+    "messages": b'{"model":"m","messages":[' + b'{"role":"user","content":"some text"},' * 60_000 + b"{}]}",
+}
+
+
+@pytest.mark.parametrize("raw", FEW_PARTS.values(), ids=FEW_PARTS)
+def test_a_large_body_of_few_parts_passes(raw):
+    """Quotes that stand in a text are no parts: they are decoded with it."""
+    assert len(raw) > LARGE
+    assert parse(raw).model == "m"
+
+
+@pytest.mark.parametrize("raw", MANY_PARTS.values(), ids=MANY_PARTS)
+def test_a_large_body_of_very_many_parts_is_refused(raw):
+    """While it is decoded nobody else is served, so the keys and strings of a large body are bounded."""
+    assert len(raw) > LARGE
+    with pytest.raises(ApiError, match="keys and strings") as refused:
+        parse(raw)
+    assert (refused.value.status, refused.value.code) == (400, "invalid_json")
+
+
 @pytest.mark.parametrize("raw", GOOD.values(), ids=GOOD)
 def test_an_odd_body_passes(raw):
     """What is valid and within the bounds goes on unchanged: it is the backend's to judge."""
