@@ -88,6 +88,7 @@ _LONG = 65_536  # bytes past which a body stands in its key as its SHA-256, for 
 _NEVER = b"\xc1"  # the one byte that no MessagePack begins with
 _LONGEST_SECRET = 64  # what blake2b takes
 _FLOAT = b"\xcb"  # how MessagePack begins a float; elsewhere it is rare
+_FOUR = b"\x94"  # how MessagePack begins an array of so many
 _BIG = 1  # the extension that an integer of more than 64 bits is
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
@@ -108,8 +109,18 @@ def exact_key(
 
 
 def identity(scope: Scope, endpoint: str, models: Sequence[tuple[str, str]], tier: str | None) -> bytes:
-    """The part of a key that is no part of the body: many requests have the same."""
-    return _encode((scope.tag, endpoint, models, tier))
+    """The part of a key that is no part of the body."""
+    return identity_of_scope(scope) + identity_of_asked(endpoint, models, tier)
+
+
+def identity_of_scope(scope: Scope) -> bytes:
+    """Its first half: there are as many as scopes."""
+    return _FOUR + _encode(scope.tag)
+
+
+def identity_of_asked(endpoint: str, models: Sequence[tuple[str, str]], tier: str | None) -> bytes:
+    """Its second half: all tenants that may call the same have the same."""
+    return _encode(endpoint) + _encode(models) + _encode(tier)
 
 
 def key_of(secret: bytes, identity: bytes, body: Mapping[str, Any], endpoint: str) -> bytes:

@@ -15,13 +15,13 @@ from typing import Any, cast
 from caches.assemble import assemble, put_together
 from caches.flight import Flight, Flights, Orphaned, Seat
 from caches.freshness import Freshness, freshness
-from caches.key import identity, key_of
+from caches.key import identity_of_asked, key_of
 from caches.pace import AT_ONCE, Pace, paced
 from caches.policy import Use
 from caches.replay import as_events
 from caches.types import Entry
 from caches.worth import worth_keeping
-from gateway.auth import Principal
+from gateway.auth import Rights
 from gateway.behind import Behind, Produce
 from gateway.caching import Caching
 from gateway.call import Failures, Station
@@ -81,7 +81,7 @@ class Answers:
         self._metrics = metrics
         self._clock = clock
         self._wall = wall
-        self._identities: dict[tuple[Principal, str, str, str | None], bytes] = {}  # what a key holds beside the body
+        self._identities: dict[tuple[Rights, str, str, str | None], bytes] = {}  # of what is asked, beside the body
 
     async def ahead(self, job: Job) -> None:
         """The key of a large body, made in a thread: hashing lets others run meanwhile."""
@@ -191,14 +191,13 @@ class Answers:
 
     def key(self, job: Job) -> bytes:
         name, tier = job.endpoint.name, job.wishes.tier
-        whose = job.principal, job.ask.model, name, tier
-        known = self._identities.get(whose)
+        asked = job.principal.allowed, job.ask.model, name, tier
+        known = self._identities.get(asked)
         if known is None:
             if len(self._identities) >= _IDENTITIES:
                 self._identities.clear()
-            known = identity(self._cachings[job.principal.tenant].scope, name, models_of(job, self._versions), tier)
-            self._identities[whose] = known
-        return key_of(self._secret, known, job.ask.fields, name)
+            known = self._identities[asked] = identity_of_asked(name, models_of(job, self._versions), tier)
+        return key_of(self._secret, self._cachings[job.principal.tenant].identity + known, job.ask.fields, name)
 
     def entry_id(self, key: bytes) -> str:
         """What clients and operators call the answer kept under that key."""

@@ -17,6 +17,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Protocol
@@ -37,6 +38,8 @@ _NO_BUDGET = Budget()
 _log = logging.getLogger("tiergate.keys")
 
 Allowed = Callable[[str], bool]
+Rights = tuple[Allowed, ...]
+"""All of them must let a model pass. Who has the same ones may call the same."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +54,7 @@ class Principal:
     scopes: tuple[Scope, ...]
     model_scopes: Mapping[str, Scope]
     expires_at: float | None
-    allowed: tuple[Allowed, ...] = field(default=(), repr=False)
+    allowed: Rights = field(default=(), repr=False)
     _memo: dict[str, bool] = field(default_factory=dict, repr=False)
 
     def may_call(self, model: str) -> bool:
@@ -200,10 +203,14 @@ def _scope(scope_id: str, kind: str, name: str, limits: _Limits, budget: Budget 
 
 
 def _allow(names: Iterable[str]) -> tuple[Allowed, ...]:
-    """The test that a model's name is one of `names`, patterns compiled; none at all where everything is allowed."""
+    """The test that a model's name is one of `names`; none at all where everything is allowed."""
     exact = frozenset(names)
-    if "*" in exact:
-        return ()
+    return () if "*" in exact else (_test(exact),)
+
+
+@lru_cache(1024)
+def _test(exact: frozenset[str]) -> Allowed:
+    """The same one for the same names, patterns compiled."""
     patterns = [re.compile(fnmatch.translate(name)).match for name in sorted(exact) if is_pattern(name)]
 
     def allowed(model: str) -> bool:
@@ -211,7 +218,7 @@ def _allow(names: Iterable[str]) -> tuple[Allowed, ...]:
             return True
         return len(model) <= _LONGEST_NAME and any(matches(model) for matches in patterns)
 
-    return (allowed,)
+    return allowed
 
 
 def _bearer(value: bytes) -> bytes:

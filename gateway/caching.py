@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, cast
 
+from caches.key import identity_of_scope
 from caches.policy import ExactPolicy
 from caches.scope import Scope
 from caches.semantic.types import SemanticPolicy
@@ -20,6 +21,11 @@ class Caching:
     semantic: SemanticPolicy | None
     own: Scope
     scope: Scope
+    identity: bytes = field(init=False)
+    """What the keys of its answers begin with."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "identity", identity_of_scope(self.scope))
 
 
 def cachings(config: Config) -> Mapping[str, Caching]:

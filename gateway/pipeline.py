@@ -27,7 +27,7 @@ from dataclasses import dataclass
 
 from gateway import multipart, wire
 from gateway.answers import Answers
-from gateway.auth import Authenticator, Principal
+from gateway.auth import Authenticator, Principal, Rights
 from gateway.bands import Bands
 from gateway.call import Call, ContextOverflow, Station, Unserved
 from gateway.cascade import NoCascades
@@ -158,7 +158,7 @@ class Pipeline:
         self._asked = rules.asked or NobodyAsked(rules.classifier)
         self._judge = self._classified if rules.asked is None else self._foreseen
         self._clock = clock
-        self._resolved: dict[tuple[Principal, str, str], Resolution] = {}
+        self._resolved: dict[tuple[Rights, str, str], Resolution] = {}
 
     def authenticate(self, request: Request) -> Principal:
         """Who asks. ApiError 401 when nobody known does."""
@@ -289,7 +289,9 @@ class Pipeline:
             _refuse_state(ask, endpoint)
         size, ready_tokens = prompt_size(ask, endpoint)
         estimate = 0 if endpoint.free else prompt_tokens(size) + ready_tokens
-        resolution = self._resolved.get((principal, ask.model, endpoint.name)) or self._resolve(principal, ask.model, endpoint)
+        resolution = self._resolved.get((principal.allowed, ask.model, endpoint.name))
+        if resolution is None:
+            resolution = self._resolve(principal, ask.model, endpoint)
         needs = needs_of(ask.fields, endpoint.name, estimate)
         return Job(
             x.id, x.arrived, endpoint, ask, principal, resolution, needs, reading.wishes, reading.passed, size, ready_tokens,
@@ -297,11 +299,11 @@ class Pipeline:
         )  # fmt: skip
 
     def _resolve(self, principal: Principal, model: str, endpoint: Endpoint) -> Resolution:
-        """What the name comes to: the same every time, as long as the key has the same rights. Raises as `Catalog.resolve`."""
+        """What the name comes to: the same for all keys that have the same rights. Raises as `Catalog.resolve`."""
         found = self._catalog.resolve(model, endpoint.served_as, principal.may_call)
         if len(self._resolved) >= _RESOLVED:
             self._resolved.clear()
-        self._resolved[principal, model, endpoint.name] = found
+        self._resolved[principal.allowed, model, endpoint.name] = found
         return found
 
     # -- work
