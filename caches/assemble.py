@@ -24,7 +24,7 @@ import msgspec
 
 from caches.alike import texts_after
 from caches.calls import Calls, Function
-from caches.events import joined, payload_of, payloads
+from caches.events import joined, payload_of, payloads, split
 from caches.messages import message_of
 from caches.responses import response_of
 
@@ -55,7 +55,7 @@ def put_together(endpoint: str, events: Iterable[bytes]) -> tuple[bytes, dict[st
 
 def _told(stream: bytes) -> _Answer | None:
     """What the chunks of a complete stream say, whose lines end with line feeds alone."""
-    events, at = stream.split(b"\n\n"), 0
+    events, at = split(stream), 0
     answer, done = _Answer(), False
     while at < len(events):
         event = events[at]

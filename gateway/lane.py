@@ -1,4 +1,4 @@
-"""The short way of tokens: a read that is one chunk or several, each with one event like those before it but for its text.
+"""The short way of tokens: a read that is one chunk or several, of events that are like those before them but for their text.
 
 Nearly all of a stream is such events. Of one the text alone is looked at, since what the rest says is known, and it goes on
 as it came, with the framing that it came with. Everything else goes the long way, through `gateway.relay.Tee`.
@@ -20,7 +20,10 @@ _NAME = b'"content":'
 _PROBE = "\u25ca probe"  # what no event says
 _PROBED = _PROBE.encode()
 _LEARNED = 8  # tokens that a mould is to serve before another one is looked for
-_RUN = 256  # events that are not settled
+_RUN = 256  # chunks that are not settled
+_LONGEST_HEAD = 8  # bytes of a chunk's size and the line end behind it
+_LF = 10  # as a number: `b"\n" in text` makes and drops an exception first
+_WIDE = 16_384  # bytes of a read that is settled at once
 _SHORT, _MANY = 12, 16_384  # bytes of a text that is remembered, and how many are
 _text = msgspec.json.Decoder(str).decode
 
@@ -57,7 +60,8 @@ class Texts:
 class Lane:
     """Of one stream. What its events have before and behind their text is their mould."""
 
-    __slots__ = ("_after", "_before", "_first", "_known", "_last", "_learns_at", "_run", "_sink", "_sound", "_splitter", "_tally")
+    __slots__ = ("_after", "_before", "_ending", "_first", "_joint", "_known", "_last", "_learns_at", "_run", "_sink", "_sound",
+                 "_splitter", "_tally")  # fmt: skip
 
     def __init__(self, sink: Straight, splitter: EventSplitter, tally: Tally, texts: Texts) -> None:
         self._sink = sink
@@ -82,8 +86,11 @@ class Lane:
         if read[:first] != head + self._before:
             return self._several(read, line)
         text = read[first:last]
-        if text not in self._known and not self._sound(text):
-            return False
+        if text not in self._known:
+            if _LF in text:
+                return self._several(read, line)
+            if not self._sound(text):
+                return False
         self._tally.deltas += 1
         run = self._run
         run.append(read[begin:-2])
@@ -93,28 +100,40 @@ class Lane:
         return True
 
     def _several(self, read: bytes, line: Line) -> bool:
-        after = self._after
         run: list[bytes] = []
-        for part in read.split(after)[:-1]:
-            size = len(part) + self._last
-            head = HEADS[size] if size < LONGEST else b"-"
-            first = len(head) + self._first
-            text = part[first:]
-            if part[:first] != head + self._before or (text not in self._known and not self._sound(text)):
+        deltas, at, size = 0, 0, len(read)
+        while at < size:
+            begin = read.find(TAIL, at, at + _LONGEST_HEAD) + len(TAIL)
+            end = begin + _told(read[at:begin])
+            chunk = read[begin:end]
+            texts = self._texts(chunk)
+            if texts is None or read[end : end + len(TAIL)] != TAIL:
                 return False
-            run.append(part[len(head) :] + after[:-2])
-        self._tally.deltas += len(run)
+            run.append(chunk)
+            deltas += len(texts)
+            at = end + len(TAIL)
+        self._tally.deltas += deltas
         self._run += run
         line.write(read)
-        if len(self._run) >= _RUN:
+        if len(self._run) >= _RUN or size > _WIDE:
             self._sink.settle()
         return True
 
-    def learn(self, event: bytes) -> None:
-        """An event that went the long way was a plain one: the next ones may be like it."""
+    def _texts(self, chunk: bytes) -> list[bytes] | None:
+        """What its events say, if all are of the mould. No text holds a line feed, so what is between two of them tells."""
+        first, last = self._first, -len(self._ending) or None
+        texts = [event[first:last] for event in chunk.split(b"\n")[:-1:2]]
+        if chunk != b"%b%b%b\n\n" % (self._before, self._joint.join(texts), self._ending):
+            return None
+        known = self._known
+        return texts if known.issuperset(texts) or all(text in known or self._sound(text) for text in texts) else None
+
+    def learn(self, events: bytes) -> None:
+        """What went the long way was one plain event or several: the next ones may be like the first of them."""
         if self._tally.deltas < self._learns_at:
             return
         self._learns_at = self._tally.deltas + _LEARNED
+        event = events[: events.find(b"\n\n") + 2]
         at = event.find(_NAME)
         found = _CONTENT.match(event, at) if at >= 0 else None
         if found is None or event[-2:] != b"\n\n":
@@ -125,4 +144,15 @@ class Lane:
 
     def _mould(self, before: bytes, after: bytes) -> None:
         self._before, self._after = before, after
+        self._ending = after.removesuffix(b"\n\n" + TAIL)
+        self._joint = self._ending + b"\n\n" + before  # between the texts of two events in one chunk
         self._first, self._last = len(before), len(after)
+
+
+def _told(head: bytes) -> int:
+    """The length that a chunk's head tells, if it is written as usual; else none that a chunk has."""
+    try:
+        length = int(head, 16)
+    except ValueError:
+        return 0
+    return length if b"%x\r\n" % length == head else 0

@@ -58,6 +58,8 @@ class Tee:
         elif is_one_line(data):
             self._one(data)
         elif self.tally.read_plain(data):
+            if self.lane is not None:
+                self.lane.learn(data)
             self._sink.write(data)
         else:
             self._cut(data)

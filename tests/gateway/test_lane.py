@@ -108,23 +108,31 @@ EVENTS = st.one_of(
 
 
 @settings(max_examples=150)
-@given(events=st.lists(EVENTS, max_size=25), rooms=st.sampled_from([None, 1, 3]), together=st.sampled_from([1, 2, 5]))
+@given(
+    events=st.lists(EVENTS, max_size=25),
+    rooms=st.sampled_from([None, 1, 3]),
+    together=st.sampled_from([1, 2, 5]),
+    of=st.sampled_from([1, 2, 4]),
+)
 @example(
     events=[dumped(chunk([choice("")])), dumped(chunk([], usage={"prompt_tokens": 3})), dumped(chunk([choice("")]))],
     rooms=1,
     together=5,
+    of=1,
 )
-@example(events=[dumped(chunk([choice("a")]))] * 2 + [dumped(chunk([choice("b")]))], rooms=None, together=1)
-def test_it_says_what_the_long_way_says(events, rooms, together):
-    """Of any events, each a chunk, alone or with others in a read: bytes and their order, record and tally are the same."""
+@example(events=[dumped(chunk([choice("a")]))] * 2 + [dumped(chunk([choice("b")]))], rooms=None, together=1, of=1)
+@example(events=[dumped(chunk([choice("a")]))] * 9 + [dumped(chunk([choice("")]))] * 2, rooms=None, together=5, of=4)
+def test_it_says_what_the_long_way_says(events, rooms, together, of):
+    """Of any events, `of` them a chunk, alone or with others in a read: bytes and their order, record and tally are the same."""
     client = Client()
     flight, reader, tee = flying(client)
     other, splitter = Tally(), EventSplitter()
     for at in range(0, len(events), together):
         if rooms is not None:
             client.room = rooms
-        event = b"".join(events[at : at + together])
-        feed(tee, b"".join(map(frame, events[at : at + together])), event)
+        come = events[at : at + together]
+        event = b"".join(come)
+        feed(tee, b"".join(frame(b"".join(come[one : one + of])) for one in range(0, len(come), of)), event)
         for whole in splitter.feed(event):
             other.read(whole)
         client.room, client.writable = 10**6, True
@@ -146,9 +154,21 @@ def test_tokens_go_the_short_way():
     assert ways == [False, True, True, True, True, True]
     together = [dumped(chunk([choice(f"t{n}")])) for n in range(20)]
     assert feed(tee, b"".join(map(frame, together)), b"".join(together))
+    assert feed(tee, frame(b"".join(together)), b"".join(together)), "a long chunk of many events"
+    assert feed(tee, frame(b"".join(together[:4])) + frame(together[4]), b"".join(together[:5]))
     end = dumped(chunk([choice(None, "stop")]))
     assert not feed(tee, frame(end), end)
-    assert tee.tally.deltas == len(texts) + len(together)
+    assert not feed(tee, frame(together[0] + end), together[0] + end)
+    assert tee.tally.deltas == len(texts) + 20 + 20 + 5 + 1
+
+
+def test_a_stream_of_long_chunks_goes_the_short_way():
+    """Where several events come in each chunk from the first one on, the first is learned from."""
+    client = Client()
+    _, _, tee = flying(client)
+    written = [b"".join(dumped(chunk([choice(f"t{many}{n}")])) for n in range(many)) for many in (8, 8, 1, 300, 3, 3)]
+    assert [feed(tee, frame(each), each) for each in written] == [False, True, True, True, False, True]
+    assert client.got == b"".join(written)
 
 
 @given(text=st.sampled_from(["b", "\n"]), cut=st.integers(1, 40), more=st.binary(min_size=1, max_size=8))
