@@ -160,13 +160,15 @@ class Forwarder:
     def _failed(self, call: Call, error: UpstreamError, failures: Failures) -> None:
         """A connection failed. After the first byte of a stream that is the end; before it, another replica may serve."""
         timeout = isinstance(error, UpstreamTimeout)
+        # A timer may ring a moment early: then it is over, though by the clock it is not.
+        over = isinstance(error, UpstreamTimeout) and (error.phase == "total" or self._clock() >= call.deadline)
         if call.ending is Ending.CUT:
             raise broken(f"The model's stream broke off: {error}.", timeout=timeout) from error
         # A client whose own deadline ends the work has left it; a fleet that is too slow has failed.
-        left = timeout and error.sent and call.impatient and self._clock() >= call.deadline
+        left = over and error.sent and call.impatient
         call.ending = Ending.LEFT if left else Ending.FAILED
         failures.timed_out = failures.timed_out or timeout
-        if timeout and self._clock() >= call.deadline:
+        if over:
             raise failures.error() from error
         reason = "timeout" if timeout else "connect" if isinstance(error, ConnectFailed) else "broken"
         raise AttemptFailed(reason, str(error), broke_after_send=error.sent) from error

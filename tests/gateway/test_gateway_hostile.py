@@ -5,6 +5,7 @@ import contextlib
 import gzip
 import os
 import resource
+import time
 
 import msgspec
 import pytest
@@ -114,6 +115,20 @@ async def test_a_deadline_of_ones_own_is_no_way_around_the_price(start, stream):
     assert answer.status_code == 504
     line = await stack.line()
     assert line["charged_tokens"] > 0
+    await stack.at_rest()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_deadline_that_is_told_a_moment_early_is_over(start, stream):
+    """Event loops round their timers: who is told of the end before the clock says so is charged, and asks no other replica."""
+    stack = await start(fakes={"s1": Options(), "s2": Options(), "l1": Options()})
+    for name in ("s1", "s2"):
+        stack.fakes[name].faults.add(hang_before_headers=True)
+    stack.gateway.parts.pipeline._forwarder._clock = lambda: time.monotonic() - 0.1
+    answer = await stack.chat("hi", stream=stream, max_tokens=50, headers={"x-tiergate-deadline-ms": "1000"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (504, "upstream_timeout")
+    line = await stack.line()
+    assert (line["attempts"], line["charged_tokens"] > 0) == (1, True)
     await stack.at_rest()
 
 
