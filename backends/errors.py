@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-Phase = Literal["connect", "first_token", "between_tokens", "total"]
+Phase = Literal["connect", "first_token", "between_tokens", "provider", "total"]
 
 
 class UpstreamError(Exception):

@@ -136,7 +136,7 @@ def failure_of(error: Exception, secrets: Collection[str]) -> Refusal | Upstream
         if causes & _BROKEN:
             return ConnectionBroken("the connection to the provider broke")
         if causes & _LATE:
-            return UpstreamTimeout("total", sent=True)
+            return UpstreamTimeout("provider", sent=True)  # a timer of the library's own: the request's is ours to keep
     return _refused(_meant(error), chain, secrets)
 
 

@@ -194,3 +194,11 @@ def test_failures_of_ours_pass():
     assert failure_of(error, ()) is error
     assert broken(error) is error
     assert isinstance(broken(exception("RateLimitError")), ConnectionBroken)
+
+
+@pytest.mark.parametrize("name", ["ReadTimeout", "PoolTimeout", "WriteTimeout", "APITimeoutError", "Timeout"])
+def test_a_timeout_of_the_librarys_own_is_not_the_end_of_the_request(name):
+    """Only our own timer says that a request's time is over: else no other replica would be asked, and the client be charged."""
+    found = failure_of(exception(name), ())
+    assert isinstance(found, UpstreamTimeout)
+    assert found.phase == "provider"
