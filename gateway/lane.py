@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from backends.chunks import HEADS, LONGEST, TAIL
+from backends.chunks import HEADS, LONGEST, LONGEST_HEAD, TAIL, length_of
 from backends.sse import EventSplitter, Tally
 from caches.types import Line
 
@@ -21,7 +21,6 @@ _PROBE = "\u25ca probe"  # what no event says
 _PROBED = _PROBE.encode()
 _LEARNED = 8  # tokens that a mould is to serve before another one is looked for
 _RUN = 256  # chunks that are not settled
-_LONGEST_HEAD = 8  # bytes of a chunk's size and the line end behind it
 _LF = 10  # as a number: `b"\n" in text` makes and drops an exception first
 _WIDE = 16_384  # bytes of a read that is settled at once
 _SHORT, _MANY = 12, 16_384  # bytes of a text that is remembered, and how many are
@@ -103,8 +102,8 @@ class Lane:
         run: list[bytes] = []
         deltas, at, size = 0, 0, len(read)
         while at < size:
-            begin = read.find(TAIL, at, at + _LONGEST_HEAD) + len(TAIL)
-            end = begin + _told(read[at:begin])
+            begin = read.find(TAIL, at, at + LONGEST_HEAD) + len(TAIL)
+            end = begin + length_of(read[at:begin])
             chunk = read[begin:end]
             texts = self._texts(chunk)
             if texts is None or read[end : end + len(TAIL)] != TAIL:
@@ -147,12 +146,3 @@ class Lane:
         self._ending = after.removesuffix(b"\n\n" + TAIL)
         self._joint = self._ending + b"\n\n" + before  # between the texts of two events in one chunk
         self._first, self._last = len(before), len(after)
-
-
-def _told(head: bytes) -> int:
-    """The length that a chunk's head tells, if it is written as usual; else none that a chunk has."""
-    try:
-        length = int(head, 16)
-    except ValueError:
-        return 0
-    return length if b"%x\r\n" % length == head else 0

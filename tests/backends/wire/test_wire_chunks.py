@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.chunks import HEADS, LONGEST, TAIL, frame
+from backends.chunks import HEADS, LONGEST, TAIL, frame, length_of
 from backends.response import Response
 
 HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -45,3 +45,12 @@ def test_a_frame_is_told_by_its_length():
             assert whole == HEADS[len(whole)] + bytes(size) + TAIL
     for length, head in enumerate(HEADS):
         assert head == b"-" or head == b"%x\r\n" % (length - len(head) - len(TAIL))
+
+
+@given(st.binary(min_size=1, max_size=5000))
+def test_a_head_tells_the_length_of_its_chunk(piece):
+    """As it is usually written, and in no other way."""
+    head, _, _ = frame(piece).partition(TAIL)
+    assert length_of(head + TAIL) == len(piece)
+    for other in (head, b"0" + head + TAIL, b"+" + head + TAIL, b" " + head + TAIL, head + b";a=b" + TAIL, TAIL, b""):
+        assert length_of(other) == 0
