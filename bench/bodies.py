@@ -111,9 +111,11 @@ _HOW = (
     "A body above 64 KiB is admitted before it is understood, so what is refused costs no reading. It is read by a decoder in C",
     "that copies each string once, and nothing walks it; the body that is sent on is put together from the bytes of this one.",
     "What is above 2 MiB is worked on in steps, between which others have their turn, and the digest that its answer is kept",
-    "under is made in a thread, where it lets others run. Decoding is one step, which pictures and texts keep short and many",
-    "small parts do not: above 2 MiB at most 100,000 keys and strings and 500,000 brackets are decoded (some 40 and 190 ms),",
-    "and a list of millions of numbers, as a prompt of token ids beyond any context, takes some 0.4 s in which nobody is served.",
+    "under is made in a thread, where it lets others run. Decoding is one step, which pictures keep short and many small parts",
+    "do not: above 2 MiB at most 100,000 keys and strings and 500,000 brackets are decoded (some 40 and 190 ms), below it as",
+    "many as there is room for, which may take longer; and a list of millions of numbers, as a prompt of token ids beyond any",
+    "context, takes some 0.4 s in which nobody is served. All figures here are of pictures: text costs more of the CPU",
+    "([benchmarks.md](benchmarks.md), by the size of the body), and makes others wait longer than these do.",
 )
 
 
