@@ -7,7 +7,8 @@ fields to leave out ages well: a field that appears next year splits the cache i
 Two spellings of one JSON value give one key: the order of an object's keys, white space, string escapes, `1`, `1.0` and
 `1e0`, `-0.0` and `0`. At the top level null means "not given" for the fields that the API says so of. Everything else
 counts: the order of arrays, any other null, `true` against `1`, `"1"` against `1`. Text is left as it is: two Unicode normal
-forms are two prompts to a tokenizer, so they are two keys.
+forms are two prompts to a tokenizer, so they are two keys. (Of bodies with more than 10,000 values the spelling of numbers may
+count as well: such a body misses what was kept for its twin.)
 
 Whatever `msgspec.json.decode` can return can be keyed, however deeply it nests.
 
@@ -80,13 +81,14 @@ Not `tool_choice` (absent it is "auto" as soon as there are tools, null it is no
 KEY_BYTES = 24
 _IGNORED_OF = {"responses": IGNORED - ECHOED}
 _NULLABLE_OF = {"completions": NULLABLE - {"max_tokens"}}  # absent it is 16, null (to vLLM) as many as there is room for
-_LOOKED_AT = 50_000  # members and elements
+_LOOKED_AT = 10_000  # members and elements
 _LOOKS = 250  # at what may be a float, before walking is cheaper
 _KEY_FORMAT = b"tiergate key 3"  # a new number whenever the canonical form changes: old entries then just miss
 _ID_FORMAT = b"tiergate id 2"
 _LONG = 65_536  # bytes past which a body stands in its key as its SHA-256, for which processors have instructions
 _NEVER = b"\xc1"  # the one byte that no MessagePack begins with
 _LONGEST_SECRET = 64  # what blake2b takes
+_AS_IT_IS = _NEVER + b"repr"
 _FLOAT = b"\xcb"  # how MessagePack begins a float; elsewhere it is rare
 _FOUR = b"\x94"  # how MessagePack begins an array of so many
 _BIG = 1  # the extension that an integer of more than 64 bits is
@@ -160,9 +162,11 @@ def canonical(body: Mapping[str, Any], endpoint: str) -> bytes:
         kept[name] = int(value) if type(value) is float and value.is_integer() else value
     try:
         spelled = _encode(kept)
-    except (OverflowError, RecursionError):  # `_spell` has larger integers and needs no stack, and else writes the same bytes
+    except RecursionError:  # `_spell` needs no stack, has integers of any size, and else writes the same bytes
         return _spell(kept)
-    return _spell(kept) if _looks_like_whole_float(spelled) and _holds_whole_float(kept) else spelled
+    except OverflowError:
+        return _spell(kept) if _look(kept)[0] else _AS_IT_IS + repr(kept).encode()
+    return _spell(kept) if _looks_like_whole_float(spelled) and all(_look(kept)) else spelled
 
 
 def _looks_like_whole_float(spelled: bytes) -> bool:
@@ -177,14 +181,17 @@ def _looks_like_whole_float(spelled: bytes) -> bool:
     return True
 
 
-def _holds_whole_float(value: Any) -> bool:
-    """Whether a float somewhere inside should be spelled as an integer: rare, so it is looked for before it is mended."""
-    containers, left = [value], _LOOKED_AT
+def _look(value: Any) -> tuple[bool, bool]:
+    """Whether it is little enough to be spelled in Python, and whether a float in it is to be spelled as an integer.
+
+    What is more is keyed as it came: two spellings of it miss each other, which costs less than looking.
+    """
+    containers, left, found = [value], _LOOKED_AT, False
     while containers:
         node = containers.pop()
         left -= len(node)
         if left < 0:
-            return False  # so much that looking costs more than a miss: it is keyed as it is spelled
+            return False, found
         for item in node.values() if type(node) is dict else node:
             kind = type(item)
             if kind is str or kind is int:
@@ -192,8 +199,8 @@ def _holds_whole_float(value: Any) -> bool:
             if kind is dict or kind is list:
                 containers.append(item)
             elif kind is float and item.is_integer():
-                return True
-    return False
+                found = True
+    return True, found
 
 
 def _spell(value: Any) -> bytes:

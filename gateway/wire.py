@@ -8,12 +8,12 @@ Rules of this file
    even white space. (The one field of a form that is replaced is in `multipart`.)
 2. A duplicate key at the top level is refused: two readers of one body could disagree about which counts. Below it the last
    one counts, here and in engines whose reader is Python's, as vLLM's is.
-3. A body is hostile: size is bounded by the server, depth, numbers and types here. Whatever is wrong is a 400.
+3. A body is hostile: size is bounded by the server, how much it holds by `bounds`, depth and types here. Whatever is wrong is
+   a 400.
 """
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -21,15 +21,12 @@ from typing import Any
 
 import msgspec
 
+from gateway.bounds import refuse_too_much
 from gateway.errors import ApiError
 
 MAX_DEPTH = 128
 MAX_N = 128
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-_SLOW_NUMBER = re.compile(rb"\d[eE][+-]?0*[123]\d\d")
-_MAX_SLOW_NUMBERS = 2_000
-_WINDOWS, _WINDOW, _SUSPICIOUS = 128, 64, 2
-_random = random.Random()
 _NOTHING: frozenset[str] = frozenset()
 PRIVILEGED = frozenset({"priority", "cache_salt", "request_id", "kv_transfer_params", "ec_transfer_params"})
 """Fields that steer the engine itself: a tenant's own are deleted."""
@@ -42,11 +39,8 @@ _OPEN = re.compile(rb"[ \t\r\n]*\{[ \t\r\n]*")
 _KEY = re.compile(rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)"[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
 _NEXT = re.compile(rb"[ \t\r\n]*,[ \t\r\n]*")
 _CLOSE = re.compile(rb"[ \t\r\n]*\}[ \t\r\n]*")
-_SMALL = 16_384  # past it walking a body is cheaper than writing it anew, and walking its levels than counting its brackets
-_LARGE = 2 * 1024 * 1024  # past it the brackets are counted after all, before they fill the memory
-_TINY, _FEW = 1_024, 256  # bytes; brackets
-_MAX_BRACKETS = 500_000  # an empty list takes two bytes of a body and sixty of memory
-_MAX_QUOTES = 200_000  # of keys and strings in a large body: so many are decoded in some 40 ms, in which nobody else is served
+_SMALL = 16_384  # past it walking a body is cheaper than writing it anew
+_TINY = 1_024  # bytes
 _MAX_KEYS = 1_000  # of the top level
 
 _Values = Mapping[str, msgspec.Raw]
@@ -113,27 +107,8 @@ def parse(raw: bytes, model: str | None = None) -> Ask:
     return ask
 
 
-def _refuse_slow_numbers(raw: bytes) -> None:
-    """A number like 1e308 takes the decoder twenty times as long as others, so a body full of them would stall everybody.
-
-    Looked for in windows at random places: what is missed is too little to matter.
-    """
-    stride = len(raw) // _WINDOWS
-    starts = [stride * number + _random.randrange(stride) for number in range(_WINDOWS)]
-    hits = sum(1 for start in starts if _SLOW_NUMBER.search(raw, start, start + _WINDOW))
-    if hits > _SUSPICIOUS and len(_SLOW_NUMBER.findall(raw)) > _MAX_SLOW_NUMBERS:
-        raise ApiError(400, "invalid_json", f"The JSON body holds more than {_MAX_SLOW_NUMBERS} numbers with huge exponents.")
-
-
 def _decode(raw: bytes) -> dict[str, Any]:
-    if len(raw) > _SMALL:
-        _refuse_slow_numbers(raw)
-    counted = not _SMALL < len(raw) <= _LARGE
-    brackets = _brackets(raw) if counted else MAX_DEPTH + 1
-    if brackets > _MAX_BRACKETS:
-        raise ApiError(400, "invalid_json", f"The JSON body holds more than {_MAX_BRACKETS} brackets.")
-    if len(raw) > _LARGE and raw.count(b'"') > _MAX_QUOTES and raw.count(b'"') - raw.count(b'\\"') > _MAX_QUOTES:
-        raise ApiError(400, "invalid_json", f"The JSON body holds more than {_MAX_QUOTES // 2} keys and strings.")
+    refuse_too_much(raw)
     try:
         fields = _FIELDS.decode(raw)
     except RecursionError:
@@ -146,22 +121,26 @@ def _decode(raw: bytes) -> dict[str, Any]:
         raise ApiError(400, "invalid_json", f"The request body is not valid JSON: {error}{hint}.") from None
     if len(fields) > _MAX_KEYS:
         raise ApiError(400, "invalid_json", f"The JSON body has more than {_MAX_KEYS} keys at its top level.")
-    if brackets > MAX_DEPTH and _deeper_than(fields, MAX_DEPTH):
+    if _may_be_deep(raw) and _deeper_than(fields, MAX_DEPTH):
         raise _too_deep()
     return fields
 
 
-def _brackets(raw: bytes) -> int:
-    """How many there are. Where they are few, looking for each is a twentieth of looking at every byte, which `count` does."""
+def _may_be_deep(raw: bytes) -> bool:
+    """Whether it has so many brackets. Looking for each is a twentieth of looking at every byte, where they are few."""
     if len(raw) <= 2 * MAX_DEPTH:
-        return 0  # too short to be nested too deeply, whatever it holds
+        return False  # too short, whatever it holds
+    if len(raw) <= _TINY:
+        return raw.count(b"[") + raw.count(b"{") > MAX_DEPTH
     found = 0
-    for bracket in (b"[", b"{") if len(raw) > _TINY else ():
+    for bracket in (b"[", b"{"):
         at = raw.find(bracket)
-        while at >= 0 and found < _FEW:
+        while at >= 0:
             found += 1
+            if found > MAX_DEPTH:
+                return True
             at = raw.find(bracket, at + 1)
-    return found if 0 < found < _FEW else raw.count(b"[") + raw.count(b"{")
+    return False
 
 
 def _deeper_than(fields: dict[str, Any], bound: int) -> bool:

@@ -1,6 +1,7 @@
 """Which requests get the same cache key."""
 
 import json
+import sys
 
 import msgspec
 import pytest
@@ -303,6 +304,37 @@ def test_the_largest_integer_that_parses_has_a_key():
     """An integer of thousands of digits neither raises nor loses its last digit."""
     digits = "1" * 4299
     assert key_of('{"seed":' + digits + "1}") != key_of('{"seed":' + digits + "2}")
+
+
+ROWS = [[1] * 10 for _ in range(5_000)]
+MANY_VALUES = {
+    "a whole float in front": [1.0] + [1] * 50_000,
+    "whole floats": [2.0] * 50_000,
+    "a whole float in one of many lists": [*ROWS, [1.0]],
+    "an integer of 65 bits": [1] * 50_000 + [1 << 64],
+    "integers of many digits": [10**200] * 20_000,
+    "an integer of thousands of digits": [*ROWS, 10**4299],
+}
+
+
+@pytest.mark.parametrize("values", MANY_VALUES.values(), ids=MANY_VALUES)
+def test_a_body_of_very_many_values_is_keyed_without_spelling_each(values):
+    """What takes a call for each value would hold up everybody: beyond a few thousand the fast writer's bytes have to do."""
+    body, calls = {"x": values, "y": "z"}, 0
+
+    def count(frame, event, argument):
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        made = canonical(body, "chat")
+    finally:
+        sys.setprofile(None)
+    assert calls < 30_000
+    assert made != canonical({"x": [*values, 1], "y": "z"}, "chat")
+    assert made != canonical({"x": values[::-1], "y": "z"}, "chat") or values == values[::-1]
+    assert made == canonical({"x": list(values), "y": "z", "user": "u"}, "chat")
 
 
 def test_a_long_secret_counts_in_full():

@@ -47,6 +47,7 @@ BAD = {
     "depth 129": b'{"model":"m","x":' + b"[" * 128 + b"]" * 128 + b"}",
     "depth 129, and large": b'{"model":"m","y":"' + b"y" * 20_000 + b'","x":' + b"[" * 128 + b"]" * 128 + b"}",
     "three million lists": b'{"model":"m","x":[' + b"[]," * 3_000_000 + b"1]}",
+    "half a million lists": b'{"model":"m","x":[' + b"[]," * 500_000 + b"1]}",
     "two thousand keys": b'{"model":"m",' + b",".join(b'"%d":1' % i for i in range(2000)) + b"}",
     "the same key twice": b'{"model":"m","n":1,"n":2}',
     "no model": b"{}",
@@ -107,32 +108,88 @@ GOOD = {
 }
 
 
-LARGE = 2 * 1024 * 1024
+def filled(piece, size, end=b"1"):
+    """A body of about that size with a list of nothing but that piece."""
+    return b'{"model":"m","x":[' + (piece + b",") * (size // (len(piece) + 1)) + end + b"]}"
+
+
+SIZES = [1_500_000, 2 * 1024 * 1024 - 300, 2 * 1024 * 1024 + 300, 8 * 1024 * 1024]
+PROSE = b"It was said, and by more than one, that the model [as it is] would do. "
+FULL_OF_PARTS = {
+    "empty lists": b"[]",
+    "empty objects": b"{}",
+    "lists of one": b"[1]",
+    "lists, two deep": b"[[]]",
+    "lists, sixty deep": b"[" * 60 + b"]" * 60,
+    "objects, a hundred deep": b'{"":' * 100 + b"1" + b"}" * 100,
+    "objects of one": b'{"a":1}',
+    "white space between": b"[ ] ",
+    "texts and lists": b'[[],"a text of some length, \\"[[[[[[\\" it says"]',
+    "short strings": b'"a"',
+    "messages": b'{"role":"user","content":"text"}',
+}
 FEW_PARTS = {
-    "a text full of quotes": b'{"model":"m","prompt":"' + rb"\"quoted\" " * 250_000 + b'"}',
-    "many messages": b'{"model":"m","messages":[' + b'{"role":"user","content":"%b"},' % (b"w" * 100) * 20_000 + b"{}]}",
+    "a text": PROSE,
+    "a text full of quotes": rb"\"quoted\" ",
+    "a text of source code": b"def f(x): return {x: [x[0], x[1]]}\\n",
+    "a text of JSON": rb"{\"a\":[1,2,{\"b\":[]}]},",
+    "a text of JSON in JSON": rb"{\\\"a\\\":[1,2,{\\\"b\\\":[]}]},",
+    "a text of brackets": b"[{" * 100,
+    "a text of backslashes": rb"\\",
+    "a text of numbers": b"1,2,3,4.5e120,",
+    "a picture": b"iVBORw0KGgoAAAANSUhEUgAA" * 100,
 }
-MANY_PARTS = {
-    "keys": b'{"model":"m","x":{' + b",".join(b'"key of %08d":1' % number for number in range(110_000)) + b"}}",
-    "strings": b'{"model":"m","x":[' + b'"a string of text",' * 120_000 + b"1]}",
-    "messages": b'{"model":"m","messages":[' + b'{"role":"user","content":"some text"},' * 60_000 + b"{}]}",
-}
 
 
-@pytest.mark.parametrize("raw", FEW_PARTS.values(), ids=FEW_PARTS)
-def test_a_large_body_of_few_parts_passes(raw):
-    """Quotes that stand in a text are no parts: they are decoded with it."""
-    assert len(raw) > LARGE
-    assert parse(raw).model == "m"
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("text", FEW_PARTS.values(), ids=FEW_PARTS)
+def test_a_long_text_passes_whatever_it_holds(text, size):
+    """Quotes, brackets and commas that stand in a text are no parts: they are decoded with it."""
+    raw = b'{"model":"m","messages":[{"role":"user","content":"' + text * (size // len(text)) + b'"}]}'
+    assert edit(parse(raw), model="m") is raw
 
 
-@pytest.mark.parametrize("raw", MANY_PARTS.values(), ids=MANY_PARTS)
-def test_a_large_body_of_very_many_parts_is_refused(raw):
-    """While it is decoded nobody else is served, so the keys and strings of a large body are bounded."""
-    assert len(raw) > LARGE
-    with pytest.raises(ApiError, match="keys and strings") as refused:
-        parse(raw)
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("piece", FULL_OF_PARTS.values(), ids=FULL_OF_PARTS)
+def test_a_body_of_very_many_parts_is_refused_whatever_its_length(piece, size):
+    """While it is decoded nobody else is served, so lists, objects, keys and strings are bounded, not only the bytes."""
+    with pytest.raises(ApiError, match=r"more than .* (lists and objects|keys and strings)") as refused:
+        parse(filled(piece, size))
     assert (refused.value.status, refused.value.code) == (400, "invalid_json")
+
+
+@pytest.mark.parametrize("where", [0, 0.3, 0.97])
+@pytest.mark.parametrize("piece", [b"[]", b"[" * 100 + b"]" * 100, b'"a"'])
+def test_parts_in_one_place_of_a_large_body_are_found(piece, where):
+    """They take a fiftieth of it, behind and before a picture."""
+    picture = b"A" * (12 * 1024 * 1024)
+    cut = int(len(picture) * where)
+    parts = (piece + b",") * (600_000 // (len(piece) + 1))
+    raw = b'{"model":"m","a":"%b","x":[%b1],"b":"%b"}' % (picture[:cut], parts, picture[cut:])
+    with pytest.raises(ApiError, match="more than"):
+        parse(raw)
+
+
+IDS = b"17,4711,128000"
+WITHIN_BOUNDS = {
+    "many messages": filled(b'{"role":"user","content":"%b"}' % (b"w" * 100), 20_000 * 140),
+    "documents of a reranker": filled(b'"a document of some length, as they are"', 50_000 * 40),
+    "tools": filled(b'{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{}}}}', 700_000),
+    "token ids": filled(IDS, 5_000_000),
+    "rows of token ids": filled(b"[" + IDS * 20 + b"]", 5_000_000),
+}
+
+
+@pytest.mark.parametrize("raw", WITHIN_BOUNDS.values(), ids=WITHIN_BOUNDS)
+def test_what_clients_send_is_within_the_bounds(raw):
+    """Conversations, documents, tools and prompts of token ids, each far beyond what a model reads at once."""
+    assert edit(parse(raw), model="m") is raw
+
+
+def test_more_numbers_than_any_context_holds_are_refused():
+    """A list of millions of numbers is no prompt."""
+    with pytest.raises(ApiError, match="more than 2000000 values"):
+        parse(filled(b"1", 5_000_000))
 
 
 @pytest.mark.parametrize("raw", GOOD.values(), ids=GOOD)
