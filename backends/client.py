@@ -9,8 +9,9 @@ Rules:
   been sent without it.
 - The socket used last is used first, so that the others grow old and are closed. An idle socket is closed before the
   server's own keep-alive would do it (vLLM: 5 s), and at once when the peer closes it or speaks out of turn.
-- A request that went out on a socket which had been idle and died before a byte came back is sent once more, on a fresh
-  socket: the server had closed the old one. Nothing else is ever sent twice here.
+- A request that went out on a socket which had been idle and died at once, before a byte came back, is sent once more, on a
+  fresh socket: the server had closed the old one. Of a socket that dies later the server had the request, and may have begun.
+  Nothing else is ever sent twice here.
 - Leaving the `async with` before the answer was complete closes the socket at once, on every way out.
 """
 
@@ -33,6 +34,8 @@ from backends.connection import Connection
 from backends.errors import ConnectFailed, ConnectionBroken, UpstreamError, UpstreamTimeout
 
 _OURS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
+AT_ONCE = 0.1
+"""Seconds in which one hears of a server that had closed a socket: longer than any way to it, shorter than most answers."""
 _OTHER_NAME = frozenset({62, 64})  # X509_V_ERR_HOSTNAME_MISMATCH and its twin for addresses
 
 __all__ = ["Answer", "Client", "Deadlines", "Origin", "Request"]
@@ -114,13 +117,22 @@ class Client:
             self._drop_idle()  # they may lead to a machine that has left
         self._addresses = addresses
 
-    def request(self, head: bytes, body: bytes, deadlines: Deadlines, sink: Callable[[bytes], None] | None = None) -> Request:
+    def request(
+        self,
+        head: bytes,
+        body: bytes,
+        deadlines: Deadlines,
+        sink: Callable[[bytes], None] | None = None,
+        *,
+        new: bool = False,
+    ) -> Request:
         """`head`: a complete request head with its final empty line. It and `body` go out byte for byte.
 
+        `new`: on a socket of its own from the start, for what was sent before and is not to be sent twice again.
         A `sink` given here is handed the body from its first piece on, inside the read callback: for who must know when
         that piece came. It is to be given to `relay` again.
         """
-        return Request(self, head, body, deadlines, sink)
+        return Request(self, head, body, deadlines, sink, new)
 
     async def close(self) -> None:
         """Close the idle sockets. Those in use are closed by their requests; no new ones are made."""
@@ -209,26 +221,27 @@ class Client:
 class Request:
     """One request, sent on entering. Use it once."""
 
-    __slots__ = ("_body", "_client", "_connection", "_deadlines", "_head", "_sink")
+    __slots__ = ("_body", "_client", "_connection", "_deadlines", "_head", "_new", "_sink")
 
     def __init__(
-        self, client: Client, head: bytes, body: bytes, deadlines: Deadlines, sink: Callable[[bytes], None] | None = None
+        self, client: Client, head: bytes, body: bytes, deadlines: Deadlines, sink: Callable[[bytes], None] | None, new: bool
     ) -> None:
         self._client = client
         self._head = head
         self._body = body
         self._deadlines = deadlines
         self._sink = sink
+        self._new = new
         self._connection: Connection | None = None
 
     async def __aenter__(self) -> Answer:
-        warm = self._connection = self._client.take()
+        warm = self._connection = None if self._new else self._client.take()
         if warm is not None:
             try:
                 return await warm.send(self._head, self._body, self._deadlines, self._sink)
             except BaseException as error:
                 _drop(warm)
-                if warm.heard or not isinstance(error, ConnectionBroken):
+                if warm.heard or not isinstance(error, ConnectionBroken) or warm.waited() > AT_ONCE:
                     raise
         return await self._fresh(again=warm is not None)
 

@@ -43,6 +43,7 @@ class Connection(asyncio.Protocol):
         "_loop",
         "_now",
         "_response",
+        "_sent_at",
         "_transport",
         "_unsent",
         "closed",
@@ -75,7 +76,7 @@ class Connection(asyncio.Protocol):
         self._deadlines = deadlines
         self._begun = self.heard = False
         self._frames = None
-        self.since = self._loop.time()
+        self.since = self._sent_at = self._loop.time()
         self._write(head, body)
         self._alarm.watch()
         return answer.begun()
@@ -83,6 +84,10 @@ class Connection(asyncio.Protocol):
     def idle(self) -> float:
         """Seconds since the last byte of its last request."""
         return self._loop.time() - self.since
+
+    def waited(self) -> float:
+        """Seconds since its last request was sent."""
+        return self._loop.time() - self._sent_at
 
     def release(self) -> bool:
         """The request is over. True: the socket may carry another one."""

@@ -39,6 +39,10 @@ class Upstream(Protocol):
     def origin(self) -> Origin | None:
         """The address, where there is one: then requests are for paths below it, and health is asked beside it."""
 
-    def request(self, head: bytes, body: bytes, deadlines: Deadlines) -> AbstractAsyncContextManager[UpstreamAnswer]: ...
+    def request(
+        self, head: bytes, body: bytes, deadlines: Deadlines, *, new: bool = False
+    ) -> AbstractAsyncContextManager[UpstreamAnswer]:
+        """`new`: over no connection that was used before; what is sent on one of those may have to be sent again."""
+
     async def resolve(self) -> None: ...
     async def close(self) -> None: ...

@@ -61,7 +61,7 @@ class Forwarder:
             call.work.attempts += 1
             failures.attempts += 1
             try:
-                await self._attempt(call, station, attempt, sink, failures)
+                await self._attempt(call, station, attempt, sink, failures, new=allowed < MAX_ATTEMPTS)
             except AttemptFailed as failed:
                 call.ending = Ending.FAILED
                 failures.last = str(failed)
@@ -80,7 +80,8 @@ class Forwarder:
                 stands = None  # it refers to this frame
         raise Unserved
 
-    async def _attempt(self, call: Call, station: Station, lease: Attempt, sink: Sink, failures: Failures) -> None:
+    async def _attempt(self, call: Call, station: Station, lease: Attempt, sink: Sink, failures: Failures, *, new: bool) -> None:
+        """`new`: its body was sent before and may have been read, so it goes out once, on a fresh connection."""
         work = call.work
         work.attempt_at = started = self._clock()
         times = station.timeouts
@@ -94,7 +95,7 @@ class Forwarder:
             work.replica = replica.name
             call.ending = _LEFT
             try:
-                async with replica.client.request(_head(call, replica), call.body, deadlines) as answer:
+                async with replica.client.request(_head(call, replica), call.body, deadlines, new=new) as answer:
                     if 200 <= answer.status < 300:
                         await self._deliver(call, answer, lease, sink)
                     else:
@@ -102,9 +103,8 @@ class Forwarder:
             except UpstreamError as error:
                 if call.ending is Ending.COMPLETE:  # [DONE] was passed on: how the connection ends says nothing more
                     return
-                ours = isinstance(error, ConnectFailed) and error.ours
-                lease.settle(Outcome.NEUTRAL if ours else Outcome.FAILED)
-                if isinstance(error, ConnectFailed) and not ours:
+                lease.settle(_outcome(call, error))
+                if isinstance(error, ConnectFailed) and not error.ours:
                     lease.suspect()
                 self._failed(call, error, failures)
             finally:
@@ -172,6 +172,13 @@ class Forwarder:
             raise failures.error() from error
         reason = "timeout" if timeout else "connect" if isinstance(error, ConnectFailed) else "broken"
         raise AttemptFailed(reason, str(error), broke_after_send=error.sent) from error
+
+
+def _outcome(call: Call, error: UpstreamError) -> Outcome:
+    """What a failed attempt says of its replica: nothing where we lacked what it takes, or where its client's own time was up."""
+    ours = isinstance(error, ConnectFailed) and error.ours
+    hasty = isinstance(error, UpstreamTimeout) and error.phase == "total" and call.impatient
+    return Outcome.NEUTRAL if ours or hasty else Outcome.FAILED
 
 
 def _head(call: Call, replica: Replica) -> bytes:

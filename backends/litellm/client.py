@@ -72,8 +72,10 @@ class LiteLLMClient:
     async def resolve(self) -> None:
         """The library looks names up itself."""
 
-    def request(self, head: bytes, body: bytes, deadlines: Deadlines) -> LiteLLMRequest:
-        """Of `head` the method and the path count. Its headers are for servers of the fleet, and stay here."""
+    def request(self, head: bytes, body: bytes, deadlines: Deadlines, *, new: bool = False) -> LiteLLMRequest:  # noqa: ARG002
+        """Of `head` the method and the path count. Its headers are for servers of the fleet, and stay here; so are connections
+        the library's own.
+        """
         method, path, _ = head.split(b" ", 2)
         return LiteLLMRequest(self, method, path, body, deadlines)
 

@@ -94,6 +94,52 @@ async def test_two_attempts_once_a_sent_body_was_lost(start):
     assert len([name for name, n in calls(stack).items() if n]) == 2
 
 
+MANY = {f"s{i}": Options() for i in range(1, 6)} | {"l1": Options()}
+
+
+@pytest.mark.parametrize(("after", "most"), [(0.4, 2), (0.0, 3)], ids=["later", "at once"])
+@pytest.mark.parametrize("large", [False, True])
+async def test_a_body_that_replicas_die_of_is_sent_to_few(start, after, most, large):
+    """Over kept connections too: two attempts, and a third time only where the first may have come to one that was closed."""
+    stack = await start({"models": {0: {"balance": {"kind": "round_robin"}}}}, fakes=dict(MANY))
+    for number in range(10):
+        assert (await stack.chat(f"warm {number}")).status_code == 200
+    before = calls(stack)
+    for fake in stack.fakes.values():
+        fake.faults.add(
+            hang_before_headers=after or False, cut_after_tokens=None if not after else 0, close_before_headers=not after
+        )
+    answer = await stack.chat("die", user="u" * (300_000 if large else 1))
+    assert answer.status_code == 502
+    sent = {name: n - before[name] for name, n in calls(stack).items() if n > before[name]}
+    assert (len(sent), sum(sent.values()) <= most) == (2, True), sent
+    assert (await stack.line())["attempts"] == 2
+    await stack.at_rest()
+
+
+async def breakers(stack):
+    return [stats.breaker for stats in stack.gateway.parts.lanes["small-model"].pool.stats()]
+
+
+SLOW = [(False, {"hang_before_headers": True}), (True, {"hang_before_headers": True}), (True, {"hang_before_first_token": True})]
+
+
+@pytest.mark.parametrize(("stream", "fault"), SLOW, ids=["whole", "head", "first token"])
+@pytest.mark.parametrize(("whose", "found"), [("client", "closed"), ("operator", "open")])
+async def test_a_clients_own_deadline_says_nothing_of_a_replica(start, stream, fault, whose, found):
+    """However many requests end by a time that their clients set, no breaker opens; by the operator's own they do."""
+    own = whose == "client"
+    stack = await start({"timeouts": {"total": "20s" if own else "100ms"}, "breaker": {"failures": 3}}, fakes=dict(TWO))
+    for name in ("s1", "s2"):
+        stack.fakes[name].faults.add(**fault)
+    headers = {"x-tiergate-deadline-ms": "100"} if own else {}
+    for number in range(8):
+        answer = await stack.chat(f"hi {number}", stream=stream, temperature=1, headers=headers)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (504, "upstream_timeout")
+    assert set(await breakers(stack)) == {found}
+    await stack.at_rest()
+
+
 async def test_a_hanging_backend_is_a_timeout_and_does_not_hold_others(start):
     """A replica that never answers costs its own request a 504 in time; the other model goes on."""
     stack = await start({"timeouts": {"first_token": "300ms", "total": "1s"}})

@@ -83,7 +83,7 @@ class _Unreached:
 
     origin = None
 
-    def request(self, head: bytes, body: bytes, deadlines: object) -> AbstractAsyncContextManager[Any]:
+    def request(self, head: bytes, body: bytes, deadlines: object, *, new: bool = False) -> AbstractAsyncContextManager[Any]:
         raise NotImplementedError
 
     async def resolve(self) -> None: ...

@@ -6,6 +6,7 @@ import socket
 import pytest
 from wire_peer import CEILING, END, STREAM, Peer, Server, always, ask, chunk, client_at, deadlines, head, ok, once
 
+from backends.client import AT_ONCE
 from backends.errors import ConnectFailed, ConnectionBroken
 
 
@@ -160,6 +161,41 @@ async def test_the_second_socket_gets_no_second_chance():
             await ask(client)
         assert caught.value.sent
         assert [len(peer.sent) for peer in server.peers] == [2, 1]
+        await client.close()
+
+
+@pytest.mark.parametrize("end", ["close", "reset"])
+async def test_a_socket_that_dies_later_was_not_stale(end):
+    """A server that had the request for a while may have begun: it is not sent again, however idle the socket had been."""
+
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(ok(b"hello"))
+        await peer.request()
+        await asyncio.sleep(3 * AT_ONCE)
+        if end == "reset":
+            peer.reset()
+
+    async with Server(script) as server:
+        client = server.client()
+        await ask(client)
+        with pytest.raises(ConnectionBroken) as caught:
+            await ask(client)
+        assert caught.value.sent
+        assert [len(peer.sent) for peer in server.peers] == [2]
+        await client.close()
+
+
+async def test_what_is_to_go_out_once_goes_over_a_new_socket():
+    """A request that was sent before takes no idle socket, which might be stale, and leaves the idle one where it is."""
+    async with Server(always(ok(b"hello"))) as server:
+        client = server.client()
+        await ask(client)
+        async with client.request(head(), b"", deadlines(), new=True) as answer:
+            assert answer.status == 200
+            await answer.read(100)
+        assert [len(peer.sent) for peer in server.peers] == [1, 1]
+        assert len(client._idle) == 2
         await client.close()
 
 
