@@ -28,6 +28,7 @@ from gateway.messages import Bounds, Request, Response
 __all__ = ["Bounds", "Connection", "Request", "Response", "Server"]
 
 _STOP_SECONDS = 5.0
+_ON_THE_WAY = 0.2  # seconds that a request may be, which its client sent before it could know of the drain
 _TURNED_AWAY = 256
 
 _log = logging.getLogger("tiergate.http")
@@ -119,9 +120,13 @@ class Server:
         self._tick()
         self.max_connections, self.turned_away = connection_bounds(self._share)
 
-    def drain(self) -> None:
-        """From here on every answer is its connection's last; idle connections close now."""
+    async def drain(self) -> None:
+        """From here on every answer is its connection's last. Idle connections close in a moment: for who has just opened one, or
+        has sent a request on one, an answer that says so is better than none.
+        """
         self.draining = True
+        if any(connection.idle for connection in self.connections):
+            await asyncio.sleep(_ON_THE_WAY)
         for connection in list(self.connections):
             if connection.idle:
                 connection.close()

@@ -95,10 +95,10 @@ class Serving:
         """Refuse new work, let what runs finish, end the rest with an error event, then stop."""
         edge = self._edge
         edge.draining = True
-        self.server.drain()
         _log.info("draining: %d requests are running", edge.running)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._config.server.drain_timeout):
+                await self.server.drain()
                 await edge.idle()
                 await self._served_others()
         if edge.running:

@@ -248,7 +248,7 @@ async def test_draining_ends_idle_connections_and_finishes_others():
         await running.head()
         await arriving.deliver(b"GET / HT")
         await stage.until(lambda: sum(not c.idle for c in stage.server.connections) == 2)
-        stage.server.drain()
+        await stage.server.drain()
         assert await idle.ended() == b""
         arriving.send(b"TP/1.1\r\n\r\n")
         gate.set()
@@ -257,6 +257,30 @@ async def test_draining_ends_idle_connections_and_finishes_others():
         answer = await arriving.answer()
         assert (answer.body, answer.headers["connection"]) == (b"ab", "close")
         assert await arriving.ended() == b""
+
+
+@pytest.mark.parametrize("kept", [False, True])
+async def test_a_request_that_was_on_its_way_when_a_drain_began_is_answered(kept):
+    """Who has just connected, and who asks once more on a kept connection, gets an answer, and it is the last."""
+
+    async def handler(request, response):
+        await request.body()
+        response.send(503 if stage.server.draining else 200, HEADERS, b"told")
+
+    async with staged(handler) as stage:
+        wire, silent = await stage.connect(), await stage.connect()
+        await stage.until(lambda: len(stage.server.connections) == 2)
+        if kept:
+            wire.send(b"GET / HTTP/1.1\r\n\r\n")
+            assert (await wire.answer()).status == 200
+        drain = asyncio.create_task(stage.server.drain())
+        await stage.until(lambda: stage.server.draining)
+        wire.send(b"GET / HTTP/1.1\r\n\r\n")
+        answer = await wire.answer()
+        assert (answer.status, answer.headers["connection"]) == (503, "close")
+        assert await wire.ended() == b""
+        await drain
+        assert await silent.ended() == b""
 
 
 async def test_cancelled_handlers_may_say_good_bye():
