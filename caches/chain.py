@@ -10,7 +10,7 @@ without the key can tell from digests what was said. 8 bytes: a collision mispla
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Self
@@ -23,6 +23,7 @@ BLOCK = 256
 MOST_BLOCKS = 2048
 """Of one prompt, some 128,000 tokens; what is beyond is not looked at, or one prompt would hold up others for milliseconds."""
 
+_STEP = 512  # blocks
 _KEY_BYTES = 32
 _END = b"\xff"  # behind a prompt as a whole: it is no UTF-8, so the digest of that is never one of a block
 _NONE = b"\0" * 8
@@ -52,41 +53,47 @@ def chain(key: bytes, parts: Sequence[bytes], block: int = BLOCK, answer: tuple[
 
 def chain_from(root: blake2b, parts: Sequence[bytes], block: int = BLOCK, answer: tuple[int, int] | None = None) -> bytes:
     """`parts` are a prompt's canonical bytes; those numbered from `answer[0]` to before `answer[1]` are the last answer in it."""
+    digests = [b""]
+    for _ in chain_steps(digests, root, parts, block, answer):
+        pass
+    return b"".join(digests)
+
+
+def chain_steps(
+    digests: list[bytes], root: blake2b, parts: Sequence[bytes], block: int = BLOCK, answer: tuple[int, int] | None = None
+) -> Iterator[None]:
+    """As `chain_from`, in steps of at most a millisecond. `digests`, of one element, holds the pieces of the chain in the end."""
     data = b"".join(parts)
     size = len(data)
     whole = size - size % block
     bounded = whole > MOST_BLOCKS * block
     if bounded:
         whole = MOST_BLOCKS * block
-    state, digests, at, start, stop, asked = root.copy(), [b""], 0, 0, 0, _NONE
+    state, at, start, stop, asked = root.copy(), 0, 0, 0, _NONE
     if answer is not None and not bounded:
         start = sum(map(len, parts[: answer[0]]))
         stop = start + sum(map(len, parts[answer[0] : answer[1]]))
-        if start:
-            at = start - start % block
-            _walk(state, data, 0, at, block, digests)
+    for until in (start - start % block, whole):
+        while at < until:
+            state.update(data[at : at + block])
+            at += block
+            digests.append(state.copy().digest())
+            if not len(digests) % _STEP:
+                yield
+        if start and asked is _NONE:
             before = state.copy()
             before.update(data[at:start] + _END)
             asked = before.digest()
-    _walk(state, data, at, whole, block, digests)
     if bounded:
         digests[0] = _PACK(size, block, start, stop, _NONE, asked)
     else:
         state.update(data[whole:] + _END)
         digests[0] = _PACK(size, block, start, stop, state.digest(), asked)
-    return b"".join(digests)
 
 
 def pack(size: int, block: int, digests: Sequence[bytes]) -> bytes:
     """A chain whose digests were made elsewhere, without an answer in it."""
     return b"".join([_PACK(size, block, 0, 0, _NONE, _NONE), *digests])
-
-
-def _walk(state: blake2b, data: bytes, at: int, until: int, block: int, digests: list[bytes]) -> None:
-    while at < until:
-        state.update(data[at : at + block])
-        at += block
-        digests.append(state.copy().digest())
 
 
 @lru_cache(maxsize=512)

@@ -55,7 +55,7 @@ class Makes(Protocol):
     def capped(self, job: Job, /) -> bool: ...
     def choose(self, job: Job, decision: Decision, /) -> Decision: ...
     def chosen(self, job: Job, decision: Decision, /) -> None: ...
-    def plan(self, job: Job, target: Target, /) -> Plan: ...
+    async def planned(self, job: Job, target: Target, /) -> Plan: ...
     async def serve(self, job: Job, target: Target, sink: Sink, /) -> None: ...
     async def serve_spare(self, job: Job, target: Target, sink: Sink, /) -> None: ...
 
@@ -86,7 +86,7 @@ class Cascades(NoCascades):
     def over(self, makes: Makes) -> Makes:
         self._makes = makes
         self.decision, self.capped, self.choose, self.chosen = makes.decision, makes.capped, makes.choose, makes.chosen
-        self.plan, self.serve, self.serve_spare = makes.plan, makes.serve, makes.serve_spare
+        self.planned, self.serve, self.serve_spare = makes.planned, makes.serve, makes.serve_spare
         return self
 
     def may(self, job: Job) -> bool:
@@ -174,7 +174,7 @@ class Cascades(NoCascades):
                 small = smalls[which]
                 work.model, work.tier, work.reason = small.name, small.model.tier, "score"
                 job.ask, job.plan = ask, None
-                plan = self._makes.plan(job, small)
+                plan = await self._makes.planned(job, small)
                 plan.bill = tried.bill
                 try:
                     await self._makes.serve(job, small, tried.listen())

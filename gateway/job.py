@@ -71,6 +71,10 @@ class Reading(Struct):
     patience: float  # seconds that its client waits for an answer to begin, as far as it said
 
 
+Identity = tuple[str, str, str | None]
+"""What a prompt's chain is keyed with: the model, the name that it is served by, and its tenant's salt."""
+
+
 class Plan(Struct):
     """One model's part: what is sent, and what has to be held meanwhile."""
 
@@ -114,6 +118,7 @@ class Job(Struct):  # made in a third of the time that a dataclass takes
     asked: Asked | None = None  # the same, once it was put to the semantic cache
     nearly: Found | None = None  # a kept answer that was nearly served
     known_as: str = ""  # the id that its client was told
+    chained: tuple[Ask, Identity, bytes] | None = None  # the chain of a long prompt, made ahead: see `gateway.chains`
 
     @property
     def admitted(self) -> Ticket:

@@ -76,7 +76,8 @@ _BATCH, _COMPLETE, _PREEMPTED = (
     Ending.PREEMPTED,
 )  # an enum member costs a look-up in its class each time
 _SMALL = 64 * 1024  # a larger body takes longer to parse than its admission may cost
-_LARGE = 2 * 1024 * 1024  # a larger one is worked on in steps
+_STEPPED = 256 * 1024  # a larger one is worked on in steps
+_LARGE = 2 * 1024 * 1024  # the key of a larger one is made in a thread
 _RESOLVED = 4096  # names that keys have called, before they are looked up anew
 _MOST_TOKENS = 1 << 40  # no request uses more: a larger wish is cut to it
 _CLASS = {priority: priority.name.lower() for priority in Priority}
@@ -239,11 +240,13 @@ class Pipeline:
         self, x: Exchange, endpoint: Endpoint, body: bytes, path_model: str | None, principal: Principal, reading: Reading
     ) -> Job:
         """As `understand`. What takes milliseconds is done in steps, between which others have their turn."""
-        if len(body) <= _LARGE:
-            return self.understand(x, endpoint, body, path_model, principal, reading)
-        await asyncio.sleep(0)
+        if len(body) > _STEPPED:
+            await asyncio.sleep(0)
         job = self.understand(x, endpoint, body, path_model, principal, reading)
-        await self.answers.ahead(job)
+        if len(body) > _LARGE:
+            await self.answers.ahead(job)
+        elif len(body) > _STEPPED:
+            await asyncio.sleep(0)
         return job
 
     def _try(
@@ -260,7 +263,9 @@ class Pipeline:
 
     def _first(self, job: Job) -> WorkAsk | None:
         """What it will ask of its first model, if it comes to that."""
-        if job.wishes.cache.only_if_cached:
+        if (
+            job.wishes.cache.only_if_cached or len(job.ask.raw) > _SMALL
+        ):  # a large one is planned in steps, once nothing is cached
             return None
         try:
             if self.cascades.may(job):  # what it asks first depends on more than who is decided
@@ -428,9 +433,15 @@ class Pipeline:
             plan = job.plan = Plan(target, station, call, self._work_ask(job, target, station, call))
         return plan
 
+    async def planned(self, job: Job, target: Target) -> Plan:
+        """As `plan`; what takes milliseconds of a large request is done in steps."""
+        if len(job.ask.raw) > _SMALL and (job.plan is None or job.plan.target is not target):
+            await self.chains.ahead(job, self.stations[target.model.name], target.served_name)
+        return self.plan(job, target)
+
     async def serve(self, job: Job, target: Target, sink: Sink) -> None:
         """One model: tokens reserved, a slot, its replicas. What it cost is settled on every way out."""
-        plan = self.plan(job, target)
+        plan = self.plan(job, target) if len(job.ask.raw) <= _SMALL else await self.planned(job, target)
         station, call = plan.station, plan.call
         if self._tokens.wanted(station):
             plan.ask.ids = await self._tokens.of(job, station, target.served_name, plan.ask.prompt_tokens)
@@ -465,7 +476,7 @@ class Pipeline:
 
     async def serve_spare(self, job: Job, target: Target, sink: Sink) -> None:
         """One model, as long as nobody else wants the slot: GaveWay when somebody does, QueueTimeout where there is none."""
-        plan = self.plan(job, target)
+        plan = await self.planned(job, target)
         plan.ask.spare = True
         async with job.admitted.work(plan.ask) as grant:
             await self._run(job, plan, grant, sink, Spare(job, plan.call, grant))

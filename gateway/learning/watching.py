@@ -58,7 +58,7 @@ class Makes(Protocol):
     """The pipeline: how a request is answered, and how one model is asked."""
 
     async def produce(self, job: Job, sink: Sink, /) -> None: ...
-    def plan(self, job: Job, target: Target, /) -> Plan: ...
+    async def planned(self, job: Job, target: Target, /) -> Plan: ...
     async def serve_spare(self, job: Job, target: Target, sink: Sink, /) -> None: ...
 
 
@@ -249,7 +249,7 @@ class Watching(NothingLearned):
     async def _ask(self, other: Target, job: Job, sink: Sink) -> None:
         """One model, if it has a slot that nobody else wants, and as long as nobody does."""
         job.work.model, job.work.tier, job.work.reason = other.name, other.model.tier, "override"
-        plan = self._makes.plan(job, other)
+        plan = await self._makes.planned(job, other)
         plan.ask.tenant, plan.ask.weight = OWN, 1
         try:
             await self._makes.serve_spare(job, other, sink)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caches.chain import BLOCK, MOST_BLOCKS, Chain, chain, chain_key
+from caches.chain import BLOCK, MOST_BLOCKS, Chain, chain, chain_key, chain_root, chain_steps
 
 KEY = chain_key("m", None, "salt")
 
@@ -54,6 +54,17 @@ def test_what_is_not_to_be_shared_has_nothing_in_common():
     assert len(keys) == 6
     blocks = [digest for key in keys for digest in chained(b"the same words " * 100, key).blocks]
     assert len(set(blocks)) == len(blocks)
+
+
+@pytest.mark.parametrize("answer", [None, (0, 1), (1, 2)])
+@pytest.mark.parametrize("blocks", [1, 511, 512, 1500, MOST_BLOCKS + 5])
+def test_the_chain_of_a_long_prompt_is_made_in_steps(blocks, answer):
+    """One for each 128 KiB, and what they make is the chain."""
+    parts, digests = [b"x" * 700, b"y" * BLOCK * blocks, b"z"], [b""]
+    steps = sum(1 for _ in chain_steps(digests, chain_root(KEY), parts, answer=answer))
+    assert steps >= min(blocks, MOST_BLOCKS) // 512
+    assert b"".join(digests) == chain(KEY, parts, answer=answer)
+    assert list(Chain.unpack(b"".join(digests)).blocks) == list(chained(b"".join(parts)).blocks)
 
 
 def test_a_prompt_without_end_is_looked_at_only_so_far():

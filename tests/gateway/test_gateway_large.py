@@ -20,8 +20,13 @@ from gateway.lab.fake import Options
 
 ROOMY = Options(max_model_len=2**22, kv_blocks=2**18)
 STREAM = f"data: {json.dumps(chunk([choice('hi', 'stop')]))}\n\ndata: [DONE]\n\n".encode()
+WHOLE = json.dumps(
+    {"choices": [{"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}]}
+).encode()
 STEPS = 5
 """Of what decoding the body once costs: the longest that the loop may be kept at a stretch."""
+TEXT_STEPS = 14
+"""The same of a text, which is decoded in a third of a millisecond."""
 
 
 def picture(size, seed=1):
@@ -95,6 +100,25 @@ async def test_others_have_their_turn_while_a_large_body_is_read(start, kind):
             assert len(upstream.received) >= LARGEST
             found.append(step)
     assert min(found) < STEPS * once, (found, once)
+
+
+@pytest.mark.parametrize("model", ["small-model", "auto"])
+async def test_others_have_their_turn_while_a_long_prompt_is_read(start, model):
+    """The same of a megabyte of text, which is looked at for what its beginning shares with others as well."""
+    text = " ".join(random.Random(1).choices(["prove", "that", "the", "model", "is", "as", "good", "as"], k=200_000))
+    raw = json.dumps(chat(text, model=model, **GREEDY)).encode()
+    once = min(_cpu(lambda: msgspec.json.decode(raw)) for _ in range(5))
+    found = []
+    async with ByteUpstream() as one, ByteUpstream() as two:
+        models = {n: {"context": None, "replicas": {0: {"url": one.url}, 1: {"url": two.url}}} for n in range(2)}
+        stack = await start({"models": models}, fakes={name: Options() for name in ("s1", "s2", "l1", "l2")})
+        for number in range(3):
+            for upstream in (one, two):
+                upstream.play(WHOLE, content_type="application/json")
+            step, answer = await _longest_step(stack, raw.replace(b"prove", b"prov%d" % number, 1), {})
+            assert (answer.status_code, answer.content) == (200, WHOLE)
+            found.append(step)
+    assert min(found) < TEXT_STEPS * once, (found, once)
 
 
 def _cpu(work):

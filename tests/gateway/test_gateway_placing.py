@@ -14,7 +14,7 @@ BUSY = {"models": {0: {"context": None}}, "cache": {"secret": "s", "exact": {"en
 
 
 def fleet(count=3, **options):
-    one = Options(kv_blocks=2048, enable_prompt_tokens_details=True, **options)
+    one = Options(**{"kv_blocks": 2048, "enable_prompt_tokens_details": True, **options})
     return {f"s{number}": one for number in range(1, count + 1)} | {"l1": Options()}
 
 
@@ -50,6 +50,18 @@ class Talk:
 
 def placing_of(stack, model="small-model"):
     return stack.gateway.parts.lanes[model].placing
+
+
+async def test_a_long_conversation_stays_where_its_history_is(start):
+    """Of prompts that are worked on in steps, too: the next turn goes where the first one went, and another text elsewhere."""
+    stack = await start(BUSY, fakes=fleet(kv_blocks=2**15, max_model_len=2**18))
+    for seed in range(4):
+        talk = Talk(stack, seed, system=words(f"long {seed}", 50_000))
+        for _ in range(3):
+            await talk.turn()
+        assert len(set(talk.where)) == 1
+        assert talk.cached[-1][1] > 0.9 * talk.cached[-1][0]
+    await stack.at_rest()
 
 
 async def blocks(stack):
