@@ -1,10 +1,11 @@
-"""Requests with large pictures: CPU by size beside a peer's, and how long others wait meanwhile. Writes docs/bodies.md.
+"""Large requests: CPU by size beside a peer's, and how long others wait meanwhile. Writes docs/bodies.md.
 
     python -m bench.bodies [--smg PATH/TO/smg] [--rounds 5] [--out docs/bodies.md]
 
-A picture is a data URL in a chat message, and no two requests have the same one. Other requests are small ones of one connection;
-the large ones come from a process of their own, one after the other. What the machine's other work adds to a wait is in all
-columns alike, also in that of the direct way; the longest step is CPU of the gateway's own event loop, so nobody else's.
+A picture is a data URL in a chat message, a text is English words, and no two requests have the same. Other requests are small
+ones of one connection; the large ones come from a process of their own, one after the other. What the machine's other work adds
+to a wait is in all columns alike, also in that of the direct way; the longest step is CPU of the gateway's own event loop, so
+nobody else's.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import asyncio
 import base64
 import contextlib
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -34,10 +36,15 @@ from bench.rounds import Entrant, rotated
 from bench.stages import ROOT, entered, start
 from bench.upstream import MODEL, Paced
 from gateway.app import Gateway, tune_collector
+from gateway.bounds import MAX_BRACKETS, MAX_SLOW_NUMBERS, MAX_STRINGS, MAX_VALUES
 from gateway.config import parse
 
 SIZES = {"0.1 MiB": 104_858, "1 MiB": 2**20, "4 MiB": 2**22, "16 MiB": 2**24 - 1024}
-_COUNTS = {"0.1 MiB": 200, "1 MiB": 40, "4 MiB": 12, "16 MiB": 4}  # requests of a cell
+TEXTS = {"1 MiB of text": 2**20, "4 MiB of text": 2**22}
+_ALL = {**SIZES, **TEXTS}
+_FEW = 4
+_COUNTS = {"0.1 MiB": 200, "1 MiB": 40, "4 MiB": 12, "16 MiB": 4, "1 MiB of text": 40, "4 MiB of text": 12}  # requests of a cell
+_WORDS = ("prove", "that", "the", "model", "which", "answers", "first", "is", "as", "good", "a", "judge,", "said", "of", "it")
 _PICTURE = base64.b64encode(os.urandom(3 * 2**22 + 2048))
 _SETTLE = 0.3
 
@@ -54,12 +61,54 @@ class Pictures(Bodies):
         return head + _PICTURE[: size - len(head) - 8] + b'"}}]}]}'
 
 
+class Texts(Bodies):
+    """Chat requests with a text that nobody has sent before, also not in part."""
+
+    def next(self, model: str, *, stream: Paced | None = None, size: int = 0) -> bytes:
+        self.number += 1
+        streamed = b'"stream":true,' if stream else b""
+        head = b'{"model":"%b","temperature":0,%b"messages":[{"role":"user","content":"' % (model.encode(), streamed)
+        head += b"%08d%b " % (self.number, self.salt.encode())
+        drawn = random.Random(f"{self.salt}/{self.number}").choices(_WORDS, k=size // 4)
+        return head + " ".join(drawn).encode()[: size - len(head) - 4] + b'"}]}'
+
+
+class Parts(Bodies):
+    """Chat requests with a field of very many small parts, as many as are let through."""
+
+    def __init__(self, part: str, count: int, around: str) -> None:
+        super().__init__()
+        self._field = around % ",".join([part % number if "%" in part else part for number in range(count)])
+
+    def next(self, model: str, *, stream: Paced | None = None, size: int = 0) -> bytes:  # noqa: ARG002 - it has a size of its own
+        self.number += 1
+        head = f'{{"model":"{model}","temperature":0,"messages":[{{"role":"user","content":"{self.number}{self.salt}"}}],"x":'
+        return f"{head}{self._field}}}".encode()
+
+
+PARTS = {
+    "49,990 empty lists": ("[]", 49_990, "[%s]"),
+    "499 lists, each a hundred deep": ("[" * 100 + "]" * 100, 499, "[%s]"),
+    "49,980 objects with a key of their own": ('{"%d":0}', 49_980, "[%s]"),
+    "99,900 strings": ('"a"', 99_900, "[%s]"),
+    "99,900 keys of one object": ('"%d":0', 99_900, "{%s}"),
+    "9,000 whole floats": ("1.0", 9_000, "[%s]"),
+    "1,900,000 token ids": ("17", 1_900_000, "[%s]"),
+}
+
+
+def _bodies(name: str) -> Bodies:
+    if name in PARTS:
+        return Parts(*PARTS[name])
+    return Texts() if name in TEXTS else Pictures()
+
+
 async def cpu(entrant: Entrant, name: str) -> float:
     """CPU microseconds of the gateway for one request of that size."""
     assert entrant.running is not None
-    load = Load(_COUNTS[name], 2, size=SIZES[name])
+    load = Load(_COUNTS[name], 2, size=_ALL[name])
     before = entrant.running.cpu()
-    await drive(entrant.target, Pictures(), load)
+    await drive(entrant.target, _bodies(name), load)
     return (entrant.running.cpu() - before) / load.requests * 1e6
 
 
@@ -78,7 +127,7 @@ def _sender(target: Target, name: str) -> subprocess.Popen[bytes]:
 
 
 async def send(port: int, model: str, name: str) -> None:
-    await drive(Target(port, model), Pictures(), Load(_COUNTS[name], 1, size=SIZES[name]))
+    await drive(Target(port, model), _bodies(name), Load(_COUNTS.get(name, _FEW), 1, size=_ALL.get(name, 0)))
 
 
 async def steps_of(ports: Sequence[int], folder: Path, name: str) -> list[float]:
@@ -104,18 +153,22 @@ async def steps_of(ports: Sequence[int], folder: Path, name: str) -> list[float]
     finally:
         asyncio.events.Handle._run = plain  # type: ignore[method-assign]  # noqa: SLF001
         await gateway.stop()
-    return sorted(steps)[-_COUNTS[name] :]
+    return sorted(steps)[-_COUNTS.get(name, _FEW) :]
 
 
 _HOW = (
     "A body above 64 KiB is admitted before it is understood, so what is refused costs no reading. It is read by a decoder in C",
     "that copies each string once, and nothing walks it; the body that is sent on is put together from the bytes of this one.",
-    "What is above 2 MiB is worked on in steps, between which others have their turn, and the digest that its answer is kept",
-    "under is made in a thread, where it lets others run. Decoding is one step, which pictures keep short and many small parts",
-    "do not: above 2 MiB at most 100,000 keys and strings and 500,000 brackets are decoded (some 40 and 190 ms), below it as",
-    "many as there is room for, which may take longer; and a list of millions of numbers, as a prompt of token ids beyond any",
-    "context, takes some 0.4 s in which nobody is served. All figures here are of pictures: text costs more of the CPU",
-    "([benchmarks.md](benchmarks.md), by the size of the body), and makes others wait longer than these do.",
+    "What is above 256 KiB is worked on in steps, between which others have their turn; above 2 MiB the digest that its answer",
+    "is kept under is made in a thread, where it lets others run. A text costs more than a picture of its length: the digests of",
+    "its first half megabyte, which tell where its beginning is cached, are most of that. One that is written as `\\u` escapes",
+    "throughout takes the decoder ten times as long as one in ASCII.",
+)
+_PARTS_TOLD = (
+    "Decoding is one step. Pictures and texts keep it short, many small parts do not, so these are bounded whatever the length",
+    f"of the body: {MAX_BRACKETS:,} lists and objects, {MAX_STRINGS:,} keys and strings, {MAX_VALUES:,} values, and",
+    f"{MAX_SLOW_NUMBERS:,} numbers with huge exponents. What stands in a string is none of them. What is over is a 400",
+    "`invalid_json` that says so. What is just within, and how long it keeps others waiting:",
 )
 
 
@@ -134,7 +187,7 @@ Cells = dict[tuple[str, str, str], list[float]]
 async def race(entrants: dict[str, Entrant], rounds: int, cells: Cells) -> None:
     for number in range(rounds):
         print(f"round {number + 1} of {rounds}", file=sys.stderr)
-        for name in SIZES:
+        for name in _ALL:
             for peer in rotated(list(entrants), number):
                 entrant = entrants[peer]
                 if entrant.running is not None:
@@ -162,7 +215,7 @@ def measured(smg: str | None, rounds: int) -> Cells:
             if entrants[name].out():
                 sys.exit(f"{name}: {entrants[name].record.failure}")
         uvloop.run(race(entrants, rounds, cells))
-        for size in SIZES:
+        for size in (*_ALL, *PARTS):
             cells["step", OURS, size] = [one for _ in range(rounds) for one in asyncio.run(steps_of(ports, folder, size))]
     return cells
 
@@ -170,7 +223,7 @@ def measured(smg: str | None, rounds: int) -> Cells:
 def page(cells: Cells, command: str, load: Sequence[float]) -> str:
     peers = [name for name in (OURS, "smg") if ("cpu", name, "1 MiB") in cells]
     versions = "".join(f", smg {PEERS['smg'].packages['smg']}" for name in peers if name == "smg")
-    sizes, told = list(SIZES), machine.describe({})
+    sizes, everything, told = list(SIZES), list(_ALL), machine.describe({})
     lines = [
         f"Made by `{command}`, which overwrites all of it.",
         "",
@@ -183,14 +236,14 @@ def page(cells: Cells, command: str, load: Sequence[float]) -> str:
         "",
         "## CPU, milliseconds a request",
         "",
-        "Of the process tree; the median of the rounds with their range. The slope is from the smallest to the largest.",
+        "Of the process tree; the median of the rounds with their range. The slope is from the smallest picture to the largest.",
         "",
-        f"| gateway | {' | '.join(sizes)} | µs for each KB |",
-        "|---" * (len(sizes) + 2) + "|",
+        f"| gateway | {' | '.join(everything)} | µs for each KB of a picture |",
+        "|---" * (len(everything) + 2) + "|",
     ]
     for peer in peers:
-        rows = [cells["cpu", peer, size] for size in sizes]
-        slope = (median(rows[-1]) - median(rows[0])) / (SIZES[sizes[-1]] - SIZES[sizes[0]]) * 1000
+        rows = [cells["cpu", peer, size] for size in everything]
+        slope = (median(rows[len(sizes) - 1]) - median(rows[0])) / (SIZES[sizes[-1]] - SIZES[sizes[0]]) * 1000
         lines.append(f"| {peer} | {' | '.join(_spread([one / 1000 for one in row]) for row in rows)} | {slope:.2f} |")
     lines += [
         "",
@@ -198,15 +251,23 @@ def page(cells: Cells, command: str, load: Sequence[float]) -> str:
         "",
         "The longest that one of the small requests took, in a round; the median of the rounds with their range.",
         "",
-        f"| gateway | no large ones | {' | '.join(sizes)} |",
-        "|---" * (len(sizes) + 2) + "|",
+        f"| gateway | no large ones | {' | '.join(everything)} |",
+        "|---" * (len(everything) + 2) + "|",
     ]
     for peer in (DIRECT, *peers):
-        lines.append(f"| {peer} | {' | '.join(_spread(cells['wait', peer, size]) for size in ('none', *sizes))} |")
+        lines.append(f"| {peer} | {' | '.join(_spread(cells['wait', peer, size]) for size in ('none', *everything))} |")
     lines += [
-        f"| longest steps of tiergate's loop, CPU | | {' | '.join(_spread(cells['step', OURS, size]) for size in sizes)} |",
+        f"| longest steps of tiergate's loop, CPU | | {' | '.join(_spread(cells['step', OURS, size]) for size in everything)} |",
         "",
         *_HOW,
+        "",
+        "## Many small parts",
+        "",
+        *_PARTS_TOLD,
+        "",
+        "| a request with | longest steps of tiergate's loop, CPU ms |",
+        "|---|---|",
+        *(f"| {name} | {_spread(cells['step', OURS, name])} |" for name in PARTS),
         "",
     ]
     return "\n".join(lines)
