@@ -2,7 +2,8 @@
 
 Rules of this file
 - A client that goes while the work waits for a slot is told `queue_timeout`, and when to come back; later that the model did not
-  answer in time. Its SDK's own timeout counts for the wait alone, a deadline to the end.
+  answer in time, or in a stream that had begun that it took too long. Its SDK's own timeout counts for the wait alone, a deadline
+  to the end.
 - What has to be asked of the owner for that is asked before the client is let go: meanwhile the answer may begin.
 """
 
@@ -20,6 +21,8 @@ from gateway.errors import ApiError
 from gateway.exchange import Work
 from gateway.job import Job
 from gateway.metrics import Metrics
+from gateway.reply import Head
+from gateway.streaming import broken
 from limits.waiting import QueueTimeout
 
 _SOON = 1.0  # seconds, where the owner does not say
@@ -114,6 +117,9 @@ class Patience:
     def _verdict(self) -> Exception:
         ask = self._wanted()
         if self._seconds is None or ask is None:
+            head = self._seat.flight.head
+            if self._job.ask.stream and isinstance(head, Head) and head.stream:
+                return broken("The model's stream took too long.", timeout=True)
             return Failures(timed_out=True).error()
         self._metrics.queue_refusals.add((ask.model, self._job.wishes.priority.name.lower(), "queue_timeout"))
         return QueueTimeout(self._now() - self._job.arrived, self._seconds)

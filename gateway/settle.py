@@ -11,6 +11,7 @@ complete answer (not streamed) without usage         the reservation: what was g
 stream cut, timed out or left after its first byte   the usage if it came, else prompt estimate + deltas
 client left a stream before its first token          prompt estimate: the prefill was done
 client left an unstreamed request in a replica       the reservation: what was generated is unknown
+its own deadline ended what a replica had            as if it had left
 error answer of the backend (400, 413, 422 …)        0
 tokenize, detokenize, count_tokens                   0, whatever the answer says
 """

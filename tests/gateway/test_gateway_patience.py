@@ -1,12 +1,14 @@
 """Whose patience ends while an answer that others may share still waits for a slot."""
 
 import asyncio
+import json
 
 import pytest
 from gateway_talk import GREEDY, ask, chat, hold, posts, queued, scrape, station, total
 from held import held
 
 from caches.flight import Flights, Orphaned
+from gateway.lab.fake import Options
 from gateway.refusals import PERSONAL
 from limits.waiting import WaitTooLong
 
@@ -84,6 +86,21 @@ async def test_a_deadline_in_a_replica_is_still_the_models(start):
     assert code(late) == (504, "upstream_timeout")
     wake()
     await stack.until(stack.idle)
+
+
+@pytest.mark.parametrize("temperature", [0, 1])
+async def test_a_deadline_in_a_stream_is_told_the_same_whoever_may_share_it(start, temperature):
+    """The event of a stream that had begun says `stream_timeout`, and the log that it broke, also where others may share the work."""
+    stack = await start(fakes={"s1": Options(itl=0.1), "l1": Options()})
+    body = {**chat("[[tokens: 200]]", stream=True), "temperature": temperature}
+    late = await ask(stack, body, headers={"x-tiergate-deadline-ms": "700"})
+    assert late.status_code == 200
+    events = [json.loads(line[6:]) for line in late.content.decode().splitlines() if line.startswith("data: {")]
+    assert "choices" in events[0]
+    assert events[-1]["error"]["code"] == "stream_timeout"
+    assert "[DONE]" not in late.content.decode()
+    assert (await stack.line())["outcome"] == "broken_stream"
+    await stack.at_rest()
 
 
 async def test_a_refusal_by_the_leaders_patience_is_the_leaders_own(start):
