@@ -90,7 +90,7 @@ async def test_a_deadline_in_a_replica_is_still_the_models(start):
 
 @pytest.mark.parametrize("temperature", [0, 1])
 async def test_a_deadline_in_a_stream_is_told_the_same_whoever_may_share_it(start, temperature):
-    """The event of a stream that had begun says `stream_timeout`, and the log that it broke, also where others may share the work."""
+    """The event of a stream that had begun says `stream_timeout`, and the log that it broke, shared work or not."""
     stack = await start(fakes={"s1": Options(itl=0.1), "l1": Options()})
     body = {**chat("[[tokens: 200]]", stream=True), "temperature": temperature}
     late = await ask(stack, body, headers={"x-tiergate-deadline-ms": "700"})
