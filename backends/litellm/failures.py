@@ -148,12 +148,15 @@ def broken(error: Exception) -> UpstreamError:
 
 def _refused(error: BaseException, chain: list[BaseException], secrets: Collection[str]) -> Refusal:
     status = _status(error)
+    told = _told(chain)
+    if status == STUMBLED and told:  # an error event in a stream, which the library takes for a fault of its own
+        code = told.get("code")
+        status = code if isinstance(code, int) and 400 <= code < 600 else 500
     if status == STUMBLED:
         _log.warning("litellm stumbled over a request: %s", ", from ".join(type(one).__name__ for one in chain))
     if status not in (400, 413, 422):
         after = _retry_after(chain) if status in (429, 503) else None
         return refusal(status, _SAYINGS.get(status, "The provider refused the request."), after=after)
-    told = _told(chain)
     overflow = type(error).__name__ == "ContextWindowExceededError" or told.get("code") == _OVERFLOW
     said = told.get("message")
     message = _scrubbed(said if isinstance(said, str) else _PREFIX.sub("", str(error)), secrets)

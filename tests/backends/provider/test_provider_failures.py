@@ -174,6 +174,19 @@ def test_a_wrapper_is_looked_into():
     assert refused(ring)[0] == 503
 
 
+@pytest.mark.parametrize(
+    ("code", "status"), [(500, 500), (429, 429), (400, 400), (None, 500), ("busy", 500), (7, 500), (True, 500)]
+)
+def test_an_error_event_in_a_stream_is_the_providers_answer(code, status):
+    """The library takes it for a lost connection, which it is not, and neither is it a fault of the library's."""
+    event = exception("APIError", body={"message": "no room", "code": code})
+    lost = exception("APIConnectionError")
+    lost.__cause__ = event
+    assert refused(exception("MidStreamFallbackError", original_exception=lost))[0] == status
+    assert refused(lost)[0] == status
+    assert refused(exception("APIConnectionError"))[0] == 501
+
+
 def test_a_ring_of_causes_ends():
     """Exceptions that name each other as their cause do not hold us up."""
     one, other = exception("InternalServerError"), exception("InternalServerError")
