@@ -98,7 +98,6 @@ def uncollected():
     try:
         yield alive
     finally:
-        gc.unfreeze()
         gc.enable()
 
 
