@@ -24,6 +24,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from gateway import multipart, wire
 from gateway.answers import Answers
@@ -240,9 +241,13 @@ class Pipeline:
         self, x: Exchange, endpoint: Endpoint, body: bytes, path_model: str | None, principal: Principal, reading: Reading
     ) -> Job:
         """As `understand`. What takes milliseconds is done in steps, between which others have their turn."""
+        fields: dict[str, Any] | None = None
         if len(body) > _STEPPED:
             await asyncio.sleep(0)
-        job = self.understand(x, endpoint, body, path_model, principal, reading)
+            if not endpoint.multipart:
+                fields = wire.decode(body)
+                await asyncio.sleep(0)
+        job = self.understand(x, endpoint, body, path_model, principal, reading, fields)
         if len(body) > _LARGE:
             await self.answers.ahead(job)
         elif len(body) > _STEPPED:
@@ -284,10 +289,11 @@ class Pipeline:
         path_model: str | None,
         principal: Principal,
         reading: Reading,
+        fields: dict[str, Any] | None = None,
     ) -> Job:
-        """The request as a Job. Raises ApiError 400, or one of routing's refusals."""
+        """The request as a Job. Raises ApiError 400, or one of routing's refusals. `fields`: its body, decoded already."""
         form = endpoint.multipart
-        ask = multipart.parse(body, reading.content_type, path_model) if form else wire.parse(body, path_model)
+        ask = multipart.parse(body, reading.content_type, path_model) if form else wire.parse(body, path_model, fields)
         ask.stream = ask.stream and endpoint.streams
         x.requested_model, x.stream = ask.model, ask.stream
         if endpoint.stateless:
