@@ -121,15 +121,22 @@ class Server:
         self.max_connections, self.turned_away = connection_bounds(self._share)
 
     async def drain(self) -> None:
-        """From here on every answer is its connection's last. Idle connections close in a moment: for who has just opened one, or
-        has sent a request on one, an answer that says so is better than none.
+        """From here on every answer is its connection's last. Kept connections on which nothing comes close in a moment: who has
+        just sent a request on one gets an answer that says so, which is better than none.
         """
         self.draining = True
-        if any(connection.idle for connection in self.connections):
+        if any(connection.idle and connection.served for connection in self.connections):
             await asyncio.sleep(_ON_THE_WAY)
         for connection in list(self.connections):
-            if connection.idle:
+            if connection.idle and connection.served:
                 connection.close()
+
+    async def leave(self) -> None:
+        """Stop accepting, and answer, for a moment, who has just connected."""
+        self.stop_accepting()
+        until = self._loop.time() + _ON_THE_WAY
+        while self._loop.time() < until and self._occupied:  # noqa: ASYNC110 - once, at the end
+            await asyncio.sleep(0.01)
 
     async def retire(self) -> None:
         """Leave the field to others on the same sockets: stop accepting, and return when no connection is left.
@@ -143,8 +150,12 @@ class Server:
         self.draining = True
         for connection in self.connections:
             connection.hurry()
-        while self.connections or (self._acceptor is not None and self._acceptor.arriving):  # noqa: ASYNC110 - once, at the end
+        while self._occupied:  # noqa: ASYNC110 - once, at the end
             await asyncio.sleep(0.01)
+
+    @property
+    def _occupied(self) -> bool:
+        return bool(self.connections) or (self._acceptor is not None and self._acceptor.arriving > 0)
 
     async def cancel_all(self) -> None:
         """Cancel every handler, and give each five seconds to say good-bye to its client."""

@@ -101,6 +101,7 @@ class Serving:
                 await self.server.drain()
                 await edge.idle()
                 await self._served_others()
+                await self.server.leave()
         if edge.running:
             _log.warning("drain timeout: ending %d requests", edge.running)
         await self._cut()

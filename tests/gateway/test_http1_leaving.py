@@ -231,11 +231,14 @@ def test_a_closed_connection_is_freed_at_once():
 
 
 async def test_draining_ends_idle_connections_and_finishes_others():
-    """Idle connections close, a running stream ends as it should, a request on its way is served and told to close."""
+    """Kept connections close, a running stream ends as it should, a request on its way is served and told to close."""
     gate = asyncio.Event()
 
     async def handler(request, response):
         await request.body()
+        if request.url == b"/at-once":
+            response.send(200, HEADERS, b"a")
+            return
         response.start(200, HEADERS)
         response.write(b"a")
         await gate.wait()
@@ -244,6 +247,8 @@ async def test_draining_ends_idle_connections_and_finishes_others():
 
     async with staged(handler) as stage:
         idle, running, arriving = await stage.connect(), await stage.connect(), await stage.connect()
+        idle.send(b"GET /at-once HTTP/1.1\r\n\r\n")
+        assert (await idle.answer()).body == b"a"
         running.send(b"GET / HTTP/1.1\r\n\r\n")
         await running.head()
         await arriving.deliver(b"GET / HT")
@@ -260,8 +265,9 @@ async def test_draining_ends_idle_connections_and_finishes_others():
 
 
 @pytest.mark.parametrize("kept", [False, True])
-async def test_a_request_that_was_on_its_way_when_a_drain_began_is_answered(kept):
-    """Who has just connected, and who asks once more on a kept connection, gets an answer, and it is the last."""
+@pytest.mark.parametrize("when", ["drain", "leave"])
+async def test_a_request_that_was_on_its_way_when_a_drain_began_is_answered(kept, when):
+    """Who has just connected, and who asks once more on a kept connection, gets an answer, its last; also in the end."""
 
     async def handler(request, response):
         await request.body()
@@ -273,13 +279,17 @@ async def test_a_request_that_was_on_its_way_when_a_drain_began_is_answered(kept
         if kept:
             wire.send(b"GET / HTTP/1.1\r\n\r\n")
             assert (await wire.answer()).status == 200
-        drain = asyncio.create_task(stage.server.drain())
-        await stage.until(lambda: stage.server.draining)
+        if when == "leave" and not kept:
+            await stage.server.drain()
+        ending = asyncio.create_task(stage.server.drain() if when == "drain" else stage.server.leave())
+        stage.server.draining = True
+        await asyncio.sleep(0)
         wire.send(b"GET / HTTP/1.1\r\n\r\n")
         answer = await wire.answer()
         assert (answer.status, answer.headers["connection"]) == (503, "close")
         assert await wire.ended() == b""
-        await drain
+        await ending
+        await stage.server.stop()
         assert await silent.ended() == b""
 
 
