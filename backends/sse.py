@@ -344,7 +344,12 @@ def _spoke(choice: _Piece) -> bool:
 
 def _count(usage: dict[str, Any], *names: str) -> int | None:
     for name in names:
-        value = usage.get(name)
-        if type(value) is int and 0 <= value <= MAX_COUNT:
+        value = believable(usage.get(name))
+        if value is not None:
             return value
     return None
+
+
+def believable(told: object) -> int | None:
+    """A count as a backend told it, None for what none can be."""
+    return told if type(told) is int and 0 <= told <= MAX_COUNT else None

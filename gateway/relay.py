@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from backends.sse import EMPTY_LINE, MAX_COUNT, EventSplitter, Kind, Tally, is_one_line
+from backends.sse import EMPTY_LINE, MAX_COUNT, EventSplitter, Kind, Tally, believable, is_one_line
 from caches.relay import Relay
 from caches.types import Flow
 from caches.worth import Choice, plainly_worth_keeping
@@ -225,8 +225,7 @@ def _look(body: bytes, work: Work) -> _Answer:
 
 
 def _cached(details: Any) -> int | None:
-    told = details.get("cached_tokens") if type(details) is dict else None
-    return told if type(told) is int else None
+    return believable(details.get("cached_tokens")) if type(details) is dict else None
 
 
 def _believable(prompt: int, completion: int | None) -> bool:
