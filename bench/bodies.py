@@ -90,10 +90,11 @@ PARTS = {
     "49,990 empty lists": ("[]", 49_990, "[%s]"),
     "499 lists, each a hundred deep": ("[" * 100 + "]" * 100, 499, "[%s]"),
     "49,980 objects with a key of their own": ('{"%d":0}', 49_980, "[%s]"),
-    "99,900 strings": ('"a"', 99_900, "[%s]"),
-    "99,900 keys of one object": ('"%d":0', 99_900, "{%s}"),
+    "199,900 strings": ('"a"', 199_900, "[%s]"),
+    "199,900 keys of one object": ('"%d":0', 199_900, "{%s}"),
     "9,000 whole floats": ("1.0", 9_000, "[%s]"),
-    "1,900,000 token ids": ("17", 1_900_000, "[%s]"),
+    "990,000 token ids": ("17", 990_000, "[%s]"),
+    "990,000 numbers like 1.7e-99": ("1.7e-99", 990_000, "[%s]"),
 }
 
 
@@ -167,8 +168,9 @@ _HOW = (
 _PARTS_TOLD = (
     "Decoding is one step. Pictures and texts keep it short, many small parts do not, so these are bounded whatever the length",
     f"of the body: {MAX_BRACKETS:,} lists and objects, {MAX_STRINGS:,} keys and strings, {MAX_VALUES:,} values, and",
-    f"{MAX_SLOW_NUMBERS:,} numbers with huge exponents. What stands in a string is none of them. What is over is a 400",
-    "`invalid_json` that says so. What is just within, and how long it keeps others waiting:",
+    f"{MAX_SLOW_NUMBERS:,} numbers of more digits than 64 bits or a float have, or with huge exponents. What stands in a string",
+    "is none of them. What is over is a 400 `invalid_json` that says so. What is just within, and how long it keeps others",
+    "waiting:",
 )
 
 

@@ -30,6 +30,7 @@ from gateway import multipart, wire
 from gateway.answers import Answers
 from gateway.auth import Authenticator, Principal, Rights
 from gateway.bands import Bands
+from gateway.bounds import refuse_too_much
 from gateway.call import Call, ContextOverflow, Station, Unserved
 from gateway.cascade import NoCascades
 from gateway.chains import Chains
@@ -245,6 +246,8 @@ class Pipeline:
         if len(body) > _STEPPED:
             await asyncio.sleep(0)
             if not endpoint.multipart:
+                refuse_too_much(body)
+                await asyncio.sleep(0)
                 fields = wire.decode(body)
                 await asyncio.sleep(0)
         job = self.understand(x, endpoint, body, path_model, principal, reading, fields)

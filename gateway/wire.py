@@ -86,9 +86,13 @@ class Ask(msgspec.Struct):
 def parse(raw: bytes, model: str | None = None, fields: dict[str, Any] | None = None) -> Ask:
     """Parse a body. `model` is the one that the path names (the Azure form). Raises ApiError 400.
 
-    `fields` is what `decode` made of it, where that was a step of its own: a large body's takes as long as all that is left.
+    `fields` is what `decode` made of it, where that was a step of its own, behind one that refused too much.
     """
-    fields = decode(raw) if fields is None else fields
+    if fields is None:
+        refuse_too_much(raw)
+        fields = decode(raw)
+    if _may_be_deep(raw) and _deeper_than(fields, MAX_DEPTH):
+        raise _too_deep()
     values = _RAW.decode(raw)
     layout: _Layout | None = None
     if len(raw) <= _SMALL:
@@ -112,7 +116,6 @@ def parse(raw: bytes, model: str | None = None, fields: dict[str, Any] | None = 
 
 def decode(raw: bytes) -> dict[str, Any]:
     """The object that a body is. Raises ApiError 400."""
-    refuse_too_much(raw)
     try:
         fields = _FIELDS.decode(raw)
     except RecursionError:
@@ -125,8 +128,6 @@ def decode(raw: bytes) -> dict[str, Any]:
         raise ApiError(400, "invalid_json", f"The request body is not valid JSON: {error}{hint}.") from None
     if len(fields) > _MAX_KEYS:
         raise ApiError(400, "invalid_json", f"The JSON body has more than {_MAX_KEYS} keys at its top level.")
-    if _may_be_deep(raw) and _deeper_than(fields, MAX_DEPTH):
-        raise _too_deep()
     return fields
 
 

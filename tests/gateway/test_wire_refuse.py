@@ -126,7 +126,7 @@ FULL_OF_PARTS = {
     "white space between": b"[ ] ",
     "texts and lists": b'[[],"a text of some length, \\"[[[[[[\\" it says"]',
     "short strings": b'"a"',
-    "messages": b'{"role":"user","content":"text"}',
+    "objects with a text": b'{"a":"text"}',
 }
 FEW_PARTS = {
     "a text": PROSE,
@@ -161,10 +161,10 @@ def test_a_body_of_very_many_parts_is_refused_whatever_its_length(piece, size):
 @pytest.mark.parametrize("where", [0, 0.3, 0.97])
 @pytest.mark.parametrize("piece", [b"[]", b"[" * 100 + b"]" * 100, b'"a"'])
 def test_parts_in_one_place_of_a_large_body_are_found(piece, where):
-    """They take a fiftieth of it, behind and before a picture."""
+    """They take a tenth of it, behind and before a picture."""
     picture = b"A" * (12 * 1024 * 1024)
     cut = int(len(picture) * where)
-    parts = (piece + b",") * (600_000 // (len(piece) + 1))
+    parts = (piece + b",") * (1_200_000 // (len(piece) + 1))
     raw = b'{"model":"m","a":"%b","x":[%b1],"b":"%b"}' % (picture[:cut], parts, picture[cut:])
     with pytest.raises(ApiError, match="more than"):
         parse(raw)
@@ -172,7 +172,11 @@ def test_parts_in_one_place_of_a_large_body_are_found(piece, where):
 
 IDS = b"17,4711,128000"
 WITHIN_BOUNDS = {
-    "many messages": filled(b'{"role":"user","content":"%b"}' % (b"w" * 100), 20_000 * 140),
+    "many messages": filled(b'{"role":"user","content":"%b"}' % (b"w" * 100), 45_000 * 132),
+    "a bias for each word of a vocabulary": b'{"model":"m","logit_bias":{'
+    + b",".join(b'"%d":-100' % number for number in range(128_256))
+    + b"}}",
+    "short inputs": filled(b'"a"', 150_000 * 4),
     "documents of a reranker": filled(b'"a document of some length, as they are"', 50_000 * 40),
     "tools": filled(b'{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{}}}}', 700_000),
     "token ids": filled(IDS, 5_000_000),
@@ -188,8 +192,33 @@ def test_what_clients_send_is_within_the_bounds(raw):
 
 def test_more_numbers_than_any_context_holds_are_refused():
     """A list of millions of numbers is no prompt."""
-    with pytest.raises(ApiError, match="more than 2000000 values"):
-        parse(filled(b"1", 5_000_000))
+    with pytest.raises(ApiError, match="more than 1000000 values"):
+        parse(filled(b"1", 3_000_000))
+
+
+LONG = {
+    "an integer of 21 digits": b"9" * 21,
+    "an integer of 4,000 digits": b"9" * 4000,
+    "a fraction of 700 digits": b"0." + b"7" * 700,
+    "a long exponent": b"1e" + b"0" * 40 + b"1",
+    "a huge exponent": b"1e-300",
+}
+
+
+@pytest.mark.parametrize("number", LONG.values(), ids=LONG)
+@pytest.mark.parametrize("size", [300_000, 6_000_000])
+def test_very_many_numbers_that_take_long_are_refused(number, size):
+    """One of 4,000 digits takes as long to decode as thousands of short ones."""
+    with pytest.raises(ApiError, match="more than 2000 numbers that are very long"):
+        parse(filled(number, size))
+
+
+@pytest.mark.parametrize(
+    "number", [b"18446744073709551615", b"0.00012345678901234567", b"1.2345678901234567e-05", b"0." + b"7" * 24]
+)
+def test_numbers_as_programs_write_them_are_no_long_ones(number):
+    """64 bits, and all digits of a float: half a million of them pass."""
+    assert parse(filled(number, 500_000 * (len(number) + 1))).model == "m"
 
 
 @pytest.mark.parametrize("raw", GOOD.values(), ids=GOOD)
