@@ -92,6 +92,8 @@ class Acceptor:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._sockets = list(sockets)
+        for sock in self._sockets:
+            sock.setblocking(False)
         self._factory = factory
         self._count = count
         self._share = share
@@ -104,7 +106,6 @@ class Acceptor:
     def start(self) -> None:
         self._later = None
         for sock in self._sockets:
-            sock.setblocking(False)
             self._loop.add_reader(sock, self._readable, sock)
         self.tell()
 
@@ -117,6 +118,12 @@ class Acceptor:
     def arriving(self) -> int:
         """How many were taken and are not a protocol's yet: amid their handshake, say."""
         return len(self._arriving)
+
+    def take_all(self) -> None:
+        """Take whoever waits, whatever the others have: before the last of them closes the sockets, which would reset it."""
+        for sock in self._sockets:
+            while self._take(sock):
+                pass
 
     def close(self) -> None:
         """Take no more; what has been taken is served. Others that have the sockets go on. Safe to call twice."""

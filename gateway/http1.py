@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import resource
 import socket
 import ssl
@@ -19,7 +20,7 @@ from collections.abc import Callable, Sequence
 from email.utils import formatdate
 from pathlib import Path
 
-from gateway.accept import Acceptor, Share
+from gateway.accept import Acceptor, Share, Shares
 from gateway.clients import Proxies
 from gateway.connection import Connection, Handler
 from gateway.errors import ApiError
@@ -79,6 +80,7 @@ class Server:
         self.turned_away = 0  # how many past it may be told so at one time
         self._listener: asyncio.Server | None = None
         self._acceptor: Acceptor | None = None
+        self._tls: ssl.SSLContext | None = None
         self._sweeper: asyncio.Task[None] | None = None
 
     @property
@@ -91,6 +93,7 @@ class Server:
         With `tls`, a handshake has as long as a request's head. One that fails ends its connection, and nobody hears of it.
         """
         self._open()
+        self._tls = tls
         handshake = None if tls is None else self.bounds.header_timeout
         self._listener = await self._loop.create_server(
             lambda: Connection(self), host, port, backlog=1024, ssl=tls, ssl_handshake_timeout=handshake
@@ -102,11 +105,14 @@ class Server:
         """As `start`, on sockets that listen already and on which other processes wait, too: see `gateway.accept`."""
         self._open()
         self.port = sockets[0].getsockname()[1]
-        self._acceptor = Acceptor(
-            sockets, lambda: Connection(self), lambda: len(self.connections), share, tls, self.bounds.header_timeout
-        )
+        self._tls = tls
+        self._acceptor = self._accept(sockets, share)
         self._acceptor.start()
         self._sweeper = self._loop.create_task(self._sweep(), name="sweep")
+
+    def _accept(self, sockets: Sequence[socket.socket], share: Share) -> Acceptor:
+        bounds = self.bounds
+        return Acceptor(sockets, lambda: Connection(self), lambda: len(self.connections), share, self._tls, bounds.header_timeout)
 
     def stop_accepting(self) -> None:
         """No new connections from here on; those that there are go on. Safe to call twice."""
@@ -132,7 +138,13 @@ class Server:
                 connection.close()
 
     async def leave(self) -> None:
-        """Stop accepting, and answer, for a moment, who has just connected."""
+        """Stop accepting, and answer, for a moment, who has just connected, also who has so to the kernel alone."""
+        if self._listener is not None:
+            waiting = [socket.socket(fileno=os.dup(sock.fileno())) for sock in self._listener.sockets]
+            self._listener.close()  # the sockets listen on, as these have them too
+            self._acceptor = self._accept(waiting, Share(Shares(1), 1))
+        if self._acceptor is not None:
+            self._acceptor.take_all()
         self.stop_accepting()
         until = self._loop.time() + _ON_THE_WAY
         while self._loop.time() < until and self._occupied:  # noqa: ASYNC110 - once, at the end

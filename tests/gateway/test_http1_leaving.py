@@ -1,6 +1,7 @@
 """Clients that leave, clients that do not read, and the server's own leaving."""
 
 import asyncio
+import contextlib
 import os
 import socket
 import struct
@@ -264,6 +265,19 @@ async def test_draining_ends_idle_connections_and_finishes_others():
         assert await arriving.ended() == b""
 
 
+def dial(port):
+    """A connection on which a request was sent, without a turn of the event loop."""
+    sock = socket.create_connection(("127.0.0.1", port))
+    sock.sendall(b"GET / HTTP/1.1\r\n\r\n")
+    return sock
+
+
+def told(sock):
+    sock.settimeout(10)
+    with sock.makefile("rb") as file:
+        return file.readline().rstrip()
+
+
 @pytest.mark.parametrize("kept", [False, True])
 @pytest.mark.parametrize("when", ["drain", "leave"])
 async def test_a_request_that_was_on_its_way_when_a_drain_began_is_answered(kept, when):
@@ -309,6 +323,18 @@ async def test_cancelled_handlers_may_say_good_bye():
         await stage.until(lambda: any(c.task for c in stage.server.connections))
         await stage.server.cancel_all()
         assert (await wire.answer()).body == b"good-bye"
+
+
+async def test_who_waits_in_the_backlog_at_the_end_of_a_drain_is_answered():
+    """Who is connected as far as the kernel goes, and has asked, when the server stops to accept, gets an answer, not a reset."""
+    async with staged(echo) as stage:
+        await stage.server.drain()
+        with contextlib.ExitStack() as scope:
+            callers = [scope.enter_context(dial(stage.server.port)) for _ in range(100)]
+            await stage.server.leave()
+            assert [told(caller) for caller in callers] == [b"HTTP/1.1 200 OK"] * 100
+            with pytest.raises(ConnectionRefusedError):
+                dial(stage.server.port)
 
 
 async def test_stopping_leaves_nothing(monkeypatch):

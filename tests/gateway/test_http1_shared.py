@@ -198,3 +198,24 @@ async def test_descriptors_that_ran_out_are_waited_for(shop, caplog):
         assert record.message == "no connection can be accepted for a second: Too many open files"
         sock.setblocking(False)
         assert (await asyncio.wait_for(asyncio.get_running_loop().sock_recv(sock, 100), 20)).startswith(b"HTTP/1.1 200")
+
+
+async def test_who_waits_in_the_backlog_is_taken_by_the_last_that_leaves(shop):
+    """Two servers leave one after the other while 50 wait: each is answered, by either."""
+    here = shop(2)
+    servers = [await here.open(1), await here.open(2)]
+    for sock in here.sockets:
+        sock.close()
+    with contextlib.ExitStack() as scope:
+        callers = [scope.enter_context(socket.create_connection(("127.0.0.1", here.port))) for _ in range(25)]
+        leaving = [asyncio.create_task(servers[0].leave())]
+        await asyncio.sleep(0)
+        callers += [scope.enter_context(socket.create_connection(("127.0.0.1", here.port))) for _ in range(25)]
+        leaving += [asyncio.create_task(servers[1].leave())]
+        for caller in callers:
+            caller.sendall(b"GET / HTTP/1.1\r\nconnection: close\r\n\r\n")
+        await asyncio.gather(*leaving)
+        answers = [caller.makefile("rb").read() for caller in callers]
+        assert all(answer.startswith(b"HTTP/1.1 200") for answer in answers)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", here.port))
