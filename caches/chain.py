@@ -75,11 +75,12 @@ def chain_steps(
         stop = start + sum(map(len, parts[answer[0] : answer[1]]))
     for until in (start - start % block, whole):
         while at < until:
-            state.update(data[at : at + block])
-            at += block
-            digests.append(state.copy().digest())
-            if not len(digests) % _STEP:
-                yield
+            rest = min(until, at + _STEP * block)
+            for begin in range(at, rest, block):
+                state.update(data[begin : begin + block])
+                digests.append(state.copy().digest())
+            at = rest
+            yield
         if start and asked is _NONE:
             before = state.copy()
             before.update(data[at:start] + _END)
